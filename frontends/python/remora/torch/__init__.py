@@ -34,6 +34,7 @@ from ._ledger import Part, Report, report
 from ._parts import Backend, backend, plans, unwrap, wrap
 from ._plan import Plan
 from ._solver import Options
+from .fit import FitDevice, FitPlan, FitTable, Largest, fit_table, largest, measure_device, plan
 
 __all__ = [
     "Backend",
@@ -48,7 +49,11 @@ __all__ = [
     "DeviceTrainStep",
     "Difference",
     "FirstOp",
+    "FitDevice",
+    "FitPlan",
+    "FitTable",
     "Kind",
+    "Largest",
     "Options",
     "Part",
     "Phase",
@@ -64,7 +69,11 @@ __all__ = [
     "backend",
     "check",
     "checkpoints",
+    "fit_table",
+    "largest",
+    "measure_device",
     "padded",
+    "plan",
     "plans",
     "remove_checkpoints",
     "report",

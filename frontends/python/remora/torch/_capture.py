@@ -427,6 +427,8 @@ def options_of(given: dict[str, Any]) -> Options:
     if isinstance(options.pure, str) or not all(isinstance(name, str) for name in options.pure):
         raise TypeError(f"pure: {options.pure!r} is not a sequence of names such as 'library::op'")
     check_budget(options.budget, "budget")
+    if options.plan and options.fuse:
+        raise ValueError("plan: its schedule is of single ops, which fuse=True compiles together")
     return options
 
 

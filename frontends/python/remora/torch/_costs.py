@@ -416,15 +416,25 @@ def made_like(leaf: Any) -> Any:
     return torch._neg_view(made) if leaf.is_neg() else made
 
 
-def _roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
+def work_of(step: StepGraph, node: fx.Node) -> tuple[int, int]:
+    """The floating-point operations of a node's call, and the bytes that it reads and writes."""
     arguments, options = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
     result = step.value[node]
     count = flop_registry.get(getattr(node.target, "overloadpacket", None))
-    operations = count(*arguments, **options, out_val=result) if count is not None else 0
-    moved = sum(t.numel() * t.itemsize for t in tensors_in((arguments, options, result)))
+    operations = int(count(*arguments, **options, out_val=result)) if count is not None else 0
+    # An expanded tensor is read from what lies beneath it.
+    sizes = (
+        min(t.numel() * t.itemsize, int(t.untyped_storage().nbytes())) for t in tensors_in((arguments, options, result))
+    )
+    return operations, sum(sizes)
+
+
+def _roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
+    operations, moved = work_of(step, node)
     kind = device.type if device.type in PEAK_FLOPS else "cuda"
     seconds = LAUNCH[kind] + max(operations / PEAK_FLOPS[kind], moved / PEAK_BYTES[kind])
-    return Cost(max(1, round(seconds * 1e9)), 0, tuple(step.bytes_of(t) for t in tensors_in(result)))
+    made = tensors_in(step.value[node])
+    return Cost(max(1, round(seconds * 1e9)), 0, tuple(step.bytes_of(t) for t in made))
 
 
 def device_name(device: torch.device) -> str:

@@ -119,13 +119,20 @@ class Plan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the plan as one JSON file."""
-        kept = {name: getattr(self, name) for name in ("graph", "schedule", *_SAVED)}
-        Path(path).write_text(json.dumps(kept), encoding="utf-8")
+        Path(path).write_text(json.dumps(self.to_json()), encoding="utf-8")
+
+    def to_json(self) -> dict[str, Any]:
+        """The plan as an object of JSON."""
+        return {name: getattr(self, name) for name in ("graph", "schedule", *_SAVED)}
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Plan:
         """Reads what `save` wrote."""
-        kept = json.loads(Path(path).read_text(encoding="utf-8"))
+        return Plan.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+
+    @staticmethod
+    def from_json(kept: dict[str, Any]) -> Plan:
+        """Reads what `to_json` gave."""
         found = remora.Schedule.from_json(json.dumps(kept["schedule"]), remora.Graph.from_json(kept["graph"]))
         return Plan(found, **{name: kept[name] for name in _SAVED})
 

@@ -23,7 +23,7 @@ from remora._engine import engine_schema, parse_budget
 from remora.errors import InputError
 
 from ._costs import cache_folder, write_json
-from ._errors import BudgetError, SolverError, TorchError
+from ._errors import BudgetError, CaptureError, SolverError, TorchError
 from ._ranks import agreed
 
 FEW = 2
@@ -72,6 +72,8 @@ class Options:
         Whether schedules are kept in a file and found again.
     progress : bool
         Whether a line on standard error says what is being done.
+    plan : str
+        A file of `rt.plan`, made anywhere: the search begins with its schedule. A plan of another step is refused.
     """
 
     budget: int | str = "100%"
@@ -87,6 +89,7 @@ class Options:
     seed: int = 1
     cache: bool = True
     progress: bool = False
+    plan: str = ""
 
 
 def check_budget(budget: Any, name: str) -> None:
@@ -186,6 +189,7 @@ def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: fl
     BudgetError
         With the least budget for which a schedule is known.
     """
+    start = _ops_of_plan(options.plan, graph) if options.plan else []
     digest = digest_of(graph)
     path = _file("schedules", digest, budget, options.order, options.time_limit, options.seed, options.arena)
 
@@ -193,6 +197,8 @@ def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: fl
         if options.cache and path.exists():
             return remora.Schedule.load(path, graph)
         known = Known(digest, options.order, options.cache)
+        if start:
+            known.learn(remora.evaluate(graph, start, order="input" if options.order == "input" else "free"))
         left = _Seconds(options.time_limit if seconds is None else seconds)
         schedule = _solved(graph, budget, options, known, left)
         if options.cache:
@@ -204,6 +210,35 @@ def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: fl
         return remora.Schedule.from_json(text, graph)
 
     return agreed(f"schedule/{path.stem}", found, remora.Schedule.to_json, heard)
+
+
+def _ops_of_plan(path: str, graph: remora.Graph) -> list[int]:
+    """The schedule of a plan's file, if the plan is of this graph, whatever its ops take.
+
+    Raises
+    ------
+    CaptureError
+        If it cannot be read, or names the first op that differs.
+    """
+    try:
+        read = json.loads(Path(path).read_text(encoding="utf-8"))
+        kept, made_by = read["plan"], read["made_by"]
+        planned = remora.Graph.from_json(kept["graph"])
+        found = remora.Schedule.from_json(json.dumps(kept["schedule"]), planned)
+    except (OSError, ValueError, KeyError, TypeError, remora.Error) as error:
+        raise CaptureError(f"plan: {path} holds no schedule: {error}") from None
+    if len(planned) != len(graph):
+        raise CaptureError(f"plan: {path} is of a step of {len(planned)} ops, and this has {len(graph)} ({made_by})")
+    for mine, theirs in zip(graph.ops, planned.ops, strict=True):
+        if _shape_of(mine) != _shape_of(theirs):
+            raise CaptureError(f"plan: {path} is of another step, by op {mine.index}: {theirs.type} ({made_by})")
+    return _ops_of(found)
+
+
+def _shape_of(op: remora.Op) -> Any:
+    """What an op is, but for its name and what it takes."""
+    made = [(t.index, t.size, t.keep) for t in op.outputs]
+    return op.type, [t.index for t in op.inputs], made, op.recompute, [o.index for o in op.after]
 
 
 class _Seconds:

@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Will it fit? A training step planned for a device that need not be there.
+
+subject     model, batch and loss on tensors without memory      _subject.py
+graph       the step as that device would run it                 _absent.py
+memory      what lies there beside it                            _memory.py, _optimizer.py
+costs       what its ops take there                              _rates.py
+schedule    the engine's, under what the rest leaves of the budget
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+import torch
+from torch import fx
+
+from remora._engine import parse_budget
+from remora.errors import InputError
+
+from .._capture import options_of
+from .._costs import Cost, adopt_sizes, by_flops, measured, op_cost
+from .._errors import BudgetError
+from .._graph import StepGraph, tensors_in
+from .._plan import Plan, budget_of, fixed_memory, solve, unscheduled_peak
+from .._solver import Options, check_budget
+from ._memory import Item, Sharding, shard_graph, size_of, throughout
+from ._optimizer import Optimizer, OptimizerMemory, optimizer_memory, optimizer_of
+from ._rates import FitDevice, device_of
+from ._result import FitPlan, holes_of
+from ._subject import subject_of
+
+CONTEXT, WORKSPACES = "context of the driver", "workspaces of cuBLAS"
+
+
+@dataclass
+class Captured:
+    """A step on a device, before anything is said of a budget.
+
+    Attributes
+    ----------
+    name, shapes : str, list
+        The model's class; type and shape of each tensor of the batch.
+    costs : dict
+        What the step's nodes take on the device.
+    items : list of Item
+        What lies there beside the step's own tensors.
+    gradients : int
+        Bytes.
+    """
+
+    name: str
+    shapes: list[list[Any]]
+    step: StepGraph
+    costs: dict[fx.Node, Cost]
+    items: list[Item]
+    optimizer: OptimizerMemory
+    gradients: int
+    device: FitDevice | None
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def resident(self) -> int:
+        """Bytes that are there throughout."""
+        return sum(item.size for item in self.items if item.when == "throughout")
+
+    @property
+    def reserve(self) -> int:
+        """Bytes that are there during the step, and that its own fixed memory does not hold."""
+        return sum(item.size for item in self.items) - fixed_memory(self.step)
+
+    @property
+    def update(self) -> int:
+        """The most that is there while the optimizer works, in bytes."""
+        first = self.resident - self.optimizer.state + self.optimizer.first
+        return self.gradients + max(self.resident + self.optimizer.later, first)
+
+    @property
+    def unscheduled(self) -> int:
+        """Bytes at the highest moment of the step without recompute."""
+        return unscheduled_peak(self.step, self.costs) + self.reserve
+
+    def limit(self, budget: int | str | None) -> int:
+        """A budget in bytes; without one, what a device has, less its allocator's holes, or what the step takes."""
+        if budget is None and self.device is not None:
+            constant = sum(item.size for item in self.items if item.name in (CONTEXT, WORKSPACES))
+            return constant + int((self.device.memory - constant) / (1 + holes_of(self.device)))
+        if budget is None or (isinstance(budget, str) and "%" in budget):
+            asked = Options(budget=budget if budget is not None else "100%")
+            return max(budget_of(self.step, self.costs, asked) + self.reserve, self.update)
+        return budget if isinstance(budget, int) else int(parse_budget(budget, 0, 0))
+
+
+def plan(
+    model: Any,
+    batch: Any,
+    loss: Callable[..., torch.Tensor] | None = None,
+    *,
+    budget: int | str | None = None,
+    **options: Any,
+) -> FitPlan:
+    """Plans a training step without allocating a parameter: whether it fits, and at what price.
+
+    Parameters
+    ----------
+    model : callable, transformers configuration, or torch.nn.Module
+        A function that makes the model; a configuration; or a module, on the device "meta" or with memory.
+    batch : tuple, mapping or tensor, or a function that gives one
+        What the loss is given beside the model. Only shapes and types count.
+    loss : callable, optional
+        From the model and the batch to a scalar; by default what the model returns, or its "loss".
+    budget : int or str, optional
+        Bytes ("24GiB") for all that lies on the device. By default what the device has, less a tenth of the tensors
+        for what its allocator holds between them; on this machine what the step takes without recompute. A percentage
+        is what `train_step` understands by it.
+    device : str, path or FitDevice, optional
+        A name of `fit.known_devices()`, a file that `measure_device` wrote, or "cpu". By default this machine's.
+    optimizer : str, class or function of parameters, optional
+        "adamw", `torch.optim.AdamW`, or `functools.partial(torch.optim.AdamW, amsgrad=True)`.
+    precision : {"fp32", "bf16", "fp16", "pure-bf16", "pure-fp16"}
+        "bf16" and "fp16" are autocast; the pure ones have parameters of that type, too.
+    ranks, sharding : int and {"ddp", "fsdp"}
+        So many processes, each of which has all of the model, or a part of it.
+    average : bool
+        Whether a moving average of the weights is kept (`torch.optim.swa_utils.AveragedModel`).
+    train : bool
+        The model's mode.
+    cost : {"measured", "flops"}, optional
+        "measured" runs single ops on this machine, which then is the device; "flops" does not. By default a device
+        that is named has its own rates, and this machine is measured.
+    **options
+        Those of the solver in `Options`: `time_limit`, `threads`, `seed`, `order`, `cache`, `progress`, `pure`.
+
+    Returns
+    -------
+    FitPlan
+
+    Raises
+    ------
+    InputError
+        If something that is given cannot be read.
+    CaptureError
+        If PyTorch cannot capture the step.
+    """
+    if budget is not None:
+        check_budget(budget, "budget")
+    question, solver = options_from(model, loss, options)
+    return under_budget(capture(question, batch), budget, solver)
+
+
+@dataclass(frozen=True)
+class Question:
+    """What is asked of a step, whatever its batch and its budget; the words are those of `plan`."""
+
+    model: Any
+    loss: Callable[..., torch.Tensor] | None
+    device: str | os.PathLike[str] | FitDevice | None = None
+    optimizer: str | Optimizer | None = None
+    precision: str = "fp32"
+    ranks: int = 1
+    sharding: str = "ddp"
+    average: bool = False
+    train: bool = True
+    cost: str | None = None
+
+
+def options_from(
+    model: Any, loss: Callable[..., torch.Tensor] | None, options: Mapping[str, Any]
+) -> tuple[Question, Options]:
+    """What is asked, and how the engine works on it.
+
+    Raises
+    ------
+    InputError
+        If an option is none of a plan without the device.
+    """
+    own = {f.name for f in fields(Question)} - {"model", "loss"}
+    for name in ("fuse", "arena", "inference", "reserve", "budget"):
+        if name in options:
+            raise InputError(name, "is no option of a plan without the device")
+    question = Question(model, loss, **{name: value for name, value in options.items() if name in own})
+    if question.cost not in (None, "measured", "flops"):
+        raise InputError("cost", f"{question.cost!r} is none of measured, flops")
+    return question, options_of({name: value for name, value in options.items() if name not in own})
+
+
+def capture(question: Question, batch: Any) -> Captured:
+    """A step with all that lies on its device."""
+    place, target = _place(question.device)
+    sharding = Sharding(question.ranks, question.sharding)
+    here = question.cost == "measured" or (question.cost is None and target is None)
+    if here and place.type == "cuda" and not torch.cuda.is_available():
+        raise InputError("cost", '"measured" runs ops on the device, which is not there')
+    make = optimizer_of(question.optimizer)
+    start = time.perf_counter()
+    subject = subject_of(question.model, batch, question.loss, question.precision, place, question.train)
+    step, read = subject.graph()
+    trained = [p for p in read if p.requires_grad]
+    costs = measured(step, lambda _: None) if here else by_flops(step)
+    adopt_sizes(step, costs)
+    state = optimizer_memory(make, trained, place, subject.mode)
+    gradients = sum(sharding.part(p) for p in trained)
+    if sharding.divides:
+        state = state.part(gradients / max(1, sum(size_of(p) for p in trained)))
+    items = throughout(subject.model, tensors_in(subject.batch), state, trained, sharding, question.average)
+    given = {s for n in step.placeholders for s in step.needs.get(n, ())}
+    constants = fixed_memory(step) - sum(step.storages[s].size for s in given)
+    if constants:
+        items.append(Item("constants of the step", constants, "throughout", True))
+    shard_graph(step, trained, sharding)
+    seconds = {"capture": time.perf_counter() - start}
+    captured = Captured(subject.name, shapes_of(subject.batch), step, costs, items, state, gradients, None, seconds)
+    return captured if here or target is None else on_device(captured, target)
+
+
+def on_device(captured: Captured, device: FitDevice) -> Captured:
+    """The same step on another device of the same kind."""
+    items = [item for item in captured.items if item.exact or item.name not in (CONTEXT, WORKSPACES)]
+    if device.kind != "cpu":
+        items.append(Item(CONTEXT, device.context, "throughout", False, "differs by driver"))
+        items.append(Item(WORKSPACES, device.workspaces, "throughout", False, "one handle, one stream"))
+    return replace(captured, items=items, costs=device.costs(captured.step), device=device)
+
+
+def shapes_of(batch: Any) -> list[list[Any]]:
+    """Type and shape of each tensor of a batch."""
+    return [[str(t.dtype).removeprefix("torch."), *map(int, t.shape)] for t in tensors_in(batch)]
+
+
+def _place(device: str | os.PathLike[str] | FitDevice | None) -> tuple[torch.device, FitDevice | None]:
+    """PyTorch's device, and what is known of it."""
+    if device is None:
+        return torch.device("cuda" if torch.cuda.is_available() else "cpu"), None
+    if device in ("cpu", "cuda"):
+        return torch.device(str(device)), None
+    found = device_of(device)
+    return found.place, found
+
+
+def under_budget(captured: Captured, budget: int | str | None, options: Options) -> FitPlan:
+    """What becomes of a captured step in so many bytes; without a number, in what the device has."""
+    device, step, costs, reserve = captured.device, captured.step, captured.costs, captured.reserve
+    limit = captured.limit(budget)
+    found: Plan | None = None
+    least, proved = 0, False
+    start = time.perf_counter()
+    try:
+        found, _ = solve(step, costs, replace(options, budget=limit, reserve=reserve), captured.name)
+    except BudgetError as refusal:
+        least, proved = max(refusal.least + reserve, captured.update), refusal.proved
+    baseline = sum(op_cost(op, costs)[0] for op in step.ops)
+    return FitPlan(
+        name=captured.name,
+        shapes=captured.shapes,
+        device=device,
+        budget=limit,
+        items=[*captured.items, Item("gradients", captured.gradients, "update", True)],
+        step=found,
+        unscheduled=captured.unscheduled,
+        peak=found.predicted_peak + reserve if found is not None else 0,
+        update=captured.update,
+        least=least,
+        proved=proved or captured.update > limit,
+        unscheduled_seconds=_seconds(device, baseline, len(step.ops)),
+        step_seconds=_seconds(device, found.predicted_time, len(found.found.steps)) if found is not None else 0.0,
+        seconds={**captured.seconds, "solve": time.perf_counter() - start},
+    )
+
+
+def _seconds(device: FitDevice | None, nanoseconds: int, ops: int) -> float:
+    return device.step_seconds(nanoseconds / 1e9, ops) if device is not None else nanoseconds / 1e9

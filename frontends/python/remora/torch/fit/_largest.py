@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The largest batch that fits, with and without recompute, and what each costs a sample; several models, devices.
+
+A size is tried by capturing the step for it, since kernels and sizes need not grow in proportion. Where to try next is
+told by a line through what was found: memory grows nearly so. With recompute, sizes double until one does not fit, and
+what is between the last two is halved.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.utils import _pytree as pytree
+
+from remora._engine import bytes_text
+from remora.errors import InputError
+
+from .._solver import Options
+from ._fit import Captured, Question, capture, on_device, options_from, under_budget
+from ._rates import FitDevice, device_of
+from ._result import FitPlan
+
+MOST = 1 << 20
+"""No larger size is tried."""
+
+
+@dataclass
+class Largest:
+    """The largest sizes that fit.
+
+    Attributes
+    ----------
+    over : str
+        What grows.
+    without, within : int
+        The largest size that fits without recompute, and with it; 0 if none does.
+    curve : list of (int, FitPlan)
+        Every size that was tried and fits, with its plan under the budget, by size.
+    proved : bool
+        Whether it is proved that the size above `within` does not fit.
+    """
+
+    over: str
+    without: int
+    within: int
+    curve: list[tuple[int, FitPlan]]
+    proved: bool
+
+    @property
+    def best(self) -> int:
+        """The size with the most samples a second, 0 if none fits."""
+        return max(self.curve, key=lambda point: point[1].throughput)[0] if self.curve else 0
+
+    def __str__(self) -> str:
+        verdict = "" if self.proved else " (no schedule was found for more; none is not proved)"
+        lines = [f"largest {self.over}: {self.without} without recompute, {self.within} with it{verdict}"]
+        lines.append(f"  {self.over:>8}  {'memory':>10}  {'recompute':>9}  {'ms':>9}  {'samples/s':>10}")
+        for size, plan in self.curve:
+            lines.append(
+                f"  {size:>8}  {bytes_text(plan.total):>10}  {plan.overhead:>+9.1%}  {plan.step_seconds * 1e3:>9.3g}"
+                f"  {plan.throughput:>10.4g}"
+            )
+        return "\n".join(lines)
+
+
+def largest(
+    model: Any,
+    batch: Any,
+    loss: Callable[..., torch.Tensor] | None = None,
+    *,
+    over: str = "batch",
+    multiple: int = 1,
+    most: int = MOST,
+    budget: int | str | None = None,
+    **options: Any,
+) -> Largest:
+    """Finds the largest batch or length that fits, with recompute and without.
+
+    Parameters
+    ----------
+    batch : tuple, mapping or tensor, or a function of the size
+        An example, whose first ("batch") or second ("length") dimension is set to each size; or a function that gives
+        the batch of a size, which then may be anything.
+    over : str
+        "batch", "length", or with a function a name for what grows.
+    multiple, most : int
+        Only multiples up to a size are tried.
+    budget, **options
+        Those of `plan`.
+
+    Raises
+    ------
+    InputError
+        If something that is given cannot be read.
+    """
+    question, solver = options_from(model, loss, options)
+    of_size = _sizes(batch, over)
+    search = _Search(question, of_size, budget, solver, multiple, max(1, most // multiple))
+    return search.found(over)
+
+
+class _Search:
+    """Tried sizes, in multiples."""
+
+    def __init__(
+        self,
+        question: Question,
+        of_size: Callable[[int], Any],
+        budget: int | str | None,
+        solver: Options,
+        multiple: int,
+        most: int,
+    ) -> None:
+        self.question, self.of_size, self.budget, self.solver = question, of_size, budget, solver
+        self.multiple, self.most = multiple, most
+        self.captured: dict[int, Captured] = {}
+        self.plans: dict[int, FitPlan] = {}
+
+    def found(self, over: str) -> Largest:
+        without = self._last(lambda n: self._plain(n) <= self._limit(), self._guess)
+        within = self._last(lambda n: self._plan(n).fits, None, max(1, without))
+        tried = sorted(n for n, plan in self.plans.items() if plan.fits)
+        above = self.plans.get(within + 1)
+        return Largest(
+            over,
+            without * self.multiple,
+            within * self.multiple,
+            [(n * self.multiple, self.plans[n]) for n in tried],
+            above is not None and above.proved,
+        )
+
+    def _last(self, fits: Callable[[int], bool], guess: Callable[[int, int], int] | None, start: int = 1) -> int:
+        """The last size that fits, where all smaller ones do."""
+        low, high = 0, self.most + 1
+        at = start
+        while low + 1 < high:
+            if fits(at):
+                low = at
+            else:
+                high = at
+            if high > self.most:
+                following = guess(low, self.most) if guess is not None and low > start else 2 * max(1, low)
+            else:
+                following = guess(low, high - 1) if guess is not None and low else (low + high) // 2
+            at = min(max(following, low + 1), high - 1)
+        return low
+
+    def _guess(self, low: int, most: int) -> int:
+        """Where the line through two tried sizes meets the budget; at least one size above the last that fits."""
+        a, b = sorted(self.captured)[-2:] if len(self.captured) > 1 else (0, low)
+        if a == 0 or self._plain(b) <= self._plain(a):
+            return 2 * low
+        slope = (self._plain(b) - self._plain(a)) / (b - a)
+        return min(most, max(low + 1, a + int((self._limit() - self._plain(a)) / slope)))
+
+    def _capture(self, n: int) -> Captured:
+        if n not in self.captured:
+            self.captured[n] = capture(self.question, self.of_size(n * self.multiple))
+        return self.captured[n]
+
+    def _plain(self, n: int) -> int:
+        return max(self._capture(n).unscheduled, self._capture(n).update)
+
+    def _limit(self) -> int:
+        return self._capture(1).limit(self.budget)
+
+    def _plan(self, n: int) -> FitPlan:
+        if n not in self.plans:
+            self.plans[n] = under_budget(self._capture(n), self._limit(), self.solver)
+        return self.plans[n]
+
+
+def _sizes(batch: Any, over: str) -> Callable[[int], Any]:
+    if callable(batch):
+        return batch  # type: ignore[no-any-return]
+    if over not in ("batch", "length"):
+        raise InputError("over", f'{over!r} is neither "batch" nor "length"; else give a function of the size as batch')
+    place = 0 if over == "batch" else 1
+    tensors = [leaf for leaf in pytree.tree_leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.dim() > place]
+    if not tensors:
+        raise InputError("batch", f"no tensor has a dimension for {over}")
+    now = tensors[0].shape[place]
+
+    def sized(leaf: Any, n: int) -> Any:
+        if not isinstance(leaf, torch.Tensor) or leaf.dim() <= place or leaf.shape[place] != now:
+            return leaf
+        shape = list(leaf.shape)
+        shape[place] = n
+        return torch.empty(shape, dtype=leaf.dtype, device="meta")
+
+    return lambda n: pytree.tree_map(lambda leaf: sized(leaf, n), batch)
+
+
+def fit_table(
+    models: Mapping[str, tuple[Any, ...]],
+    devices: Iterable[str | FitDevice],
+    *,
+    budget: int | str | None = None,
+    **options: Any,
+) -> FitTable:
+    """Plans each of some models for each of some devices.
+
+    Parameters
+    ----------
+    models : mapping of str to tuple
+        By name: model and batch, and where it is needed the loss, as `plan` takes them.
+    devices : iterable of str or FitDevice
+    budget, **options
+        Those of `plan`.
+    """
+    targets = [device_of(device) for device in devices]
+    if not targets:
+        raise InputError("devices", "there is none")
+    rows: dict[str, list[FitPlan]] = {}
+    for name, (model, batch, *loss) in models.items():
+        first = targets[0]
+        question, solver = options_from(model, loss[0] if loss else None, {**options, "device": first})
+        captured = capture(question, batch)
+        found = []
+        for target in targets:
+            if target.kind != first.kind:
+                question, _ = options_from(model, loss[0] if loss else None, {**options, "device": target})
+                captured, first = capture(question, batch), target
+            found.append(under_budget(on_device(captured, target), budget, solver))
+        rows[name] = found
+    return FitTable([target.name for target in targets], rows)
+
+
+@dataclass
+class FitTable:
+    """Plans by model and device."""
+
+    devices: list[str]
+    plans: dict[str, list[FitPlan]]
+
+    def __str__(self) -> str:
+        width = max(len(name) for name in self.plans)
+        lines = [" " * width + "".join(f"  {name:>26}" for name in self.devices)]
+        for name, plans in self.plans.items():
+            lines.append(f"{name:{width}}" + "".join(f"  {_cell(plan):>26}" for plan in plans))
+        return "\n".join(lines)
+
+
+def _cell(plan: FitPlan) -> str:
+    if not plan.fits:
+        return f"no, needs {bytes_text(plan.least)}"
+    return f"{bytes_text(plan.total)}, {plan.overhead:+.0%}, {plan.throughput:.3g}/s"

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an optimizer takes: its state, and what its step needs beside that.
+
+The optimizer's own step runs twice on parameters and gradients without memory, and each storage is counted from the op
+that makes it until nobody holds it, at the size that the device's allocator gives it. The first step makes the state.
+So foreach and fused variants are counted as what PyTorch chooses for these parameters on this device.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode
+
+from remora.errors import InputError
+
+from .._graph import rounded, tensors_in
+
+Optimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
+OPTIMIZERS: dict[str, Optimizer] = {
+    "adamw": torch.optim.AdamW,
+    "adam": torch.optim.Adam,
+    "sgd": torch.optim.SGD,
+    "sgd-momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
+    "adafactor": torch.optim.Adafactor,
+    "rmsprop": torch.optim.RMSprop,
+    "adagrad": torch.optim.Adagrad,
+}
+"""By the name that the command line and `plan` take."""
+
+
+@dataclass(frozen=True)
+class OptimizerMemory:
+    """Bytes on the device.
+
+    Attributes
+    ----------
+    state : int
+        What stays.
+    first, later : int
+        The most that the first step takes beyond parameters and gradients, its state included; the most that a later
+        one takes beyond these and the state.
+    """
+
+    state: int = 0
+    first: int = 0
+    later: int = 0
+
+    def part(self, share: float) -> OptimizerMemory:
+        """That of a process that holds such a share of the parameters."""
+        return OptimizerMemory(*(round(share * size) for size in (self.state, self.first, self.later)))
+
+
+def optimizer_of(given: str | Optimizer | None) -> Optimizer | None:
+    """An optimizer's maker, from what a user gives.
+
+    Raises
+    ------
+    InputError
+        If it is an optimizer that exists already, or a name that is unknown.
+    """
+    if given is None or given == "none":
+        return None
+    if isinstance(given, str):
+        if given not in OPTIMIZERS:
+            raise InputError("optimizer", f"{given!r} is none of {', '.join([*OPTIMIZERS, 'none'])}")
+        return OPTIMIZERS[given]
+    if isinstance(given, torch.optim.Optimizer) or not callable(given):
+        raise InputError(
+            "optimizer",
+            f"{type(given).__name__} is no class and no function of parameters: torch.optim.AdamW, or "
+            "functools.partial(torch.optim.AdamW, lr=1e-4)",
+        )
+    return given
+
+
+def optimizer_memory(
+    make: Optimizer | None, parameters: Iterable[torch.nn.Parameter], device: torch.device, mode: Any
+) -> OptimizerMemory:
+    """What an optimizer of these fake parameters takes, all of which have gradients.
+
+    Raises
+    ------
+    InputError
+        Where its step cannot run on tensors without memory.
+    """
+    trained = [p for p in parameters if p.requires_grad]
+    if make is None or not trained:
+        return OptimizerMemory()
+    with mode:
+        for parameter in trained:
+            parameter.grad = torch.empty_like(parameter)
+        try:
+            with _Numbers(), _Counted(device) as first:
+                optimizer = make(trained)
+                optimizer.step()
+            state, numbers = _state_bytes(optimizer, device), _state_bytes(optimizer, device, real=True)
+            with _Numbers(), _Counted(device) as later:
+                optimizer.step()
+        except (RuntimeError, TypeError) as error:
+            said = (str(error).splitlines() or [""])[0]
+            raise InputError("optimizer", f"its step cannot run on tensors without memory: {said}") from error
+        finally:
+            for parameter in trained:
+                parameter.grad = None
+    return OptimizerMemory(state, first.peak + numbers, later.peak)
+
+
+def _state_bytes(optimizer: torch.optim.Optimizer, device: torch.device, real: bool = False) -> int:
+    """The bytes of an optimizer's state; `real`: of what has memory in it, the counters of steps."""
+    tensors = [t for t in tensors_in(dict(optimizer.state)) if not (real and isinstance(t, FakeTensor))]
+    storages = {t.untyped_storage()._cdata: t for t in tensors if _lies_on(t, device)}
+    return sum(rounded(int(t.untyped_storage().nbytes()), device) for t in storages.values())
+
+
+def _lies_on(tensor: torch.Tensor, device: torch.device) -> bool:
+    return tensor.device.type == device.type
+
+
+class _Numbers(TorchFunctionMode):
+    """Counters of steps have memory, four bytes each, for optimizers read them; what else they read is 1."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
+    ) -> Any:
+        given = tensors_in((arguments, options))
+        if function in (torch.Tensor.item, torch.Tensor.__float__) and isinstance(given[0], FakeTensor):
+            return 1.0  # sizes do not depend on it
+        real = bool(given) and not any(isinstance(t, FakeTensor) for t in given)
+        with unset_fake_temporarily() if real or function is torch.tensor else contextlib.nullcontext():
+            return function(*arguments, **(options or {}))
+
+
+class _Counted(TorchDispatchMode):
+    """The most bytes that new storages on a device take at once while it lasts."""
+
+    def __init__(self, device: torch.device) -> None:
+        super().__init__()
+        self.device, self.held, self.peak = device, 0, 0
+        self._known: set[int] = set()
+        self._given: list[Any] = []
+
+    def __torch_dispatch__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
+    ) -> Any:
+        self._known.update(_storages(arguments, options))
+        made = function(*arguments, **(options or {}))
+        scalar = wrapped_number(function, arguments) if self.device.type == "cpu" else 0
+        for tensor in tensors_in(made):
+            storage = tensor.untyped_storage()
+            if storage._cdata not in self._known and _lies_on(tensor, self.device):
+                self._known.add(storage._cdata)
+                self._hold(storage)
+        self.peak = max(self.peak, self.held + scalar)
+        return made
+
+    def _hold(self, storage: torch.UntypedStorage) -> None:
+        size = rounded(int(storage.nbytes()), self.device)
+        self.held += size
+        self.peak = max(self.peak, self.held)
+        weakref.finalize(storage, self._release, storage._cdata, size)
+
+    def _release(self, key: int, size: int) -> None:
+        self.held -= size
+        self._known.discard(key)
+
+
+def wrapped_number(function: Any, arguments: tuple[Any, ...]) -> int:
+    """What a number beside a tensor takes while an op of the CPU runs: eight bytes, and one of the tensor's type."""
+    if function.overloadpacket.__name__.rstrip("_") not in ("add", "sub", "mul", "div") or len(arguments) < 2:
+        return 0
+    tensor = next((a for a in arguments[:2] if isinstance(a, torch.Tensor)), None)
+    if tensor is None or not any(isinstance(a, (int, float)) for a in arguments[:2]):
+        return 0
+    return 8 if tensor.itemsize == 8 else 8 + tensor.itemsize
+
+
+def _storages(*values: Any) -> Iterator[int]:
+    for leaf in pytree.tree_leaves(values):
+        if isinstance(leaf, torch.Tensor):
+            yield leaf.untyped_storage()._cdata

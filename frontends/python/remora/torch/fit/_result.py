@@ -1,0 +1,218 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a plan says: whether a step fits, what takes the memory, how long it takes, and its file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from remora._engine import bytes_text, version
+from remora.errors import InputError
+
+from .._plan import Plan
+from ._memory import Item
+from ._rates import FitDevice, device_from
+
+FORMAT = "remora-fit"
+HOLES = 0.1
+"""The share of tensors' bytes by which CUDA's allocator was seen to hold more (docs/pytorch.md): no proof."""
+
+
+def holes_of(device: FitDevice | None) -> float:
+    """By what share of the tensors' bytes a device's allocator may hold more."""
+    return HOLES if device is not None and device.kind != "cpu" else 0.0
+
+
+@dataclass
+class FitPlan:
+    """A training step on a device: what it takes, and how it runs there.
+
+    Attributes
+    ----------
+    name : str
+        The model's class.
+    shapes : list of list
+        Type and shape of each tensor of the batch.
+    device : FitDevice or None
+        None: this machine's.
+    budget : int
+        Bytes for all that lies on the device.
+    items : list of Item
+        What lies there beside the step's own tensors; with the gradients, which are part of the step and of the update.
+    step : Plan or None
+        The schedule, with the graph and both in Remora's formats; None where none holds the budget.
+    unscheduled, peak : int
+        Bytes: all that is there at the highest moment of a step without recompute; of the planned step, 0 without one.
+    update : int
+        Bytes at the highest moment of the optimizer's step.
+    least : int
+        Where it does not fit: the smallest budget with a known schedule; else 0.
+    proved : bool
+        Whether it is proved that it does not fit.
+    unscheduled_seconds, step_seconds : float
+        Forward and backward without recompute, and as planned; the optimizer's step is not in it.
+    seconds : dict
+        What the parts of planning took.
+    """
+
+    name: str
+    shapes: list[list[Any]]
+    device: FitDevice | None
+    budget: int
+    items: list[Item]
+    step: Plan | None
+    unscheduled: int
+    peak: int
+    update: int
+    least: int
+    proved: bool
+    unscheduled_seconds: float
+    step_seconds: float
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def fits(self) -> bool:
+        """Whether step and update hold the budget."""
+        return self.step is not None and self.total <= self.budget
+
+    @property
+    def total(self) -> int:
+        """Bytes at the highest moment of a training loop; of the step without recompute, where there is no plan."""
+        return max(self.peak or self.unscheduled, self.update)
+
+    @property
+    def upper(self) -> int:
+        """Bytes that the process may take: with the holes of CUDA's allocator, where the device has it."""
+        constant = sum(item.size for item in self.items if not item.exact and item.when == "throughout")
+        return self.total + round(holes_of(self.device) * (self.total - constant))
+
+    @property
+    def schedule(self) -> dict[str, Any]:
+        """The schedule, in the format `remora-schedule`.
+
+        Raises
+        ------
+        InputError
+            If there is none.
+        """
+        if self.step is None:
+            raise InputError("", f"{self.name} does not fit, so there is no schedule")
+        return self.step.schedule
+
+    @property
+    def overhead(self) -> float:
+        """Time beyond that of the step without recompute, as a share of it."""
+        return self.step_seconds / self.unscheduled_seconds - 1 if self.step is not None else 0.0
+
+    @property
+    def range(self) -> tuple[float, float]:
+        """Seconds between which the planned step's time is expected to lie."""
+        low, high = self.device.range if self.device is not None else (0.5, 2.0)
+        return self.step_seconds * low, self.step_seconds * high
+
+    @property
+    def samples(self) -> int:
+        """Samples of a batch: the first dimension of its first tensor."""
+        return int(self.shapes[0][1]) if len(self.shapes[0]) > 1 else 1
+
+    @property
+    def throughput(self) -> float:
+        """Samples per second of forward and backward, 0 where it does not fit."""
+        return self.samples / self.step_seconds if self.fits else 0.0
+
+    def to_json(self) -> str:
+        """The file of the plan, with graph and schedule."""
+        step = self.step.to_json() if self.step is not None else None
+        kept = {name: value for name, value in vars(self).items() if name not in ("device", "items", "step")}
+        value = {
+            "format": FORMAT,
+            "version": 1,
+            "made_by": {"remora": version(), "torch": torch.__version__},
+            **kept,
+            "fits": self.fits,
+            "total": self.total,
+            "upper": self.upper,
+            "range": self.range,
+            "device": asdict(self.device) if self.device is not None else None,
+            "items": [asdict(item) for item in self.items],
+            "plan": step,
+        }
+        return json.dumps(value, indent=1) + "\n"
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes `to_json` into a file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
+
+    @staticmethod
+    def from_json(text: str) -> FitPlan:
+        """Reads what `to_json` wrote.
+
+        Raises
+        ------
+        InputError
+            If it is something else.
+        """
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise InputError("", f"is no JSON: {error}") from None
+        if not isinstance(value, dict) or value.get("format") != FORMAT or value.get("version") != 1:
+            raise InputError("format", f"must be {FORMAT}, version 1")
+        names = [name for name in FitPlan.__dataclass_fields__ if name not in ("device", "items", "step")]
+        try:
+            return FitPlan(
+                **{name: value[name] for name in names},
+                device=device_from(value["device"], "device") if value["device"] else None,
+                items=[Item(**item) for item in value["items"]],
+                step=Plan.from_json(value["plan"]) if value["plan"] else None,
+            )
+        except (KeyError, TypeError) as error:
+            raise InputError("", f"is no plan: {type(error).__name__} {error}") from None
+
+    @staticmethod
+    def load(path: str | os.PathLike[str]) -> FitPlan:
+        """Reads a file."""
+        return FitPlan.from_json(Path(path).read_text(encoding="utf-8"))
+
+    def __str__(self) -> str:
+        return "\n".join(self._lines())
+
+    def _lines(self) -> Iterator[str]:
+        shapes = ", ".join(f"{kind} {'x'.join(map(str, shape)) or 'scalar'}" for kind, *shape in self.shapes)
+        place = self.device.name if self.device is not None else "this machine"
+        yield f"{self.name}, batch {shapes}, on {place}, budget {bytes_text(self.budget)}: {self._verdict()}"
+        rows = [*self.items]
+        if self.step is not None:
+            tensors = self.peak - sum(item.size for item in rows if item.when != "update")
+            rows.append(Item("tensors of the step", tensors, "step", True, "gradients included"))
+        width = max(len(row.name) for row in rows)
+        for row in rows:
+            kind = "exact" if row.exact else "constant or bound"
+            note = f"; {row.note}" if row.note else ""
+            yield f"  {row.name:{width}}  {bytes_text(row.size):>10}  {row.when}, {kind}{note}"
+        yield f"  {'highest in the step':{width}}  {bytes_text(self.peak or self.unscheduled):>10}"
+        yield f"  {'highest in the update':{width}}  {bytes_text(self.update):>10}"
+        if self.upper > self.total:
+            allocator = f"{bytes_text(self.upper):>10}  {HOLES:.0%} for what lies free between tensors"
+            yield f"  {'with the allocator':{width}}  {allocator}"
+        if self.step is not None:
+            low, high = self.range
+            fitted = self.device.fitted if self.device is not None else ""
+            yield (
+                f"  forward and backward: {self.step_seconds * 1e3:.3g} ms ({self.overhead:+.1%} by recompute), "
+                f"{low * 1e3:.3g} to {high * 1e3:.3g}; {fitted or 'not fitted on a device of this name'}"
+            )
+
+    def _verdict(self) -> str:
+        if self.fits:
+            again = self.step.recomputes if self.step is not None else 0
+            return f"fits, with {again} recomputes" if again else "fits without recompute"
+        why = "the update alone takes more" if self.update > self.budget else "no schedule holds it"
+        known = f"; the least budget with a known schedule is {bytes_text(self.least)}" if self.least else ""
+        return f"does not fit: {why}{known}{'' if self.proved else ' (none was found; none is not proved)'}"

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is planned: a model, a batch, a loss and an optimizer, all of tensors without memory.
+
+A model is given as a function that makes one, as a `transformers` configuration, as a module on the device "meta", or
+as a module that has memory already. A function runs where new tensors lie on "meta", so no parameter is ever
+allocated. Parameters, buffers and batch are then fake tensors on the device that is planned for.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import types
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.overrides import TorchFunctionMode
+from torch.utils import _pytree as pytree
+from torch.utils._device import _device_constructors
+
+from remora.errors import InputError
+
+from .._capture import compiled_step
+from .._errors import CaptureError
+from .._graph import StepGraph
+from .._ledger import Ledger
+from .._simplify import simplify
+from ._absent import standing_in
+
+PRECISIONS = {
+    "fp32": (torch.float32, None),
+    "bf16": (torch.float32, torch.bfloat16),
+    "fp16": (torch.float32, torch.float16),
+    "pure-bf16": (torch.bfloat16, None),
+    "pure-fp16": (torch.float16, None),
+}
+"""By name: the type of the parameters (None: as they are), and that of autocast."""
+FEW = 4096
+"""Rows of up to so many numbers have memory while a model is made: constructors read them."""
+
+
+@dataclass
+class Subject:
+    """A training step on fake tensors.
+
+    Attributes
+    ----------
+    model : torch.nn.Module
+        Its parameters and buffers are fake, and lie on the device.
+    batch : Any
+        What the loss is given beside the model, a tuple or a mapping; fake, on the device.
+    loss : callable
+        From the model and the batch to a scalar.
+    autocast : torch.dtype or None
+    """
+
+    model: torch.nn.Module
+    batch: Any
+    loss: Callable[..., torch.Tensor]
+    autocast: torch.dtype | None
+    device: torch.device
+    mode: FakeTensorMode
+
+    @property
+    def name(self) -> str:
+        """What the model's class is called."""
+        return type(self.model).__name__
+
+    def graph(self) -> tuple[StepGraph, list[torch.nn.Parameter]]:
+        """The step, captured, and the parameters that it reads.
+
+        Raises
+        ------
+        CaptureError
+            Where PyTorch cannot capture it.
+        """
+        found: list[StepGraph] = []
+        ledger = Ledger()
+
+        def compiler(module: Any, _: Any) -> Any:
+            found.append(StepGraph(module))
+            return _stop
+
+        def step(batch: Any) -> torch.Tensor:
+            with self._casting():
+                value = called(self.loss, self.model, batch)
+            value.backward()  # type: ignore[no-untyped-call]
+            return value.detach()
+
+        # Dynamo keeps what it captured by code object, and each plan is of its own.
+        own = types.FunctionType(step.__code__.replace(), step.__globals__, "step", None, step.__closure__)
+        with self.mode, standing_in(self.device), contextlib.suppress(_Captured):
+            compiled_step(own, compiler, ledger)(self.batch)
+        if not found:
+            raise CaptureError("the step has no gradients: no parameter that the loss reaches requires one")
+        simplify(found[-1])
+        read = {id(r()) for r in ledger.parts[-1].parameters}
+        return found[-1], [p for p in self.model.parameters() if id(p) in read]
+
+    def _casting(self) -> Any:
+        return torch.autocast(self.device.type, self.autocast) if self.autocast else contextlib.nullcontext()
+
+
+class _Captured(Exception):
+    """Nothing is run: the graph is all that is wanted."""
+
+
+def _stop(_: list[Any]) -> list[Any]:
+    raise _Captured
+
+
+_stop._boxed_call = True  # type: ignore[attr-defined]
+
+
+def called(loss: Callable[..., torch.Tensor], model: torch.nn.Module, batch: Any) -> torch.Tensor:
+    """The loss of a batch, which is a mapping, a sequence of arguments, or one argument."""
+    if isinstance(batch, Mapping):
+        return loss(model, **batch)
+    return loss(model, *batch) if isinstance(batch, (tuple, list)) else loss(model, batch)
+
+
+def own_loss(model: torch.nn.Module, *arguments: Any, **named: Any) -> torch.Tensor:
+    """What a model returns itself: a scalar, or its attribute or key "loss"."""
+    made = model(*arguments, **named)
+    found = made if isinstance(made, torch.Tensor) else getattr(made, "loss", None)
+    if found is None and isinstance(made, Mapping):
+        found = made.get("loss")
+    if not isinstance(found, torch.Tensor):
+        raise InputError("loss", "the model returns no loss: give a function of the model and the batch")
+    return found
+
+
+def subject_of(
+    model: Any, batch: Any, loss: Callable[..., torch.Tensor] | None, precision: str, device: torch.device, train: bool
+) -> Subject:
+    """Makes a step of fake tensors of what a user gives.
+
+    Raises
+    ------
+    InputError
+        If one of them is nothing that can be read.
+    """
+    if precision not in PRECISIONS:
+        raise InputError("precision", f"{precision!r} is none of {', '.join(PRECISIONS)}")
+    dtype, autocast = PRECISIONS[precision]
+    bare = bare_model(model)
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    cast = None if dtype == torch.float32 else dtype
+    fake = _faked_model(bare, mode, device, cast)
+    fake.train(train)
+    made = batch() if callable(batch) else batch
+    if not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(made)):
+        raise InputError("batch", f"{type(made).__name__} holds no tensor")
+    memo: dict[int, Any] = {}
+    with mode:
+        inputs = pytree.tree_map(lambda leaf: _faked(leaf, device, cast, memo), made)
+    return Subject(fake, inputs, loss or own_loss, autocast, device, mode)
+
+
+def bare_model(model: Any) -> torch.nn.Module:
+    """A module without memory, or the user's own."""
+    if isinstance(model, torch.nn.Module):
+        return model
+    if hasattr(model, "to_diff_dict") and hasattr(model, "model_type"):
+        return bare_model(lambda: _of_configuration(model))
+    if not callable(model):
+        raise InputError("model", f"{type(model).__name__} is no module, no function that makes one, no configuration")
+    with WithoutMemory(), torch.random.fork_rng(devices=[]):
+        made = model()
+    if not isinstance(made, torch.nn.Module):
+        raise InputError("model", f"the function gives no module, but {type(made).__name__}")
+    return made
+
+
+def _of_configuration(configuration: Any) -> torch.nn.Module:
+    import transformers
+
+    named = [getattr(transformers, name, None) for name in configuration.architectures or ()]
+    kind = next((found for found in named if found is not None), None)
+    if kind is not None:
+        return kind(configuration)  # type: ignore[no-any-return]
+    return transformers.AutoModelForCausalLM.from_config(configuration)  # type: ignore[no-any-return]
+
+
+class WithoutMemory(TorchFunctionMode):
+    """New tensors lie on "meta", but for short rows of numbers that a constructor may read (`linspace`)."""
+
+    def __torch_function__(
+        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
+    ) -> Any:
+        options = dict(options or {})
+        if function not in _device_constructors() or function is torch.tensor:
+            return function(*arguments, **options)
+        made = function(*arguments, **{**options, "device": "meta"})
+        short = function in (torch.arange, torch.linspace, torch.logspace) and made.numel() <= FEW
+        return function(*arguments, **options) if short else made
+
+
+def _faked_model(
+    model: torch.nn.Module, mode: FakeTensorMode, device: torch.device, dtype: torch.dtype | None
+) -> torch.nn.Module:
+    """The same modules with fake parameters and buffers; ties stay."""
+    memo: dict[int, Any] = {}
+    with mode:
+        for tensor in _tensors_of(model):
+            _faked(tensor, device, dtype, memo)
+    copied = copy.deepcopy(model, memo)
+    copied.zero_grad(set_to_none=True)
+    return copied
+
+
+def _tensors_of(model: torch.nn.Module) -> Iterator[torch.Tensor]:
+    for module in model.modules():
+        yield from (p for p in module._parameters.values() if p is not None)
+        yield from (b for b in module._buffers.values() if b is not None)
+        yield from (v for v in vars(module).values() if isinstance(v, torch.Tensor))
+
+
+def _faked(leaf: Any, device: torch.device, dtype: torch.dtype | None, memo: dict[int, Any]) -> Any:
+    """A fake tensor like another, on a device; floating-point numbers of the given type."""
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    if id(leaf) not in memo:
+        kind = dtype if dtype is not None and leaf.is_floating_point() else leaf.dtype
+        made = torch.empty_strided(leaf.shape, leaf.stride(), dtype=kind, device=device)
+        if isinstance(leaf, torch.nn.Parameter):
+            made = torch.nn.Parameter(made, leaf.requires_grad)
+        elif leaf.requires_grad:
+            made.requires_grad_()
+        memo[id(leaf)] = made
+    return memo[id(leaf)]

@@ -1,0 +1,381 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Plans before the device is there: totals to the byte on the CPU, graphs of a GPU that is not there, what fits."""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import checking
+import models
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+import zoo
+from torch.autograd import Variable
+
+import remora.fit
+import remora.torch as rt
+from remora.errors import InputError
+from remora.torch import fit
+from remora.torch.fit._absent import _Engine
+from remora.torch.fit._optimizer import OPTIMIZERS, optimizer_memory, optimizer_of
+from remora.torch.fit._subject import subject_of
+
+ADAMW = functools.partial(torch.optim.AdamW, lr=1e-4)
+SOLVER: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
+QUICK = ["gpt2", "unet", "experts"]
+WORDS = torch.randint(0, 64, (4, 32))
+
+
+def small_gpt() -> torch.nn.Module:
+    return models.Gpt(layers=2, dropout=0.0)
+
+
+def next_word(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(x).flatten(0, 1), x.flatten())
+
+
+# -- To the byte -------------------------------------------------------------------------------------------------------
+
+
+def planned(name: str, **options: Any) -> tuple[rt.FitPlan, int]:
+    """A network of the zoo, planned without memory, and the most bytes that were allocated meanwhile."""
+    _, inputs, loss = zoo.ZOO[name]()
+    given = {"optimizer": ADAMW, **SOLVER, **options}
+    taken, found = checking.peak_of(lambda: rt.plan(lambda: zoo.ZOO[name]()[0], inputs, loss, **given))
+    return found, taken
+
+
+def taken_by(entry: zoo.Entry, budget: int | str) -> int:
+    """The most bytes that two iterations take: parameters, buffers, batch, and what the profiler sees beyond."""
+    model, inputs, loss = entry
+    step = rt.train_step(checking.Case.body(model, loss), budget=budget, **checking.OPTIONS)
+    step(*inputs)  # captured, measured and planned
+    model.zero_grad()
+
+    def loop() -> None:
+        optimizer = ADAMW(model.parameters())
+        for _ in range(2):
+            step(*inputs)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    there = [*model.parameters(), *model.buffers(), *(t for t in inputs if isinstance(t, torch.Tensor))]
+    lying = sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in there}.values())
+    return lying + max(0, step.plan.fixed_memory - lying) + checking.peak_of(loop)[0]
+
+
+@pytest.mark.parametrize("name", [n if n in QUICK else pytest.param(n, marks=pytest.mark.slow) for n in zoo.ZOO])
+def test_the_total_is_what_the_process_allocates(name: str) -> None:
+    plan, meanwhile = planned(name)
+    real = taken_by(zoo.ZOO[name](), "100%")
+    print(f"{name}: planned {plan.total:,}, allocated {real:,}; while planning {meanwhile / plan.total:.1%}")
+    assert plan.fits and plan.total == real
+
+
+@pytest.mark.parametrize("name", OPTIMIZERS)
+def test_an_optimizers_memory_is_what_it_takes(name: str) -> None:
+    make, model = optimizer_of(name), small_gpt()
+    assert make is not None
+    subject = subject_of(small_gpt, (WORDS,), None, "fp32", torch.device("cpu"), True)
+    found = optimizer_memory(make, subject.model.parameters(), subject.device, subject.mode)
+    for parameter in model.parameters():
+        parameter.grad = torch.ones_like(parameter)
+    made: list[torch.optim.Optimizer] = []
+
+    def first() -> None:
+        made.append(make(list(model.parameters())))
+        made[0].step()
+
+    # Numbers beside tensors take up to twelve bytes for the time of an op.
+    assert 0 <= checking.peak_of(first)[0] - found.first <= 24
+    assert 0 <= checking.peak_of(made[0].step)[0] - found.later <= 24
+    kept = {
+        t.untyped_storage()._cdata: t.nbytes for s in made[0].state.values() for t in s.values() if torch.is_tensor(t)
+    }
+    assert found.state == sum(kept.values())
+
+
+def test_no_parameter_is_allocated() -> None:
+    def large() -> torch.nn.Module:
+        return torch.nn.Sequential(*[torch.nn.Linear(8192, 8192) for _ in range(8)])
+
+    taken, plan = checking.peak_of(
+        lambda: rt.plan(large, (torch.empty(4, 8192, device="meta"),), lambda m, x: m(x).sum(), device="h100", **SOLVER)
+    )
+    assert plan.items[0].size == 8 * (8192 * 8192 * 4 + 8192 * 4)
+    assert taken < plan.total // 1000
+
+
+# -- A GPU that is not there -------------------------------------------------------------------------------------------
+
+
+def text_of(entry: zoo.Entry, own_engine: bool) -> list[str]:
+    """The ops of a captured step."""
+    model, inputs, loss = entry
+    subject = subject_of(model, inputs, loss, "fp32", torch.device("cpu"), True)
+    engine = Variable._execution_engine
+    try:
+        if own_engine:
+            Variable._execution_engine = _Engine(engine)  # type: ignore[assignment]
+        step, _ = subject.graph()
+    finally:
+        Variable._execution_engine = engine
+    return [f"{op.name} {op.backward} {op.inputs} {op.outputs}" for op in step.ops]
+
+
+@pytest.mark.parametrize("name", ["unet", "experts"])
+def test_a_backward_pass_in_python_is_that_of_pytorchs_engine(name: str) -> None:
+    entry = zoo.ZOO[name]()
+    assert text_of(entry, True) == text_of(entry, False)
+
+
+def kinds_of(plan: rt.FitPlan) -> set[str]:
+    assert plan.step is not None
+    return {kind for op in plan.step.graph["ops"] for kind in op["type"].split()}
+
+
+class Attention(torch.nn.Module):
+    """One layer of attention, with a mask or without."""
+
+    def __init__(self, masked: bool) -> None:
+        super().__init__()
+        self.masked, self.make = masked, torch.nn.Linear(64, 192)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        q, k, v = self.make(x).unflatten(-1, (3, 4, 16)).permute(2, 0, 3, 1, 4)
+        mask = torch.ones(x.shape[1], x.shape[1], dtype=torch.bool, device=x.device).tril() if self.masked else None
+        return F.scaled_dot_product_attention(q, k, v, mask)
+
+
+@pytest.mark.parametrize(
+    ("precision", "masked", "kernel"),
+    [("bf16", False, "flash"), ("bf16", True, "efficient"), ("fp32", False, "efficient")],
+)
+def test_kernels_are_those_of_a_gpu(precision: str, masked: bool, kernel: str) -> None:
+    plan = rt.plan(
+        lambda: Attention(masked),
+        (torch.randn(2, 24, 64),),
+        lambda m, x: m(x).square().mean(),
+        device="h100",
+        precision=precision,
+        **SOLVER,
+    )
+    name = f"_scaled_dot_product_{kernel}_attention"
+    assert {name, f"{name}_backward"} <= kinds_of(plan)
+
+
+def test_batch_normalization_is_cudnns() -> None:
+    plan = rt.plan(models.Unet, (torch.randn(2, 3, 32, 32),), lambda m, x: m(x).mean(), device="rtx-4090", **SOLVER)
+    assert "_batch_norm_with_update_functional" in kinds_of(plan)
+
+
+@pytest.mark.slow
+def test_the_peak_of_gpt2_medium_is_that_of_an_h200() -> None:
+    """The H200 planned 11,354,906,112 bytes above what was there, and took 11,354,880,396 (results/steps_gpu)."""
+    import transformers as t
+
+    none = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "use_cache": False}
+    plan = rt.plan(
+        lambda: t.GPT2LMHeadModel(t.GPT2Config(n_embd=1024, n_layer=24, n_head=16, **none)),
+        (torch.empty(8, 512, dtype=torch.long, device="meta"),) * 2,
+        lambda m, x, y: F.cross_entropy(m(input_ids=x).logits.flatten(0, 1), y.flatten()),
+        device="h200",
+        precision="bf16",
+        **SOLVER,
+    )
+    assert plan.step is not None
+    assert plan.step.predicted_peak - plan.step.fixed_memory == 11_354_906_112
+
+
+# -- What fits ---------------------------------------------------------------------------------------------------------
+
+
+def test_it_says_what_takes_the_memory() -> None:
+    given = (small_gpt, (WORDS,), next_word)
+    one = rt.plan(*given, device="h100", optimizer="adamw", precision="bf16", **SOLVER)
+    sizes = {item.name: item.size for item in one.items}
+    rounded = sum(-(-p.nbytes // 512) * 512 for p in small_gpt().parameters())
+    assert sizes["parameters"] == sizes["gradients"] == rounded and sizes["optimizer state"] == 2 * rounded
+    assert one.fits and one.total <= one.upper and "fits without recompute" in str(one)
+    assert one.range[0] < one.step_seconds < one.range[1]
+    again = rt.FitPlan.from_json(one.to_json())
+    assert str(again) == str(one) and again.schedule == one.schedule
+
+    four = rt.plan(*given, device="h100", optimizer="adamw", ranks=4, sharding="fsdp", **SOLVER)
+    parts = sum(-(-(-(-p.shape[0] // 4) * p[0].nbytes) // 512) * 512 for p in small_gpt().parameters())
+    assert {item.name: item.size for item in four.items}["parameters"] == parts
+    both = rt.plan(*given, device="h100", ranks=2, average=True, **SOLVER)
+    sizes = {item.name: item.size for item in both.items}
+    assert sizes["DDP's buckets"] == rounded and sizes["average of the weights"] == rounded + 512
+
+
+def test_what_does_not_fit_is_told() -> None:
+    plan = rt.plan(small_gpt, (WORDS,), next_word, device="h100", budget="544MiB", **SOLVER)
+    assert not plan.fits and plan.proved and plan.least > plan.budget and "does not fit" in str(plan)
+    with pytest.raises(InputError, match="does not fit"):
+        _ = plan.schedule
+    enough = rt.plan(small_gpt, (WORDS,), next_word, device="h100", budget=plan.least, **SOLVER)
+    assert enough.fits
+    here = rt.plan(small_gpt, (WORDS,), next_word, optimizer="adamw", **SOLVER)
+    less = rt.plan(small_gpt, (WORDS,), next_word, optimizer="adamw", budget=here.update - 1, **SOLVER)
+    assert here.fits and not less.fits and less.proved and "update" in str(less)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "said"),
+    [
+        ({"device": "abacus"}, "rtx-4090"),
+        ({"device": "none.json"}, "cannot be read"),
+        ({"precision": "int3"}, "fp32, bf16"),
+        ({"optimizer": "newton"}, "adamw"),
+        ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, "torch.optim.AdamW"),
+        ({"sharding": "zero"}, "ddp, fsdp"),
+        ({"ranks": 0}, "at least 1"),
+        ({"cost": "guessed"}, "measured, flops"),
+        ({"device": "h100", "cost": "measured"}, "not there"),
+        ({"fuse": True}, "no option"),
+        ({"budget": 0.5}, "50%"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(wrong: dict[str, Any], said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        rt.plan(small_gpt, (WORDS,), next_word, **wrong)
+
+
+def test_devices(tmp_path: Path) -> None:
+    known = fit.known_devices()
+    assert {"h100", "h200", "rtx-4090"} <= known.keys()
+    for device in known.values():
+        assert device.source and device.rates["fp16"] >= device.rates["fp32"] and device.range[0] < 1 < device.range[1]
+    mine = rt.measure_device(tmp_path / "mine.json")
+    assert fit.device_of(tmp_path / "mine.json") == mine and mine.kind == "cpu"
+    assert rt.plan(small_gpt, (WORDS,), next_word, device=mine, **SOLVER).fits
+    (tmp_path / "bad.json").write_text('{"name": "x"}')
+    with pytest.raises(InputError, match="no device"):
+        fit.device_of(tmp_path / "bad.json")
+
+
+SIZES: dict[str, tuple[Any, Any, Any]] = {
+    "gpt": (small_gpt, lambda n: (torch.randint(0, 64, (n, 32)),), next_word),
+    "unet": (models.Unet, lambda n: (torch.randn(n, 3, 32, 32),), zoo.energy),
+    "fno": (models.Fno, lambda n: (torch.randn(n, 1, 64),), zoo.energy),
+    "lstm": (models.Recurrent, lambda n: (torch.randn(n, 8, 16),), zoo.energy),
+    "experts": (models.Experts, lambda n: (torch.randn(n, 32, 16),), zoo.energy),
+}
+
+
+@pytest.mark.parametrize("name", [n if n == "lstm" else pytest.param(n, marks=pytest.mark.slow) for n in SIZES])
+def test_the_largest_batch_runs_and_the_next_does_not(name: str) -> None:
+    make, batch, loss = SIZES[name]
+    limit = int(1.6 * rt.plan(make, batch(8), loss, optimizer=ADAMW, **SOLVER).total)
+    found = rt.largest(make, batch, loss, budget=limit, optimizer=ADAMW, **SOLVER)
+    print(found)
+    assert found.within >= found.without >= 8
+    assert taken_by((make(), batch(found.without), loss), "100%") <= limit
+    assert taken_by((make(), batch(found.without + 1), loss), "100%") > limit
+    curve = dict(found.curve)
+    plan = curve[found.within]
+    assert plan.step is not None and taken_by((make(), batch(found.within), loss), plan.step.budget) <= limit
+    if found.proved:  # else more search may find one
+        with pytest.raises(rt.BudgetError):
+            taken_by((make(), batch(found.within + 1), loss), plan.step.budget)
+
+
+def test_models_by_devices() -> None:
+    models_of = {
+        "gpt": (small_gpt, (WORDS,), next_word),
+        "unet": (models.Unet, (torch.randn(2, 3, 32, 32),), zoo.energy),
+    }
+    table = rt.fit_table(models_of, ["h100", "t4"], optimizer="sgd", **SOLVER)
+    assert table.devices == ["h100", "t4"] and all(p.fits for row in table.plans.values() for p in row)
+    fast, slow = table.plans["unet"]
+    assert slow.step_seconds >= fast.step_seconds and "gpt" in str(table)
+    assert fit.picture([fast, slow]).startswith("<svg")
+
+
+# -- Planned here, run there -------------------------------------------------------------------------------------------
+
+
+def test_a_plan_runs_elsewhere(tmp_path: Path) -> None:
+    plan = rt.plan(small_gpt, (WORDS,), next_word, budget="60%", **SOLVER)
+    assert plan.step is not None and plan.step.recomputes
+    plan.save(tmp_path / "plan.json")
+    model, budget = small_gpt(), plan.step.budget
+    there: dict[str, Any] = {"budget": budget, "plan": str(tmp_path / "plan.json"), **checking.OPTIONS}
+    checked = checking.check_step(model, next_word, (WORDS,), **there)
+    assert checked.predicted_peak <= budget
+    other = rt.train_step(checking.Case.body(models.Gpt(layers=1), next_word), **there)
+    with pytest.raises(rt.CaptureError, match="is of a step of"):
+        other(WORDS)
+    wider = rt.train_step(checking.Case.body(models.Gpt(layers=2, width=64, dropout=0.0), next_word), **there)
+    with pytest.raises(rt.CaptureError, match="of another step, by op"):
+        wider(WORDS)
+
+
+# -- The page ----------------------------------------------------------------------------------------------------------
+
+
+def run_page(wanted: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Runs the examples of docs/guide/fit.md: of the first section, and of those that the words name."""
+    monkeypatch.chdir(folder)
+    page = (Path(__file__).resolve().parents[2] / "docs/guide/fit.md").read_text()
+    first, *sections = page.split("\n## ")
+    chosen = [first, *(text for text in sections if text.startswith(wanted))]
+    blocks = [b for text in chosen for b in re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)]
+    assert len(blocks) > 1
+    written = folder / "page.py"
+    written.write_text("\n".join(blocks))
+    exec(compile(written.read_text(), str(written), "exec"), {"__name__": "page"})
+
+
+def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page("Planned here", tmp_path, monkeypatch)
+
+
+@pytest.mark.slow
+def test_the_three_questions(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    run_page("Three questions", tmp_path, monkeypatch)
+
+
+# -- The command -------------------------------------------------------------------------------------------------------
+
+
+LLAMA = {
+    "model_type": "llama",
+    "hidden_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "intermediate_size": 160,
+    "vocab_size": 200,
+    "bos_token_id": 1,
+    "eos_token_id": 2,
+    "max_position_embeddings": 64,
+}
+
+
+def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(LLAMA))
+    (tmp_path / "other.json").write_text("{}")
+    model, quick = str(tmp_path / "config.json"), ["--time-limit", "2"]
+    told, seen = str(tmp_path / "plans.json"), str(tmp_path / "plans.svg")
+    assert remora.fit.main([str(tmp_path), "--device", "h100,rtx-4090", "--json", told, "--svg", seen, *quick]) == 0
+    assert "on rtx-4090" in capsys.readouterr().out
+    plans = json.loads(Path(told).read_text())
+    assert [plan["device"]["name"] for plan in plans] == ["h100", "rtx-4090"]
+    assert Path(seen).read_text().startswith("<svg")
+    assert remora.fit.main([model, "--device", "h100", "--budget", "544MiB", *quick]) == 20
+    assert remora.fit.main([model, "--device", "abacus"]) == 65
+    assert remora.fit.main([str(tmp_path / "other.json")]) == 65
+    assert remora.fit.main([str(tmp_path / "none.json")]) == 65
+    assert remora.fit.main([model, "--batch", "0"]) == 65
+    assert remora.fit.main(["--devices"]) == 0
+    assert "h100" in capsys.readouterr().out
+    with pytest.raises(SystemExit) as ended:
+        remora.fit.main([model, "--batch", "many"])
+    assert ended.value.code == 64
