@@ -135,14 +135,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def noted(self, target: Any, given: Any) -> None:
         """One call: whatever it made is held already."""
         self.trace.peak = max(self.trace.peak, self.held)
-        self.trace.launches.append(Launch(target, pytree.tree_map(look_of, given), self.held, self._line()))
-
-    def _line(self) -> str:
-        """The line of the program that runs."""
-        frame = inspect.currentframe()
-        while frame is not None and frame.f_code.co_filename != _FILE:
-            frame = frame.f_back
-        return "" if frame is None else self._lines[frame.f_lineno - 1]
+        line = line_of_program(self._lines)
+        self.trace.launches.append(Launch(target, pytree.tree_map(look_of, given), self.held, line))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -152,6 +146,14 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.noted(func, (args, kwargs or {}))
         self.trace.peak = max(self.trace.peak, self.held)
         return result
+
+
+def line_of_program(lines: Sequence[str]) -> str:
+    """The line of the program that runs."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename != _FILE:
+        frame = frame.f_back
+    return "" if frame is None else lines[frame.f_lineno - 1]
 
 
 @dataclass(frozen=True)

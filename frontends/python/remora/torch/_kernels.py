@@ -20,6 +20,7 @@ all else. Random numbers come from seeds that one call draws, which runs once.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import json
 import operator
@@ -28,12 +29,13 @@ from typing import Any
 
 import torch
 from torch import fx
-from torch._subclasses import FakeTensor, FakeTensorMode
+from torch._subclasses import FakeTensorMode
 from torch.utils import _pytree as pytree
 
 from ._errors import CaptureError
 from ._graph import StepGraph, is_own_op
 from ._inductor_replay import Kernel, Look
+from ._kernels_in_place import Pairs, compiled_with_pairs
 from ._kernels_read import Line, Reading, Stream, View, read_program, views_in
 from ._regions import Compiled, inductor
 
@@ -51,8 +53,10 @@ _STRAIGHT = {
 _WANTED = ("empty_strided_", "reinterpret_tensor", "get_raw_stream")
 """What a call needs of the program's names beside its kernel."""
 
-_read: dict[str, tuple[Reading, dict[str, Any]]] = {}
+_read: dict[str, tuple[Reading, dict[str, Any], Pairs]] = {}
 """What was compiled in this process, by what it was compiled from."""
+_functions: dict[str, Callable[..., Any]] = {}
+"""The functions of calls, equal calls share one."""
 
 
 class KernelCall(Compiled):
@@ -67,8 +71,10 @@ class KernelCall(Compiled):
     arguments : int
     results : list of Look
         Of `b0`, `b1`, ...
-    taken : dict of int to int
+    begun : dict of int to int
         Results that begin as what an argument holds: which argument.
+    may_take : list of (int, int)
+        Results that may lie where an argument lies.
     space : dict
         What the body names.
     source : str
@@ -81,16 +87,17 @@ class KernelCall(Compiled):
         lines: list[str],
         arguments: int,
         results: list[Look],
-        taken: dict[int, int],
+        begun: dict[int, int],
+        may_take: list[tuple[int, int]],
         space: dict[str, Any],
         source: str,
         again: bool,
         random: bool,
     ) -> None:
-        super().__init__(name, again, random, taken)
+        super().__init__(name, again, random)
         self.lines, self.arguments, self.results, self.space = lines, arguments, results, space
-        self.key = hashlib.sha256(json.dumps([lines, str(results), str(taken), source]).encode()).hexdigest()
-        self._run: dict[int, Callable[..., Any]] = {}
+        self.begun, self.may_take = begun, may_take
+        self.key = hashlib.sha256(json.dumps([lines, str(results), str(begun), source]).encode()).hexdigest()
 
     def __call__(self, *arguments: torch.Tensor) -> Any:
         made = [torch.empty_strided(r.shape, r.stride, dtype=r.dtype, device=r.device) for r in self.results]
@@ -98,31 +105,35 @@ class KernelCall(Compiled):
 
     def compiled(self, mode: FakeTensorMode) -> Callable[..., Any]:
         """The function; results that begin as an argument are copies of it."""
-        return self._function(-1)
+        return self._function(-1, -1)
 
-    def in_place(self, result: int) -> Callable[..., Any]:
-        """The function that works in the memory of the argument as which a result begins; that comes first."""
-        return self._function(result)
+    def in_place(self, result: int, argument: int) -> Callable[..., Any]:
+        """The function that gives a result where an argument lies, which it is given first."""
+        return self._function(result, argument)
 
-    def _function(self, result: int) -> Callable[..., Any]:
-        if result not in self._run:
-            given = [f"a{i}" for i in range(self.arguments)]
-            made = []
-            for i, look in enumerate(self.results):
-                if i == result:
-                    given.remove(f"a{self.taken[i]}")
-                    given.insert(0, f"b{i}")
-                    continue
-                made.append(f"b{i} = empty_strided_{look.device.type}({look.shape}, {look.stride}, {look.dtype})")
-                if i in self.taken:
-                    made.append(f"b{i}.copy_(a{self.taken[i]})")
-            back = ", ".join(f"b{i}" for i in range(len(self.results)))
-            body = "".join(f"    {line}\n" for line in [*made, *self.lines, f"return {back}"])
+    def _function(self, result: int, argument: int) -> Callable[..., Any]:
+        text = self._text(result, argument)
+        key = f"{self.key} {result} {argument}"
+        if key not in _functions:
             space = dict(self.space)
-            exec(f"def run({', '.join(given)}):\n{body}", space)
-            self._run[result] = space["run"]
-            self._run[result].__name__ = f"{self.name} {self.key[:12]}"
-        return self._run[result]
+            exec(text, space)
+            _functions[key] = space["run"]
+            _functions[key].__name__ = f"{self.name} {self.key[:12]}"
+        return _functions[key]
+
+    def _text(self, result: int, argument: int) -> str:
+        given = [f"a{i}" for i in range(self.arguments)]
+        lines = []
+        for i, look in enumerate(self.results):
+            if i == result:
+                given.insert(0, given.pop(argument))
+                lines.append(f"b{i} = reinterpret_tensor(a{argument}, {look.shape}, {look.stride}, 0)")
+                continue
+            lines.append(f"b{i} = empty_strided_{look.device.type}({look.shape}, {look.stride}, {look.dtype})")
+            if i in self.begun:
+                lines.append(f"b{i}.copy_(a{self.begun[i]})")
+        lines += [*self.lines, "return " + ", ".join(f"b{i}" for i in range(len(self.results)))]
+        return f"def run({', '.join(given)}):\n" + "".join(f"    {line}\n" for line in lines)
 
 
 def as_kernels(step: StepGraph, say: Callable[[str], None]) -> fx.GraphModule:
@@ -154,10 +165,10 @@ def as_kernels(step: StepGraph, say: Callable[[str], None]) -> fx.GraphModule:
     key = hashlib.sha256(json.dumps([module.code, looks, modes]).encode()).hexdigest()
     if key not in _read:
         say("compiling the step")
-        compiled = inductor(module, inputs, step.mode, **_STRAIGHT)
+        compiled, pairs = compiled_with_pairs(functools.partial(inductor, module, inputs, step.mode, **_STRAIGHT))
         call = compiled.current_callable
         space = getattr(call, "__func__", call).__globals__
-        _read[key] = read_program(compiled.source_code, space, inputs), space
+        _read[key] = read_program(compiled.source_code, space, inputs), space, pairs
     return _Builder(step, *_read[key]).built()
 
 
@@ -181,8 +192,11 @@ def _functional(step: StepGraph) -> fx.GraphModule:
 class _Builder:
     """Writes the graph of the calls."""
 
-    def __init__(self, step: StepGraph, reading: Reading, space: dict[str, Any]) -> None:
+    def __init__(self, step: StepGraph, reading: Reading, space: dict[str, Any], pairs: Pairs) -> None:
         self.step, self.reading, self.space = step, reading, space
+        buffers = reading.buffers
+        self.pairs = {(buffers[a], buffers[b]) for a, b in pairs if a in buffers and b in buffers}
+        self.last = {v.memory: line for line in reading.lines for v in views_in(line.given)}  # who reads it last
         self.graph = fx.Graph()
         self.holder: dict[int, fx.Node] = {}  # the node that gives what a memory holds now
         self.views: dict[tuple[fx.Node, Look], fx.Node] = {}
@@ -246,19 +260,36 @@ class _Builder:
         """A node for a call that writes into memory which was allocated before."""
         written = list(line.writes)
         read = [m for m in dict.fromkeys(v.memory for v in views_in(line.given)) if m not in written]
-        taken = {i: m for i, m in enumerate(written) if m in self.holder}
-        arguments = [*read, *taken.values()]
+        begun = {i: m for i, m in enumerate(written) if m in self.holder}
+        arguments = [*read, *begun.values()]
         names = {m: f"a{i}" for i, m in enumerate(read)} | {m: f"b{i}" for i, m in enumerate(written)}
         nodes = [self._holder(View(m, self.reading.memory[m])) for m in arguments]
-        call = self._call(line, names, {i: arguments.index(m) for i, m in taken.items()}, len(arguments), written)
+        places = {i: arguments.index(m) for i, m in begun.items()}
+        call = self._call(line, names, places, self._may_take(line, read, written, places), len(arguments))
         name = "".join(c if c.isalnum() else "_" for c in call.name)
         node = self.graph.create_node("call_function", call, tuple(nodes), {}, name=name)
         for i, memory in enumerate(written):
             many = len(written) > 1
             self.holder[memory] = self.graph.call_function(operator.getitem, (node, i)) if many else node
 
+    def _may_take(
+        self, line: Line, read: list[int], written: list[int], begun: dict[int, int]
+    ) -> list[tuple[int, int]]:
+        """First what begins as an argument; then where the program reads the argument for the last time; by size."""
+        look = self.reading.memory
+        once = {m for m in read if sum(v.memory == m for v in views_in(line.given)) == 1}
+        found = [
+            (i, j)
+            for i, result in enumerate(written)
+            for j, given in enumerate(read)
+            if i not in begun and (result, given) in self.pairs and given in once - self.fixed
+            if (look[result].elements, look[result].dtype) == (look[given].elements, look[given].dtype)
+        ]
+        found.sort(key=lambda pair: (self.last[read[pair[1]]] is not line, -look[written[pair[0]]].elements))
+        return [*begun.items(), *found]
+
     def _call(
-        self, line: Line, names: dict[int, str], taken: dict[int, int], count: int, written: list[int]
+        self, line: Line, names: dict[int, str], begun: dict[int, int], may_take: list[tuple[int, int]], count: int
     ) -> KernelCall:
         memory = self.reading.memory
         space = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
@@ -296,8 +327,8 @@ class _Builder:
 
         arguments = [*map(text, line.given[0]), *(f"{k}={text(v)}" for k, v in line.given[1].items())]
         lines = [f"{called}({', '.join(arguments)})"]
-        looks = [memory[m] for m in written]
-        return KernelCall(name, lines, count, looks, taken, space, source, again, random)
+        looks = [memory[m] for m in line.writes]
+        return KernelCall(name, lines, count, looks, begun, may_take, space, source, again, random)
 
     def _tell_phases(self, results: Sequence[Any]) -> None:
         """Marks the calls of the backward: those from which no result but gradients comes."""

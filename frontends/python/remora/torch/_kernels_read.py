@@ -25,7 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from ._errors import CaptureError
 from ._graph import tensors_in
-from ._inductor_replay import Kernel, Look, look_of, without_kernels
+from ._inductor_replay import Kernel, Look, line_of_program, look_of, without_kernels
 
 _SCRATCH = ("in_ptr", "out_ptr", "in_out_ptr", "ws_ptr", "seed_offset")
 """How the names of a Triton kernel's pointers begin."""
@@ -84,6 +84,8 @@ class Reading:
         With a `View` for each tensor.
     names : dict of Kernel to str
         What the program calls its kernels.
+    buffers : dict of str to int
+        The memory of the program's variables.
     """
 
     lines: list[Line] = field(default_factory=list)
@@ -92,6 +94,7 @@ class Reading:
     constants: dict[int, torch.Tensor] = field(default_factory=dict)
     results: list[Any] = field(default_factory=list)
     names: dict[Kernel, str] = field(default_factory=dict)
+    buffers: dict[str, int] = field(default_factory=dict)
 
 
 def views_in(value: Any) -> list[View]:
@@ -102,9 +105,10 @@ def views_in(value: Any) -> list[View]:
 class _Reader(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """Notes what a program does."""
 
-    def __init__(self) -> None:
+    def __init__(self, source: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
         self.found = Reading()
+        self._source = source.splitlines()
         self._numbers: dict[int, int] = {}
         self._alive: list[torch.Tensor] = []  # else another tensor might take a storage's place
 
@@ -143,6 +147,9 @@ class _Reader(TorchDispatchMode):  # type: ignore[no-untyped-call]
         result = func(*args, **(kwargs or {}))
         known = len(self.found.memory)
         made = pytree.tree_map(self.view, result)
+        if isinstance(made, View) and made.memory >= known:
+            variable = re.match(r"\s*(\w+) = ", line_of_program(self._source))
+            self.found.buffers.setdefault(variable[1] if variable else "", made.memory)
         if func is torch.ops.aten.empty_strided.default:
             self.found.allocated.add(made.memory)
             return result
@@ -188,7 +195,7 @@ def read_program(source: str, names: dict[str, Any], inputs: Sequence[Any]) -> R
     CaptureError
         What the program does that is not understood.
     """
-    reader = _Reader()
+    reader = _Reader(source)
     looks = [look_of(leaf) for leaf in inputs]
     with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast():
         space = without_kernels(source, names, reader.noted)

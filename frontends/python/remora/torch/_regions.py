@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -37,14 +37,14 @@ class Compiled:
         Whether a second run gives the same and does nothing else.
     random : bool
         Whether it draws from a generator.
-    taken : dict of int to int
-        Results that may lie where an argument lies: its place.
+    may_take : list of (int, int)
+        Which results may lie where which arguments lie, the first pair before others.
     """
 
-    def __init__(
-        self, name: str, again: bool = True, random: bool = False, taken: dict[int, int] | None = None
-    ) -> None:
-        self.name, self.again, self.random, self.taken = name, again, random, taken or {}
+    may_take: Sequence[tuple[int, int]] = ()
+
+    def __init__(self, name: str, again: bool = True, random: bool = False) -> None:
+        self.name, self.again, self.random = name, again, random
         self.__name__ = self.__qualname__ = name
 
     def __str__(self) -> str:
@@ -54,8 +54,8 @@ class Compiled:
         """The function that runs it; costs are kept by its name."""
         raise NotImplementedError
 
-    def in_place(self, result: int) -> Callable[..., Any]:
-        """The function that gives a result of `taken` where that argument lies, which it is given first."""
+    def in_place(self, result: int, argument: int) -> Callable[..., Any]:
+        """The function that gives a result where an argument lies, which it is given first."""
         raise NotImplementedError
 
 

@@ -92,13 +92,13 @@ def _offer_storages(step: StepGraph) -> None:
 
 
 def _offer_to(step: StepGraph, op: Op, called: Compiled) -> None:
-    """Notes which storage what Inductor compiled could work in; of several the largest."""
+    """Notes which storage what Inductor compiled could work in."""
     (node,) = op.nodes
     made = tensors_in(step.value[node])
-    for result, place in sorted(called.taken.items(), key=lambda pair: -step.storages[step.storage_of(made[pair[0]])].size):
-        (taken,) = step.storages_of(node.args[place])  # type: ignore[arg-type]
-        if not step.storages[taken].fixed and step.storage_of(made[result]) in op.outputs:
-            step.takes[op] = Taking(step.storage_of(made[result]), taken, place, called.in_place(result))
+    for result, place in called.may_take:
+        output, (taken,) = step.storage_of(made[result]), step.storages_of(node.args[place])  # type: ignore[arg-type]
+        if not step.storages[taken].fixed and output in op.outputs:
+            step.takes[op] = Taking(output, taken, place, called.in_place(result, place))
             return
 
 
