@@ -97,3 +97,96 @@ def test_the_same_bits_under_every_budget_and_the_peak_as_predicted(name: str) -
         assert checking.differences(mine, first) == []
         again.append(case.step.plan.recomputes)
     assert again[0] == 0 < again[-1]
+
+
+def test_it_is_what_stock_inductor_computes_where_the_kernels_are_the_same() -> None:
+    model = nn.Sequential(nn.Linear(64, 64), nn.GELU(), nn.Dropout(0.2), nn.Linear(64, 64), nn.ReLU(), nn.Linear(64, 8))
+    x, y = torch.randn(32, 64), torch.randint(0, 8, (32,))
+    case = planned((model, lambda m, x, y: F.cross_entropy(m(x), y), (x, y)))
+    mine = run(case)
+    stock = checking.Case.body(torch.compile(model, dynamic=False), lambda m, x, y: F.cross_entropy(m(x), y))
+    theirs = checking.outcome(model, lambda: stock(x, y), case.state)
+    assert checking.differences(mine, theirs) == []
+
+
+def test_running_statistics_change_once_and_random_numbers_are_drawn_once() -> None:
+    case = planned(networks()["convolutions"])
+    lower(case, "1%")
+    mine = run(case)
+    counts = [b.item() for name, b in mine.buffers.items() if "num_batches" in name]
+    assert counts and set(counts) == {1}
+    torch.testing.assert_close(mine.buffers["1.running_mean"], case.eager.buffers["1.running_mean"])
+    again = [op for op, times in case.step.plan.found.recomputes.items() if times]
+    assert again and not any("randint" in op.type for op in again)
+    other = checking.outcome(case.model, lambda: case.step(*case.inputs), case.state, seed=1)
+    assert checking.differences(other, mine), "another seed draws another mask"
+
+
+def test_gradients_that_are_there_are_added_to() -> None:
+    case = planned(networks()["tables"])
+    for _ in range(2):
+        case.step(*case.inputs)
+    twice = {name: p.grad.clone() for name, p in case.model.named_parameters() if p.grad is not None}
+    case.model.zero_grad()
+    case.step(*case.inputs)
+    for name, p in case.model.named_parameters():
+        torch.testing.assert_close(twice[name], 2 * p.grad if p.grad is not None else None)
+    assert len(case.step.plans) == 2
+
+
+def test_memory_that_is_written_twice_is_taken_over_where_that_is_released() -> None:
+    case = planned(networks()["tables"], budget="200%")
+    source = case.step.plan.source
+    in_place = [op for op in case.step.plan.graph["ops"] if op.get("in_place")]
+    assert in_place, "sums by index are added to zeros that another kernel writes"
+    assert "index_put" in source or "cpp_fused" in source
+    run(case)
+
+
+def test_it_is_for_whole_steps() -> None:
+    with pytest.raises(ValueError, match="'program' is for train_step"):
+        rt.wrap(nn.Linear(2, 2), fuse="program")
+    with pytest.raises(ValueError, match="fuse: 'kernels' is none of False, True, 'program'"):
+        rt.train_step(lambda: None, fuse="kernels")
+
+
+PROGRAM = """
+import torch
+from torch._inductor.async_compile import AsyncCompile
+async_compile = AsyncCompile()
+kernel = async_compile.%s
+empty_strided_cpu = torch.empty_strided
+def call(args):
+    x, = args
+    buf0 = empty_strided_cpu((4, ), (1, ), torch.float32)
+    %s
+    return (buf0, )
+"""
+
+
+@pytest.mark.parametrize(
+    ("kernel", "line", "words"),
+    [
+        ("cutlass('source')", "kernel(x, buf0)", "a kernel of a kind that cannot be read (cutlass)"),
+        ("cpp_pybinding(['const float*'], '')", "kernel(x, buf0)", "a signature that cannot be read"),
+        ("cpp_pybinding(['const float*', 'float*'], '')", "kernel(x, buf0 if x.sum() > 0 else x)", "cannot be read"),
+    ],
+)
+def test_what_is_not_understood_is_refused(kernel: str, line: str, words: str) -> None:
+    with pytest.raises(CaptureError) as refusal:
+        read_program(PROGRAM % (kernel, line), {}, [torch.zeros(4)])
+    assert words in str(refusal.value)
+
+
+def test_a_program_that_is_refused_runs_as_regions_and_a_word_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: Any) -> None:
+        raise CaptureError("Inductor's program changes an argument")
+
+    monkeypatch.setattr("remora.torch._capture.as_kernels", refuse)
+    model, loss, inputs = networks()["tables"]
+    with pytest.warns(rt.RemoraWarning, match="changes an argument; compiled regions run instead"):
+        case = checking.Case(model, loss, inputs, budget="100%", fuse="program")
+        case.step(*case.inputs)
+    model.zero_grad()
+    assert any(op["type"].startswith("fused") for op in case.step.plan.graph["ops"])
+    torch.testing.assert_close(run(case).gradients, case.eager.gradients, rtol=1e-3, atol=1e-5)

@@ -156,6 +156,8 @@ class _Reader(TorchDispatchMode):  # type: ignore[no-untyped-call]
         writes = tuple(_changed(func, *seen))
         if writes or len(self.found.memory) > known or not tensors_in(result):
             self.found.lines.append(Line(func, seen, writes, made))
+        elif not func.is_view:  # as what waits for a collective
+            raise CaptureError(f"Inductor's program calls {func}, which gives back what it is given")
         return result
 
 
