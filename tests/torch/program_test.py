@@ -153,6 +153,19 @@ def test_memory_that_is_written_twice_is_taken_over_where_that_is_released() -> 
     run(case)
 
 
+@pytest.mark.parametrize("name", ["convolutions", "tables"])
+def test_nothing_works_in_place_in_an_arena_and_the_bits_are_the_same(name: str) -> None:
+    case = planned(networks()[name], budget="200%")
+    assert any(op.get("in_place") for op in case.step.plan.graph["ops"])
+    first = run(case)
+    torch.manual_seed(0)
+    packed = planned(networks()[name], budget="200%", arena=True)
+    assert not any(op.get("in_place") for op in packed.step.plan.graph["ops"])
+    mine = checking.outcome(packed.model, lambda: packed.step(*packed.inputs), packed.state)
+    assert checking.differences(mine, first) == []
+    checking.check_arena(packed.step.plan)
+
+
 def test_it_is_for_whole_steps() -> None:
     with pytest.raises(ValueError, match="'program' is for train_step"):
         rt.wrap(nn.Linear(2, 2), fuse="program")

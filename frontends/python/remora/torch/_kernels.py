@@ -306,24 +306,7 @@ class _Builder:
             again = is_own_op(line.target) and not random
 
         def text(value: Any) -> str:
-            if isinstance(value, View):
-                base = memory[value.memory]
-                if value.look == base:
-                    return names[value.memory]
-                _refuse_other_type(value, base)
-                look = value.look
-                where = f"{look.shape}, {look.stride}, {look.offset - base.offset}"
-                return f"reinterpret_tensor({names[value.memory]}, {where})"
-            if isinstance(value, Stream):
-                return f"get_raw_stream({value.device})"
-            if isinstance(value, (list, tuple)):
-                inside = ", ".join(map(text, value))
-                return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' if len(value) == 1 else ''})"
-            if value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.layout)):
-                return repr(value)
-            if isinstance(value, torch.device):
-                return f"torch.{value!r}"
-            raise CaptureError(f"{name} is given a {type(value).__name__}, which cannot be written")
+            return _text_of(value, names, memory)
 
         arguments = [*map(text, line.given[0]), *(f"{k}={text(v)}" for k, v in line.given[1].items())]
         lines = [f"{called}({', '.join(arguments)})"]
@@ -351,6 +334,27 @@ def _name_of(line: Line, reading: Reading) -> str:
     if isinstance(line.target, Kernel):
         return reading.names[line.target]
     return str(line.target.name()).partition("::")[2].replace(".", "_")
+
+
+def _text_of(value: Any, names: dict[int, str], memory: list[Look]) -> str:
+    """An argument of a call in Python; `names`: the variables of memory."""
+    if isinstance(value, View):
+        base, look = memory[value.memory], value.look
+        if look == base:
+            return names[value.memory]
+        _refuse_other_type(value, base)
+        where = f"{look.shape}, {look.stride}, {look.offset - base.offset}"
+        return f"reinterpret_tensor({names[value.memory]}, {where})"
+    if isinstance(value, Stream):
+        return f"get_raw_stream({value.device})"
+    if isinstance(value, (list, tuple)):
+        inside = ", ".join(_text_of(leaf, names, memory) for leaf in value)
+        return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' if len(value) == 1 else ''})"
+    if value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.layout)):
+        return repr(value)
+    if isinstance(value, torch.device):
+        return f"torch.{value!r}"
+    raise CaptureError(f"Inductor's program gives a call a {type(value).__name__}, which cannot be written")
 
 
 def _refuse_other_type(view: View, base: Look) -> None:
