@@ -34,7 +34,7 @@ from torch.utils import _pytree as pytree
 
 from ._errors import CaptureError
 from ._graph import StepGraph, is_own_op
-from ._inductor_replay import Kernel, Look
+from ._inductor_replay import Kernel, Look, look_of
 from ._kernels_in_place import Pairs, compiled_with_pairs
 from ._kernels_read import Line, Reading, Stream, View, read_program, views_in
 from ._regions import Compiled, inductor
@@ -154,15 +154,10 @@ def as_kernels(step: StepGraph, say: Callable[[str], None]) -> fx.GraphModule:
     if step.cut is not None:
         raise CaptureError("a forward and a backward part that run apart are no one program")
     module = _functional(step)
-    inputs = [step.value[node] for node in step.placeholders]
-    looks = [
-        [str(t.dtype), str(t.device), list(t.shape), list(t.stride()), t.storage_offset()]
-        if isinstance(t, torch.Tensor)
-        else repr(t)
-        for t in inputs
-    ]
+    looks = [look_of(step.value[node]) for node in step.placeholders]  # of sizes that are numbers, as the plan's
+    inputs = [look.fake(step.mode) if isinstance(look, Look) else look for look in looks]
     modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
-    key = hashlib.sha256(json.dumps([module.code, looks, modes]).encode()).hexdigest()
+    key = hashlib.sha256(json.dumps([module.code, str(looks), modes]).encode()).hexdigest()
     if key not in _read:
         say("compiling the step")
         compiled, pairs = compiled_with_pairs(functools.partial(inductor, module, inputs, step.mode, **_STRAIGHT))
