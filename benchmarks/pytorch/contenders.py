@@ -5,10 +5,10 @@ Usage: contenders.py NETWORK CONTENDER [DEVICE [LOCK]]
 
 Contenders: eager; checkpoint (each block by torch.utils.checkpoint); selective (the same, matrix products saved);
 compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor) and inductor:R (with it);
-remora:B and fused:B (the same with compiled regions) under the budget B: 60%, or 12345678 (bytes beyond what is there
-throughout), or "least": the smallest for which a schedule is found, or "activations:60": gradients, and 60 % of what
-the step takes beyond them; auto:B (remora.torch.auto_checkpoint), and its rivals plain (as eager), kept (as selective)
-and every:N (each N-th block by torch.utils.checkpoint).
+remora:B, fused:B (the same with compiled regions) and program:B (with Inductor's kernels of the whole step) under the
+budget B: 60%, or 12345678 (bytes beyond what is there throughout), or "least": the smallest for which a schedule is
+found, or "activations:60": gradients, and 60 % of what the step takes beyond them; auto:B (rt.auto_checkpoint), and its
+rivals plain (as eager), kept (as selective) and every:N (each N-th block by torch.utils.checkpoint).
 
 Prepares the step, writes a line of JSON with its measured peak, and then, for each line that it reads, runs the step
 twice and writes a line with the two times. One thread; times are CPU seconds of the process, which other work on the
@@ -196,6 +196,13 @@ def llama() -> Network:
     return model, (words, words), named_words_lost, list(model.model.layers)
 
 
+def moe() -> Network:
+    """Four layers of four experts each, of width 256, on four times 512 tokens."""
+    model = models.Experts(width=256, layers=4)
+    x = torch.randn(4, 512, 256)
+    return model, (x, x), lambda called, x, _: called(x).square().mean(), []
+
+
 def t5() -> Network:
     """A T5 of four and four layers of width 256, on eight times 128 tokens."""
     import transformers as t
@@ -281,6 +288,8 @@ SECONDS = 6.0
 """For the solver."""
 RUNS = 2
 """Of the step in each turn."""
+FUSED = {"remora": False, "fused": True, "program": "program"}
+"""Remora's contenders by the option `fuse`."""
 NETWORKS: dict[str, Callable[[], Network]] = {
     "gpt": gpt,
     "bert": bert,
@@ -298,6 +307,7 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "transformer_6": functools.partial(transformer, 6),
     "transformer_36": functools.partial(transformer, 36),
     "llama": llama,
+    "moe": moe,
     "t5": t5,
     "swin": functools.partial(images, "swin_t", 96, 8),
     "convnext": functools.partial(images, "convnext_tiny", 96, 8),
@@ -343,13 +353,13 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
         called = torch.compile(model, backend=GPU.before_run(torch._dynamo.lookup_backend(backend)), dynamic=False)
     elif kind == "auto":
         return checking.Case.body(model, loss), automatic(network, amount)
-    elif kind not in ("eager", "plain", "remora", "fused"):
+    elif kind not in ("eager", "plain", *FUSED):
         raise SystemExit(f"there is no contender {contender}")
 
     step = checking.Case.body(called, loss)
-    if kind not in ("remora", "fused"):
+    if kind not in FUSED:
         return step, dict
-    planned = planned_step(step, network, amount, kind == "fused")
+    planned = planned_step(step, network, amount, FUSED[kind])
     return planned, lambda: {
         "predicted_peak": planned.plan.predicted_peak - planned.plan.fixed_memory,
         "predicted_overhead": planned.plan.overhead,
@@ -360,7 +370,7 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
     }
 
 
-def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: bool) -> Any:
+def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: bool | str) -> Any:
     """The step under a budget, captured."""
     import remora.torch as rt
 

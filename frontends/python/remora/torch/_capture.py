@@ -30,9 +30,10 @@ import remora
 from ._arena import Memory, Places, library, prepare
 from ._costs import Cost, adopt_sizes, by_flops, measured
 from ._eager import whole_ops
-from ._errors import BudgetError, CaptureError, in_plain_words
+from ._errors import BudgetError, CaptureError, RemoraWarning, in_plain_words
 from ._fuse import fuse
 from ._graph import Cut, Op, StepGraph
+from ._kernels import as_kernels
 from ._layout import in_channels_last
 from ._ledger import Ledger
 from ._plan import Plan, budget_of, solve
@@ -339,7 +340,7 @@ def planned(
     """Plans a graph that runs as one program; `are_theirs`: the user keeps its results as long as he likes."""
     seconds = dict(seconds or {})
     if options.fuse:
-        module, options = fused(step, costs, options, seconds)
+        module, options = (programmed if options.fuse == "program" else fused)(step, costs, options, seconds)
         step, costs = read_graph(module, options, None, seconds, results_of(module) if are_theirs else ())
     plan, runs = solve(step, costs, options, name, 1 - FIRST if options.fuse else 1.0)
     plan.memory = memory
@@ -375,6 +376,21 @@ def fused(
     module = fuse(StepGraph(laid_out, step.cut, options.pure), twice, functools.partial(say, options))
     seconds["compile"] = time.perf_counter() - start
     return module, replace(options, budget=budget + options.reserve)
+
+
+def programmed(
+    step: StepGraph, costs: dict[fx.Node, Cost], options: Options, seconds: dict[str, float]
+) -> tuple[fx.GraphModule, Options]:
+    """The graph of the kernels that Inductor makes of the step; the budget in bytes. Where that is refused, regions."""
+    start = time.perf_counter()
+    laid_out = in_channels_last(step.module, step.mode)
+    try:
+        module = as_kernels(StepGraph(laid_out, None, options.pure), functools.partial(say, options))
+    except CaptureError as refusal:
+        warnings.warn(f'fuse="program": {refusal}; compiled regions run instead', RemoraWarning, stacklevel=2)
+        return fused(step, costs, replace(options, fuse=True), seconds)
+    seconds["compile"] = time.perf_counter() - start
+    return module, replace(options, budget=budget_of(step, costs, options) + options.reserve)
 
 
 def results_of(module: fx.GraphModule) -> list[Any]:
@@ -414,7 +430,9 @@ def options_of(given: dict[str, Any]) -> Options:
     for name, allowed in {"cost": ("measured", "flops"), "order": ("input", "free", "auto")}.items():
         if getattr(options, name) not in allowed:
             raise ValueError(f"{name}: {getattr(options, name)!r} is none of {', '.join(map(repr, allowed))}")
-    for name in ("fuse", "arena", "inference", "cache", "progress"):
+    if options.fuse not in (False, True, "program"):
+        raise ValueError(f"fuse: {options.fuse!r} is none of False, True, 'program'")
+    for name in ("arena", "inference", "cache", "progress"):
         if not isinstance(getattr(options, name), bool):
             raise TypeError(f"{name}: {getattr(options, name)!r} is neither True nor False")
     for name in ("reserve", "threads", "seed"):

@@ -19,6 +19,7 @@ import functools
 import hashlib
 import itertools
 import json
+import operator
 import os
 import platform
 import statistics
@@ -38,6 +39,7 @@ from torch.utils.flop_counter import flop_registry
 from ._errors import CaptureError
 from ._graph import Op, StepGraph, has_effect, is_own, is_random, rounded, tensors_in
 from ._ranks import agreed
+from ._regions import Compiled
 
 RUNS = 5
 """Timed runs of an op, fewer where one takes long."""
@@ -176,6 +178,7 @@ class Call:
         self.node, self.device = node, device or step.device
         self.in_place = node in step.in_place
         self.draws = False
+        self.numbers = _numbers(step, node, self.device)
         self.target, arguments, options = step.call_of(node)
         self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
         if strays:
@@ -194,8 +197,12 @@ class Call:
         self.key = hashlib.sha256(text.encode()).hexdigest()
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        result: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(made_like, self.given)
-        return result
+        """Tensors made for a call."""
+        given, options = pytree.tree_map(made_like, self.given)
+        for place, (call, item) in self.numbers.items():
+            made = call.run(call.arguments())
+            given = (*given[:place], made if item is None else made[item], *given[place + 1 :])
+        return given, options
 
     def run(self, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
         try:
@@ -215,6 +222,27 @@ class Call:
             self.run(arguments)
             self.draws = not torch.equal(before, random_state(self.device))
         return max(1, round(timed(lambda: self.run(arguments), self.device) * 1e9))
+
+
+def _numbers(step: StepGraph, node: fx.Node, device: torch.device) -> dict[int, tuple[Call, int | None]]:
+    """The arguments of a kernel that are whole numbers of another one, by place, and the call that gives them.
+
+    They may be places in a window of which 0 is outside of the image.
+    """
+    found: dict[int, tuple[Call, int | None]] = {}
+    if not isinstance(node.target, Compiled) or device.type != step.device.type:
+        return found
+    for place, given in enumerate(map(step.resolve, node.args)):  # type: ignore[arg-type]
+        item = given.args[1] if given.target is operator.getitem else None
+        source = given if item is None else step.resolve(given.all_input_nodes[0])
+        if isinstance(source.target, Compiled) and not is_random(source) and _is_whole(step.value[given]):
+            found[place] = Call(step, source, device), item  # type: ignore[assignment]
+    return found
+
+
+def _is_whole(value: torch.Tensor) -> bool:
+    """Whether a tensor is of whole numbers."""
+    return not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool)
 
 
 def _first_line(error: Exception) -> str:

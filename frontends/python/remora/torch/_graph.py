@@ -24,7 +24,7 @@ from torch.utils import _pytree as pytree
 
 from ._eager import dropout_backward
 from ._errors import CaptureError
-from ._regions import Region
+from ._regions import Compiled
 
 try:
     from torch._higher_order_ops import effects as _effects
@@ -313,7 +313,7 @@ class StepGraph:
         self.needs[node] = list(outputs)
 
     def _rebind(self, node: fx.Node, made: list[torch.Tensor]) -> None:
-        if isinstance(node.target, Region):
+        if isinstance(node.target, Compiled):
             self.rebound[node] = node.target.compiled(self.mode)
         on_cpu = node.target is torch.ops.aten.native_dropout_backward.default and self.device.type == "cpu"
         if on_cpu and made[0].dtype in (torch.bfloat16, torch.float16):
@@ -424,6 +424,8 @@ def rounded(size: int, device: torch.device) -> int:
 def is_random(node: fx.Node) -> bool:
     """Whether a node draws random numbers; attention without dropout does not."""
     target = node.target
+    if isinstance(target, Compiled):
+        return target.random
     if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False
     names = [argument.name for argument in target._schema.arguments]
@@ -437,7 +439,7 @@ def is_random(node: fx.Node) -> bool:
 def has_effect(node: fx.Node) -> bool:
     """Whether a node is known to do more than give its outputs: by its schema, its effect tokens, or PyTorch's list."""
     target = node.target
-    if isinstance(target, Region):
+    if isinstance(target, Compiled):
         return False
     if not isinstance(target, torch._ops.OpOverload):
         return target is not operator.getitem
@@ -456,8 +458,8 @@ def may_run_again(node: fx.Node, pure: Container[str] = ()) -> bool:
     count, or draw random numbers without saying so; it runs once, as it does for PyTorch's own partitioner.
     """
     target = node.target
-    if isinstance(target, Region):
-        return True
+    if isinstance(target, Compiled):
+        return target.again
     if has_effect(node) or not isinstance(target, torch._ops.OpOverload):
         return False
     return is_own(node) or target._schema.name in pure
@@ -465,7 +467,12 @@ def may_run_again(node: fx.Node, pure: Container[str] = ()) -> bool:
 
 def is_own(node: fx.Node) -> bool:
     """Whether a node's op is one of PyTorch's own."""
-    return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _OWN
+    return is_own_op(node.target)
+
+
+def is_own_op(target: Any) -> bool:
+    """Whether an op is one of PyTorch's own."""
+    return isinstance(target, torch._ops.OpOverload) and target.namespace in _OWN
 
 
 def _key(tensor: torch.Tensor) -> int:

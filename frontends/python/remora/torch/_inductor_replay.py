@@ -135,14 +135,8 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def noted(self, target: Any, given: Any) -> None:
         """One call: whatever it made is held already."""
         self.trace.peak = max(self.trace.peak, self.held)
-        self.trace.launches.append(Launch(target, pytree.tree_map(look_of, given), self.held, self._line()))
-
-    def _line(self) -> str:
-        """The line of the program that runs."""
-        frame = inspect.currentframe()
-        while frame is not None and frame.f_code.co_filename != _FILE:
-            frame = frame.f_back
-        return "" if frame is None else self._lines[frame.f_lineno - 1]
+        line = line_of_program(self._lines)
+        self.trace.launches.append(Launch(target, pytree.tree_map(look_of, given), self.held, line))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
@@ -152,6 +146,14 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.noted(func, (args, kwargs or {}))
         self.trace.peak = max(self.trace.peak, self.held)
         return result
+
+
+def line_of_program(lines: Sequence[str]) -> str:
+    """The line of the program that runs."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename != _FILE:
+        frame = frame.f_back
+    return "" if frame is None else lines[frame.f_lineno - 1]
 
 
 @dataclass(frozen=True)
@@ -213,17 +215,11 @@ def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int]) -> Tr
         The numbers of the arguments that somebody else holds, too.
     """
     trace = Trace()
-    start = "async_compile = AsyncCompile()"
-    if start not in program.source:
-        raise CaptureError("this version of Inductor writes programs that cannot be read")
-    source = program.source.replace(start, "async_compile = _remora_compile")
-    watch = _Watch(trace, source)
-    space: dict[str, Any] = {"__name__": "replay", "_remora_compile": _Compile(watch.noted), **program.constants}
+    watch = _Watch(trace, program.source)
     looks = [look_of(leaf) for leaf in inputs]
     with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast():
-        exec(compile(source, _FILE, "exec"), space)
+        space = without_kernels(program.source, program.constants, watch.noted)
         mode = FakeTensorMode(allow_non_fake_inputs=True)
-        space.update(_without_memory(space, mode))
         arguments = [leaf.fake(mode) if isinstance(leaf, Look) else leaf for leaf in looks]
         held = [arguments[i] for i in kept]
         watch.own(tensors_in(arguments), False)
@@ -237,16 +233,33 @@ def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int]) -> Tr
     return trace
 
 
-def _without_memory(space: dict[str, Any], mode: FakeTensorMode) -> dict[str, Any]:
-    """What the program calls beside ops and kernels, for fake tensors."""
+def without_kernels(source: str, names: dict[str, Any], noted: Callable[..., None]) -> dict[str, Any]:
+    """The names of a program of Inductor for fake tensors: its `call` allocates, and only notes calls of kernels.
+
+    Parameters
+    ----------
+    names : dict
+        What the program reads and does not define.
+    noted : callable
+        Told of each call of a `Kernel`.
+    """
+    start = "async_compile = AsyncCompile()"
+    if start not in source:
+        raise CaptureError("this version of Inductor writes programs that cannot be read")
+    source = source.replace(start, "async_compile = _remora_compile")
+    space: dict[str, Any] = {**names, "__name__": "replay", "_remora_compile": _Compile(noted)}
+    exec(compile(source, _FILE, "exec"), space)
 
     def empty(device: str) -> Callable[..., torch.Tensor]:
         return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
 
-    made = {
-        name: empty(name.removeprefix("empty_strided_").removesuffix("_pinned"))
-        for name in space
-        if name.startswith("empty_strided_")
-    }
-    checks = {name: lambda *_, **__: None for name in space if name.startswith("assert_")}
-    return {**made, **checks, "reinterpret_tensor": torch.as_strided}
+    def reinterpret(tensor: torch.Tensor, size: Any, stride: Any, offset: int = 0) -> torch.Tensor:
+        return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
+
+    for name in space:
+        if name.startswith("empty_strided_"):
+            space[name] = empty(name.removeprefix("empty_strided_").removesuffix("_pinned"))
+        elif name.startswith("assert_"):
+            space[name] = lambda *_, **__: None
+    space["reinterpret_tensor"] = reinterpret
+    return space

@@ -140,6 +140,8 @@ class Backend:
     """
 
     def __init__(self, options: Options, breaks: bool = True) -> None:
+        if options.fuse == "program":
+            raise ValueError("fuse: 'program' is for train_step; here forward and backward run apart, so use True")
         self.options = options
         self.plans: list[Plan] = []
         self.ledger: Ledger = Ledger()

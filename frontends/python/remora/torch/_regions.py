@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A region: some ops of a captured graph that Inductor compiles as one function.
+"""What Inductor compiles of a captured graph; above all a region, some ops of it that run as one function.
 
 Each region is compiled by itself. So Inductor never sees an op and its recompute in one graph, where it would merge the
 two; and a region that runs again runs the same machine code, so it gives the same bits.
@@ -13,7 +13,7 @@ from __future__ import annotations
 import hashlib
 import inspect
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
@@ -26,7 +26,40 @@ _compiled: dict[str, Callable[..., list[torch.Tensor]]] = {}
 """What was compiled in this process, by what it was compiled from."""
 
 
-class Region:
+class Compiled:
+    """What a node calls that Inductor compiled; called on fake tensors it gives fake results.
+
+    Attributes
+    ----------
+    name : str
+        Tells what it computes.
+    again : bool
+        Whether a second run gives the same and does nothing else.
+    random : bool
+        Whether it draws from a generator.
+    may_take : list of (int, int)
+        Which results may lie where which arguments lie, the first pair before others.
+    """
+
+    may_take: Sequence[tuple[int, int]] = ()
+
+    def __init__(self, name: str, again: bool = True, random: bool = False) -> None:
+        self.name, self.again, self.random = name, again, random
+        self.__name__ = self.__qualname__ = name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def compiled(self, mode: FakeTensorMode) -> Callable[..., Any]:
+        """The function that runs it; costs are kept by its name."""
+        raise NotImplementedError
+
+    def in_place(self, result: int, argument: int) -> Callable[..., Any]:
+        """The function that gives a result where an argument lies, which it is given first."""
+        raise NotImplementedError
+
+
+class Region(Compiled):
     """Ops that run as one.
 
     Parameters
@@ -46,8 +79,8 @@ class Region:
     """
 
     def __init__(self, name: str, module: fx.GraphModule, inputs: list[FakeTensor]) -> None:
-        self.name, self.module, self.inputs = name, module, inputs
-        self.__name__ = self.__qualname__ = name
+        super().__init__(name)
+        self.module, self.inputs = module, inputs
         looks = [[str(t.dtype), str(t.device), list(t.shape), list(t.stride()), t.storage_offset()] for t in inputs]
         text = json.dumps([module.code, looks, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()])
         self.key = hashlib.sha256(text.encode()).hexdigest()
@@ -57,9 +90,6 @@ class Region:
         result: tuple[torch.Tensor, ...] = self.module(*arguments)
         return result
 
-    def __str__(self) -> str:
-        return self.name
-
     @property
     def known(self) -> bool:
         """Whether it, or one like it, was compiled."""
@@ -68,8 +98,13 @@ class Region:
     def compiled(self, mode: FakeTensorMode) -> Callable[..., list[torch.Tensor]]:
         """The function that runs it; compiled when first asked for."""
         if self.key not in _compiled:
-            run = _inductor(self.module, self.inputs, mode)
-            run.__name__ = f"{self.name} {self.key[:12]}"  # costs are kept by it
+            boxed = inductor(self.module, self.inputs, mode).current_callable
+
+            def run(*arguments: torch.Tensor) -> list[torch.Tensor]:
+                results: list[torch.Tensor] = boxed(list(arguments))
+                return results
+
+            run.__name__ = f"{self.name} {self.key[:12]}"
             _compiled[self.key] = run
         return _compiled[self.key]
 
@@ -82,7 +117,14 @@ def decomposed(function: Callable[..., Any], inputs: list[FakeTensor], mode: Fak
         return make_fx(function, decomposition_table=select_decomp_table())(*inputs)
 
 
-def _inductor(module: fx.GraphModule, inputs: list[FakeTensor], mode: FakeTensorMode) -> Callable[..., Any]:
+def inductor(module: fx.GraphModule, inputs: list[FakeTensor], mode: FakeTensorMode, **settings: Any) -> Any:
+    """What Inductor compiles of a graph; its `current_callable` takes a list, without book-keeping.
+
+    Parameters
+    ----------
+    **settings
+        Of `torch._inductor.config`, those that this PyTorch has.
+    """
     from torch._inductor import compile_fx, config
     from torch._inductor.virtualized import V
 
@@ -91,9 +133,9 @@ def _inductor(module: fx.GraphModule, inputs: list[FakeTensor], mode: FakeTensor
     # PyTorch 2.11 asks for its settings here, 2.15 for the graph.
     describe: Callable[[Any], Any] = compile_fx.create_compiler_config_extra
     extra = describe(config if "config" in inspect.signature(describe).parameters else lowered)
-    with torch.no_grad(), tracing(TracingContext(mode)), V.set_fake_mode(mode):
+    known = {name: value for name, value in settings.items() if hasattr(config, name)}
+    with config.patch(known), torch.no_grad(), tracing(TracingContext(mode)), V.set_fake_mode(mode):
         # As of a model's outputs, so strides are what the captured ops give.
         compiled = compile_fx.compile_fx_forward(lowered, inputs, count, len(inputs), extra, is_inference=True)
-    boxed = getattr(compiled, "current_callable", None)  # what the compiled graph calls, without its book-keeping
-    assert boxed is not None
-    return lambda *arguments: boxed(list(arguments))
+    assert getattr(compiled, "current_callable", None) is not None
+    return compiled

@@ -49,9 +49,10 @@ class Options:
         Bytes that something else takes on the device, as an optimizer's state; a part of the budget given in bytes.
     cost : {"measured", "flops"}
         Whether ops are run and measured, or a roofline says what they take.
-    fuse : bool
+    fuse : bool or "program"
         Whether Inductor compiles what it makes one loop of; the schedule is then of compiled regions and the other ops.
-        Results are close to eager's, not equal in every bit.
+        Results are close to eager's, not equal in every bit. "program": Inductor compiles the whole step, and the
+        schedule is of its kernels; only for `train_step`.
     arena : bool
         Whether the step's tensors lie in one block of memory, each where the plan says, within the budget. On the CPU
         only; needs a C++ compiler at first use.
@@ -79,7 +80,7 @@ class Options:
     budget: int | str = "100%"
     reserve: int = 0
     cost: str = "measured"
-    fuse: bool = False
+    fuse: bool | str = False
     arena: bool = False
     order: str = "input"
     pure: tuple[str, ...] = ()
