@@ -17,6 +17,7 @@ from typing import Any
 import pytest
 import torch
 from checking import peak_of
+from distributed_test import outcomes
 from models import Gpt, Unet
 from torch import nn
 
@@ -186,18 +187,61 @@ def test_sizes_up_to_the_hint_keep_their_plan() -> None:
             assert len(installed.plans) == plans, f"batch {batch}"
 
 
-def test_several_graphs_are_said() -> None:
-    first, second = perceptron(32, 2), perceptron(32, 2)
+class Broken(nn.Module):
+    """Two graphs, and an eager op that saves its input between them."""
 
-    def both(x: torch.Tensor) -> torch.Tensor:
-        h = first(x)
-        torch._dynamo.graph_break()
-        result: torch.Tensor = second(h)
-        return result
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = perceptron(64, 3), perceptron(64, 3)
+        self.between = torch._dynamo.disable(torch.sin)
 
+    def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return nn.functional.mse_loss(self.second(self.between(self.first(x))), y)
+
+
+def test_one_budget_for_the_graphs_of_a_broken_model() -> None:
+    torch.manual_seed(0)
+    model, inputs = Broken(), (torch.randn(512, 64), torch.randn(512, 64))
+    there = sum(t.nbytes for t in (*model.parameters(), *inputs))
+    # Kept by nothing for backward: the first graph's biases, and its first weight, whose input needs no gradient.
+    kept = sum(p.nbytes for p in list(model.first.parameters())[1:] if p.dim() > 1)
+    loose = sum(p.nbytes for p in model.first.parameters()) - kept
+    peaks, budget = [], 2**40
+    for _ in range(2):
+        torch._dynamo.reset()
+        with ri.install(budget=budget, **OPTIONS) as installed:
+            peak = measured(torch.compile(model), inputs)
+        first, second = installed.plans
+        assert first.promised and second.promised and first.held_before == 0
+        assert second.held_before >= first.saved_bytes + kept
+        assert first.later_gradients == sum(p.nbytes for p in model.second.parameters())
+        predicted = max(first.predicted_peak, second.predicted_peak)
+        assert 0.97 * predicted <= there - loose + peak <= predicted
+        peaks.append(peak)
+        budget = predicted - 131_072  # one activation less
+    assert peaks[1] <= peaks[0] - 131_072
+
+
+def test_what_later_graphs_lack_is_said() -> None:
+    torch.manual_seed(0)
+    model, inputs = Broken(), (torch.randn(512, 64), torch.randn(512, 64))
+    there = sum(t.nbytes for t in (*model.parameters(), *inputs))
+    with ri.install(budget=there + 700_000, **OPTIONS) as installed, pytest.warns(rt.RemoraWarning, match="ran before"):
+        step(torch.compile(model), inputs)
+    assert not installed.plans[1].promised
+
+
+def test_a_share_is_of_each_graph() -> None:
+    torch.manual_seed(0)
+    model, inputs = Broken(), (torch.randn(64, 64), torch.randn(64, 64))
     with ri.install(budget="90%", **OPTIONS) as installed, pytest.warns(rt.RemoraWarning, match="several graphs"):
-        torch.compile(both)(torch.randn(64, 32)).sum().backward()
-    assert len(installed.plans) == 2
+        step(torch.compile(model), inputs)
+    assert len(installed.plans) == 2 and all(plan.held_before == 0 for plan in installed.plans)
+
+
+def test_two_processes_take_one_plan(tmp_path: Path) -> None:
+    first, second = outcomes("stock_compile", 2, tmp_path)
+    assert first == second and len(first["plans"]) == 1
 
 
 def test_install_and_uninstall() -> None:

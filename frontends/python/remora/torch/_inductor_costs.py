@@ -48,12 +48,8 @@ class Calls:
         self._cost, self._say = cost, say
         self._known: dict[str, list[int]] = {}
 
-    def measure(self, traces: Iterable[Trace]) -> None:
-        """Measures what is not known of these programs; their kernels are compiled side by side."""
-        self.measure_launches(launch for trace in traces for launch in trace.launches)
-
-    def measure_launches(self, given: Iterable[Launch]) -> None:
-        """Measures what is not known of these calls."""
+    def measure(self, given: Iterable[Launch]) -> None:
+        """Measures what is not known of these calls; kernels are compiled side by side."""
         if self._cost != "measured":
             return
         launches = {key_of(launch): launch for launch in given if not _is_kept(launch)}
@@ -87,10 +83,6 @@ class Calls:
         """Nanoseconds and workspace of a call."""
         found = self._known.get(key_of(launch))
         return (found[0], found[1]) if found is not None else (_roofline(launch), 0)
-
-    def time(self, trace: Trace) -> int:
-        """Nanoseconds of all calls of a program."""
-        return sum(self.of(launch)[0] for launch in trace.launches)
 
     def peak(self, trace: Trace) -> int:
         """The most bytes that a program holds beyond what was there at the start, workspaces counted."""

@@ -7,12 +7,13 @@ compiled with them is found again, and nothing is partitioned then.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,7 @@ from remora._engine import engine_schema
 
 from ._capture import say
 from ._errors import CaptureError, RemoraWarning
+from ._inductor_before import Before, before_this_graph, this_graph
 from ._inductor_costs import Calls
 from ._inductor_joint import Halves, Joint, Partition
 from ._inductor_plan import Known, Search, key_of, partition_of
@@ -49,6 +51,12 @@ class InductorPlan:
         of both peaks).
     forward_peak, backward_peak : int
         Bytes, of each part.
+    held_before : int
+        Bytes that autograd keeps of what ran before this graph, part of the budget and of all peaks. 0 where the budget
+        is a percentage: that is of each graph's own.
+    later_gradients : int
+        Bytes of the gradients that graphs compiled after this one have left when its backward part runs; part of that
+        one's peak.
     saved_bytes : int
         What the forward part saves for the backward part, beyond the arguments.
     predicted_time, stock_time : int
@@ -64,6 +72,8 @@ class InductorPlan:
     saved_bytes: int
     predicted_time: int
     stock_time: int
+    held_before: int = 0
+    later_gradients: int = 0
 
     @property
     def promised(self) -> bool:
@@ -118,37 +128,91 @@ class Partitioner(Named, CustomPartitionerFn):
         self.options = options
         self.plans: list[InductorPlan] = []
         self._frames: set[Any] = set()
+        self._graphs: dict[int, int] = {}  # for AOTAutograd's number of a graph, the number of its plan
         kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
         self.settings = {name: value for name, value in asdict(options).items() if name in kept}
         self._calls = Calls(options.cost, functools.partial(say, options))
+        self._patches = contextlib.ExitStack()
+
+    def enter(self) -> None:
+        """Lets Inductor call it, refuse fusions that raise a program's peak, and compile both parts at once."""
+        import torch._functorch.config as functorch
+        from torch._inductor import config
+
+        patches: dict[str, Any] = {"custom_partitioner_fn": self}
+        if config.fusion_memory_timeline_peak_memory_pct_threshold is None:
+            # A loop that is made again would be fused with a later reader, and what is freed between them lives longer.
+            patches["fusion_memory_timeline_peak_memory_increase_gb"] = 0.0
+        self._patches.enter_context(config.patch(patches))
+        # A backward part that is compiled later, out of these settings, would be another one than planned.
+        self._patches.enter_context(functorch.patch(force_non_lazy_backward_lowering=True))
+
+    def leave(self) -> None:
+        """Sets back what `enter` set."""
+        self._patches.close()
 
     def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **named: Any) -> Halves:
         """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned."""
         named.setdefault("compiler", "inductor")
         joint = Joint(gm, joint_inputs, named, self._calls)
+        before = self._before()
         try:
-            chosen, plan = self._chosen(joint)
+            chosen, plan = self._chosen(joint, before.held)
         except CaptureError as error:
             self._warn(f"a graph cannot be planned, and runs without a budget: {error}")
             return joint.parted(None)
+        self._tell(plan)
+        self._enter_in_earlier(before)
+        self._graphs[this_graph()] = len(self.plans)
         self.plans.append(plan)
-        self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
-        if len(self._frames) == 2:
-            self._warn(
-                "several graphs are compiled, be it for a graph break or since there are several models. The budget "
-                "holds for each of them alone: what the others hold at the same time is not counted"
-            )
-        if not plan.promised:
-            self._warn(
-                f"no promise: a compiled graph takes {plan.predicted_peak:,} bytes, {plan.budget:,} are allowed; no "
-                f"partition of a smaller peak is known"
-            )
-        say(self.options, str(plan), end="\n")
         joint.guard_sizes()
         return joint.saving(chosen.saved, chosen.order)
 
-    def _chosen(self, joint: Joint) -> tuple[Partition, InductorPlan]:
-        """The partition, the same on all processes of a job."""
+    def uuid(self) -> bytes:
+        """The same for two partitioners just if they do the same with the graph that is compiled now."""
+        return super().uuid() + str(self._before().held).encode()
+
+    def _before(self) -> Before:
+        """What ran before the graph that is compiled now, where the budget is one for all."""
+        return Before() if "%" in str(self.options.budget) else before_this_graph()
+
+    def _enter_in_earlier(self, before: Before) -> None:
+        """The gradients of this graph are there while the backward parts of those before it run."""
+        for number in before.graphs:
+            if number in self._graphs:
+                i, gradients = self._graphs[number], before.gradients
+                old = self.plans[i]
+                behind = old.backward_peak + gradients
+                self.plans[i] = new = replace(
+                    old,
+                    later_gradients=old.later_gradients + gradients,
+                    backward_peak=behind,
+                    predicted_peak=max(old.predicted_peak, behind),
+                )
+                if old.promised and not new.promised:
+                    self._warn(
+                        f"no promise: with the gradients of later graphs, the backward part of an earlier one takes "
+                        f"{behind:,} bytes, {old.budget:,} are allowed; reserve={new.later_gradients:,} leaves room"
+                    )
+
+    def _tell(self, plan: InductorPlan) -> None:
+        self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
+        if len(self._frames) == 2 and not plan.held_before:
+            self._warn(
+                "several graphs are compiled, be it for a graph break or since there are several models. A percentage "
+                "is of each of them alone; bytes count what one graph keeps for backward while another runs only where "
+                "its results lead to the other one"
+            )
+        if not plan.promised:
+            kept = f", {plan.held_before:,} of them kept by what ran before it" if plan.held_before else ""
+            self._warn(
+                f"no promise: {plan.budget:,} bytes are allowed for a compiled graph; the least that is known for it "
+                f"is {plan.predicted_peak:,} bytes{kept}, and that partition is compiled"
+            )
+        say(self.options, str(plan), end="\n")
+
+    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, InductorPlan]:
+        """The partition, the same on all processes of a job; `held`: bytes kept of what ran before."""
         key = key_of(joint, self.options)
 
         def found() -> Any:
@@ -157,7 +221,7 @@ class Partitioner(Named, CustomPartitionerFn):
             if known.stock is None:
                 search = Search(joint, known, self.options, functools.partial(say, self.options))
             assert known.stock is not None
-            budget = in_bytes(self.options, joint.fixed, known.stock.peak)
+            budget = in_bytes(self.options, joint.fixed, known.stock.peak) - held
             if budget not in known.asked:
                 search = search or Search(joint, known, self.options, functools.partial(say, self.options))
                 search.look(budget)
@@ -166,19 +230,20 @@ class Partitioner(Named, CustomPartitionerFn):
             chosen = known.best(budget) or known.least
             return [asdict(chosen), asdict(known.stock), budget]
 
-        question = json.dumps([key, self.settings], sort_keys=True)
+        question = json.dumps([key, held, self.settings], sort_keys=True)
         row, first, budget = agreed(f"partition/{hashlib.sha256(question.encode()).hexdigest()}", found)
         chosen, stock = partition_of(row), partition_of(first)
         plan = InductorPlan(
-            budget,
-            chosen.peak,
-            stock.peak,
+            budget + held,
+            chosen.peak + held,
+            stock.peak + held,
             joint.fixed,
-            chosen.forward_peak,
-            chosen.backward_peak,
+            chosen.forward_peak + held,
+            chosen.backward_peak + held,
             chosen.held,
-            chosen.time,
-            stock.time,
+            chosen.nanoseconds,
+            stock.nanoseconds,
+            held,
         )
         return chosen, plan
 
@@ -197,7 +262,7 @@ class MeasuredRuntime(Named, CustomRuntimeEstimator):
         """Milliseconds of one run."""
         given = fx.node.map_arg((node.args, node.kwargs), lambda n: look_of(n.meta["val"]))
         launch = Launch(node.target, torch.utils._pytree.tree_map(look_of, given), 0, "")
-        self._calls.measure_launches([launch])
+        self._calls.measure([launch])
         return self._calls.of(launch)[0] / 1e6
 
 

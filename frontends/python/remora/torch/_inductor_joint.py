@@ -24,7 +24,7 @@ from ._graph import has_effect, is_own, is_random
 from ._inductor_costs import Calls
 from ._inductor_graph import Half
 from ._inductor_lower import Lowered, lowered_backward, lowered_forward
-from ._inductor_replay import Look, hint_of, look_of, replay
+from ._inductor_replay import Kernel, Look, hint_of, look_of, replay
 
 Halves = tuple[fx.GraphModule, fx.GraphModule]
 
@@ -43,8 +43,8 @@ class Partition:
         Bytes, with the graph's arguments.
     held : int
         Bytes saved, beyond the graph's arguments.
-    time : int
-        Nanoseconds of both parts.
+    time : int or None
+        Nanoseconds of both parts; None where its kernels were not measured.
     """
 
     saved: tuple[str, ...]
@@ -52,12 +52,18 @@ class Partition:
     forward_peak: int
     backward_peak: int
     held: int
-    time: int
+    time: int | None
 
     @property
     def peak(self) -> int:
         """Bytes, with the graph's arguments."""
         return max(self.forward_peak, self.backward_peak)
+
+    @property
+    def nanoseconds(self) -> int:
+        """The time of a partition that was measured."""
+        assert self.time is not None
+        return self.time
 
 
 class Joint:
@@ -167,21 +173,23 @@ class Joint:
         kinds = [type(d).__name__ for d in forward.graph.find_nodes(op="output")[0].meta["desc"][: self.shown]]
         return kinds.count("InputMutationAOTOutput"), kinds.count("PlainAOTOutput")
 
-    def evaluated(self, halves: tuple[Half, Half], saved: tuple[str, ...], order: tuple[str, ...] = ()) -> Partition:
-        """What two parts take."""
+    def evaluated(
+        self, halves: tuple[Half, Half], saved: tuple[str, ...], order: tuple[str, ...] = (), within: int | None = None
+    ) -> Partition:
+        """What two parts take; where they take more than `within`, their kernels are not compiled and measured."""
         forward, backward = halves
-        self.calls.measure([forward.trace, backward.trace])
+        launches = [*forward.trace.launches, *backward.trace.launches]
+        self.calls.measure(launch for launch in launches if not isinstance(launch.target, Kernel))
         tangents = sum(s for n, s in zip(backward.inputs, backward.sizes, strict=True) if n.startswith("tangents"))
         held = self._held(forward, forward.program.outputs[self.shown :])
         there = self._held(forward, forward.program.outputs)  # what the user was given may be there till the end
-        return Partition(
-            saved,
-            order,
-            self.fixed + self.calls.peak(forward.trace),
-            self.fixed + there + tangents + self.calls.peak(backward.trace),
-            held,
-            self.calls.time(forward.trace) + self.calls.time(backward.trace),
-        )
+        ahead = self.fixed + self.calls.peak(forward.trace)
+        behind = self.fixed + there + tangents + self.calls.peak(backward.trace)
+        time = None
+        if within is None or max(ahead, behind) <= within:
+            self.calls.measure(launches)
+            time = sum(self.calls.of(launch)[0] for launch in launches)
+        return Partition(saved, order, ahead, behind, held, time)
 
     def _held(self, forward: Half, outputs: Iterable[str]) -> int:
         """Bytes of outputs of the forward part, beyond its arguments."""

@@ -35,7 +35,7 @@ CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
 SMALL = 256
 """A value is small that takes no more than this part of what PyTorch saves."""
-SHARES = (0.75, 0.5, 0.25)
+SHARES = (0.9, 0.75, 0.6, 0.5, 0.4, 0.25)
 """Of PyTorch's own memory budget, whose partitions are looked at beside ours."""
 LEAST_SHARE = 0.02
 """At least this share of its time a loop takes that is made again and fused with its reader."""
@@ -67,14 +67,14 @@ class Known:
         self.rows = [*(row for row in self.rows if (row.saved, row.order) != (found.saved, found.order)), found]
 
     def best(self, budget: int) -> Partition | None:
-        """The shortest that holds a budget."""
-        holding = [row for row in self.rows if row.peak <= budget]
-        return min(holding, key=lambda row: (row.time, row.peak)) if holding else None
+        """The shortest that holds a budget, of those whose time is known."""
+        holding = [row for row in self.rows if row.peak <= budget and row.time is not None]
+        return min(holding, key=lambda row: (row.nanoseconds, row.peak)) if holding else None
 
     @property
     def least(self) -> Partition:
         """The one with the smallest peak."""
-        return min(self.rows, key=lambda row: (row.peak, row.time))
+        return min(self.rows, key=lambda row: (row.peak, row.time is None, row.time))
 
     def write(self) -> None:
         """Writes what is known, so that it is not looked for again."""
@@ -135,7 +135,7 @@ class Base:
         dropped = set(self.partition.saved) - set(light.saved)
         buffers = {f"forward/{name}" for name, nodes in self._buffers.items() if not dropped.isdisjoint(nodes)}
         again = sum(op["duration"] for op in self.graph()["ops"] if not buffers.isdisjoint(op["outputs"]))
-        return max(LEAST_SHARE, min(1.0, (light.time - self.partition.time) / again)) if again else 1.0
+        return max(LEAST_SHARE, min(1.0, (light.nanoseconds - self.partition.nanoseconds) / again)) if again else 1.0
 
     def _nodes_by_buffer(self) -> dict[str, list[str]]:
         """For each buffer of the forward part, the nodes of the joint graph that are that buffer."""
@@ -190,6 +190,7 @@ class Search:
         self.joint, self.known, self.options, self._say = joint, known, options, say
         say("lowering Inductor's own partition")
         self._stock = Base(joint, joint.stock())
+        self._shares: dict[float, tuple[str, ...]] = {}  # what PyTorch's knapsack saves
         known.stock = self._stock.partition
         known.learn(known.stock)
 
@@ -199,20 +200,48 @@ class Search:
             return
         for base, graph in self._bases:
             self._look(base, graph, budget)
+        self._knapsack(budget)
+        if self.known.best(budget) is None and self._last not in self._bases:
+            self._look(*self._last, budget)
+        if self.known.best(budget) is None:
+            for choice in self._leasts:
+                self._partition(*choice, budget)
+        least = self.known.least
+        if self.known.best(budget) is None and least.time is None:
+            self._say(f"the least that is known takes {least.peak:,}")
+            self._partition(least.saved, least.order, least.peak)
+
+    @functools.cached_property
+    def _light(self) -> Base:
+        self._say("lowering what saves least without making products again")
+        light = Base(self.joint, self.joint.light())
+        self.known.learn(light.partition)
+        return light
+
+    @functools.cached_property
+    def _last(self) -> tuple[Base, remora.Graph]:
+        """PyTorch's own partition: it saves most, so of all of it the most can be made again."""
+        graph = self._stock.graph(self._stock.fused_by(self._light.partition))
+        return self._stock, remora.Graph.from_json(graph)
 
     @functools.cached_property
     def _bases(self) -> list[tuple[Base, remora.Graph]]:
         """Partitions to start from: PyTorch's own, unless one that saves less is as fast, and that one."""
-        self._say("lowering what saves least without making products again")
-        light = Base(self.joint, self.joint.light())
-        self.known.learn(light.partition)
+        light, stock = self._light.partition, self._stock.partition
+        found = [(self._light, remora.Graph.from_json(self._light.graph()))]
+        if light.nanoseconds > stock.nanoseconds or light.peak > stock.peak:
+            found.insert(0, self._last)
+        return found
+
+    def _knapsack(self, budget: int) -> None:
+        """Looks at what PyTorch's knapsack saves, from its largest budget to the first that holds ours."""
         for share in SHARES:
-            self._say(f"lowering what Inductor's knapsack saves for {share:.0%}")
-            self._partition(self.joint.stock(share), ())
-        found = [(light, light.graph())]
-        if light.partition.time > self._stock.partition.time or light.partition.peak > self._stock.partition.peak:
-            found.insert(0, (self._stock, self._stock.graph(self._stock.fused_by(light.partition))))
-        return [(base, remora.Graph.from_json(graph)) for base, graph in found]
+            if share not in self._shares:
+                self._shares[share] = self.joint.stock(share)
+            found = self._partition(self._shares[share], (), budget)
+            self._say(f"budget {budget:,}: Inductor's knapsack for {share:.0%} takes {found.peak:,}")
+            if found.peak <= budget:
+                return
 
     def _look(self, base: Base, graph: remora.Graph, budget: int) -> None:
         asked, low, high = budget, self.joint.fixed, 0
@@ -221,10 +250,8 @@ class Search:
                 return
             schedule = self._schedule(graph, asked)
             if schedule is None:
-                low = asked
-                asked = (low + (high or graph.baseline_peak)) // 2
-                continue
-            found = self._partition(*base.chosen(schedule))
+                return
+            found = self._partition(*base.chosen(schedule), budget)
             self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {found.peak:,}")
             if found.peak > budget:
                 high = schedule.peak
@@ -236,6 +263,19 @@ class Search:
                 asked = (asked + high) // 2 if high else asked + (schedule.peak - found.peak)
             if high and high - low <= CLOSE * (budget - self.joint.fixed):
                 return
+
+    @functools.cached_property
+    def _leasts(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """The choices behind the smallest schedules of all, from each base."""
+        options, found = self.options, []
+        for base, graph in self._bases if self._last in self._bases else [*self._bases, self._last]:
+            least = remora.least_budget(
+                graph, max_computes=2, seed=options.seed, time_limit=options.time_limit, threads=options.threads or None
+            )
+            if least.ops:
+                self._say(f"no schedule below {least.proved:,} bytes, one of {least.reached:,}")
+                found.append(base.chosen(remora.evaluate(graph, least.ops, max_computes=2)))
+        return found
 
     def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
         """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
@@ -252,9 +292,11 @@ class Search:
         except remora.NoSchedule:
             return None
 
-    def _partition(self, saved: tuple[str, ...], order: tuple[str, ...]) -> Partition:
+    def _partition(self, saved: tuple[str, ...], order: tuple[str, ...], budget: int) -> Partition:
+        """What a partition takes; its time only where it holds the budget."""
         found = next((row for row in self.known.rows if (row.saved, row.order) == (saved, order)), None)
-        if found is None:
-            found = self.joint.evaluated(self.joint.halves(self.joint.saving(saved, order)), saved, order)
+        if found is None or (found.time is None and found.peak <= budget):
+            halves = self.joint.halves(self.joint.saving(saved, order))
+            found = self.joint.evaluated(halves, saved, order, budget)
             self.known.learn(found)
         return found

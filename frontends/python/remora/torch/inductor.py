@@ -72,16 +72,17 @@ def install(budget: int | str = "100%", **options: Any) -> Installed:
     if config.custom_partitioner_fn is not None:
         raise TorchError("a partitioner is installed already: torch._inductor.config.custom_partitioner_fn")
     partitioner = hooks.Partitioner(chosen)
-    config.custom_partitioner_fn = partitioner
+    partitioner.enter()
     return Installed(partitioner)
 
 
 def uninstall() -> None:
     """What is compiled from now on is partitioned by PyTorch alone; what was compiled stays."""
     hooks, config = _hooks(), _config()
-    if not isinstance(config.custom_partitioner_fn, hooks.Partitioner):
+    partitioner = config.custom_partitioner_fn
+    if not isinstance(partitioner, hooks.Partitioner):
         raise TorchError("no partitioner of remora is installed")
-    config.custom_partitioner_fn = None
+    partitioner.leave()
 
 
 def runtime_estimator(cost: str = "measured") -> MeasuredRuntime:
