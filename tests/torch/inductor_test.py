@@ -23,7 +23,7 @@ from torch import nn
 
 import remora.torch as rt
 import remora.torch.inductor as ri
-from remora.torch._inductor_joint import Partition
+from remora.torch._inductor_joint import Later, Partition
 from remora.torch._inductor_plan import Known
 
 OPTIONS: dict[str, Any] = {"threads": 1, "time_limit": 3.0, "cache": False}
@@ -137,11 +137,15 @@ def test_a_smaller_budget_is_never_faster(tmp_path: Path, monkeypatch: pytest.Mo
 
 def test_the_shortest_known_partition_is_taken() -> None:
     known = Known("none", False)
-    slow, fast = Partition(("a",), (), 80, 90, 10, 50), Partition(("b",), (), 70, 60, 5, 40)
+    slow, fast = Partition(("a",), (), 80, 90, 60, 10, 50), Partition(("b",), (), 70, 60, 65, 5, 40)
+    none, much = Later(), Later(needed=20, gradients=10)
     known.learn(slow)
-    assert known.best(89) is None and known.best(90) == slow and known.least == slow
+    assert known.best(89, none) is None and known.best(90, none) == slow == known.least(none)
+    assert known.best(99, much) is None and known.best(100, much) == slow
     known.learn(fast)
-    assert known.best(90) == fast and known.least == fast
+    assert known.best(90, none) == fast == known.least(none) and known.best(84, much) is None
+    known.learn(Partition(("c",), (), 50, 50, 50, 5, None))
+    assert known.best(60, none) is None and known.best(90, none) == fast, "one that was not measured is not taken"
 
 
 CHILD = """
@@ -222,13 +226,23 @@ def test_one_budget_for_the_graphs_of_a_broken_model() -> None:
     assert peaks[1] <= peaks[0] - 131_072
 
 
-def test_what_later_graphs_lack_is_said() -> None:
+def test_an_earlier_graph_leaves_room_when_it_is_planned_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REMORA_CACHE", str(tmp_path))
     torch.manual_seed(0)
     model, inputs = Broken(), (torch.randn(512, 64), torch.randn(512, 64))
     there = sum(t.nbytes for t in (*model.parameters(), *inputs))
-    with ri.install(budget=there + 700_000, **OPTIONS) as installed, pytest.warns(rt.RemoraWarning, match="ran before"):
+    budget = there + 9 * 131_072
+    options = {**OPTIONS, "cache": True}
+    with ri.install(budget=budget, **options) as installed, pytest.warns(rt.RemoraWarning, match="leaves room"):
         step(torch.compile(model), inputs)
-    assert not installed.plans[1].promised
+    assert [plan.promised for plan in installed.plans] == [True, False]
+    greedy = installed.plans[0].saved_bytes
+    torch._dynamo.reset()
+    with ri.install(budget=budget, **options) as installed:
+        peak = measured(torch.compile(model), inputs)
+    first, second = installed.plans
+    assert first.promised and second.promised and first.saved_bytes < greedy
+    assert there + peak <= budget + sum(p.nbytes for p in model.first.parameters())
 
 
 def test_a_share_is_of_each_graph() -> None:

@@ -26,6 +26,7 @@ from ._costs import (
     cache_folder,
     device_name,
     made_like,
+    read_json,
     timed,
     write_json,
 )
@@ -56,13 +57,11 @@ class Calls:
         devices = {leaf.device.type: leaf.device for launch in launches.values() for leaf in looks_in(launch.given)}
         for device in devices.values():
             path = cache_folder() / "kernels" / f"torch-{torch.__version__}-{device_name(device)}.json"
-            if path.exists():
-                self._known.update(json.loads(path.read_text(encoding="utf-8")))
+            self._known.update(read_json(path))
             missing = {k: v for k, v in launches.items() if k not in self._known and _device(v) == device.type}
             if missing:
                 self._measure(missing, device)
-                written = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-                write_json(path, {**written, **{key: self._known[key] for key in missing}})
+                write_json(path, {**read_json(path), **{key: self._known[key] for key in missing}})
 
     def _measure(self, missing: dict[str, Launch], device: torch.device) -> None:
         from torch._inductor.async_compile import AsyncCompile

@@ -25,12 +25,14 @@ from torch._inductor.custom_graph_pass import CustomKnapsackSolver, CustomPartit
 from remora._engine import engine_schema
 
 from ._capture import say
+from ._costs import cache_folder, read_json, write_json
 from ._errors import CaptureError, RemoraWarning
 from ._inductor_before import Before, before_this_graph, this_graph
 from ._inductor_costs import Calls
-from ._inductor_joint import Halves, Joint, Partition
+from ._inductor_joint import Halves, Joint, Later, Partition
 from ._inductor_plan import Known, Search, key_of, partition_of
 from ._inductor_replay import Launch, look_of
+from ._ledger import frame_of_capture
 from ._ranks import agreed
 from ._solver import Options, in_bytes
 
@@ -115,6 +117,21 @@ class Named:
         return bytes, (self.uuid(),)  # Inductor's keys hold its settings, and these hold us
 
 
+@dataclass(frozen=True)
+class Planned:
+    """A graph that was parted: the number of its plan, the place of its code, and what is there between its parts."""
+
+    plan: int
+    where: str
+    between: int
+
+
+def place_of_capture() -> str:
+    """Function, file and line of the code that Dynamo captures now."""
+    code, _ = frame_of_capture()
+    return f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+
+
 class Partitioner(Named, CustomPartitionerFn):
     """Parts each joint graph so that both parts hold the budget.
 
@@ -128,7 +145,7 @@ class Partitioner(Named, CustomPartitionerFn):
         self.options = options
         self.plans: list[InductorPlan] = []
         self._frames: set[Any] = set()
-        self._graphs: dict[int, int] = {}  # for AOTAutograd's number of a graph, the number of its plan
+        self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
         kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
         self.settings = {name: value for name, value in asdict(options).items() if name in kept}
         self._calls = Calls(options.cost, functools.partial(say, options))
@@ -154,7 +171,7 @@ class Partitioner(Named, CustomPartitionerFn):
     def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **named: Any) -> Halves:
         """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned."""
         named.setdefault("compiler", "inductor")
-        joint = Joint(gm, joint_inputs, named, self._calls)
+        joint = Joint(gm, joint_inputs, named, self._calls, self._later_graphs())
         before = self._before()
         try:
             chosen, plan = self._chosen(joint, before.held)
@@ -162,38 +179,65 @@ class Partitioner(Named, CustomPartitionerFn):
             self._warn(f"a graph cannot be planned, and runs without a budget: {error}")
             return joint.parted(None)
         self._tell(plan)
-        self._enter_in_earlier(before)
-        self._graphs[this_graph()] = len(self.plans)
+        self._enter_in_earlier(before, plan)
+        self._graphs[this_graph()] = Planned(len(self.plans), place_of_capture(), chosen.between)
         self.plans.append(plan)
         joint.guard_sizes()
         return joint.saving(chosen.saved, chosen.order)
 
     def uuid(self) -> bytes:
         """The same for two partitioners just if they do the same with the graph that is compiled now."""
-        return super().uuid() + str(self._before().held).encode()
+        return super().uuid() + str((self._before().held, self._later_graphs())).encode()
 
     def _before(self) -> Before:
         """What ran before the graph that is compiled now, where the budget is one for all."""
         return Before() if "%" in str(self.options.budget) else before_this_graph()
 
-    def _enter_in_earlier(self, before: Before) -> None:
-        """The gradients of this graph are there while the backward parts of those before it run."""
-        for number in before.graphs:
-            if number in self._graphs:
-                i, gradients = self._graphs[number], before.gradients
-                old = self.plans[i]
-                behind = old.backward_peak + gradients
-                self.plans[i] = new = replace(
-                    old,
-                    later_gradients=old.later_gradients + gradients,
-                    backward_peak=behind,
-                    predicted_peak=max(old.predicted_peak, behind),
-                )
-                if old.promised and not new.promised:
-                    self._warn(
-                        f"no promise: with the gradients of later graphs, the backward part of an earlier one takes "
-                        f"{behind:,} bytes, {old.budget:,} are allowed; reserve={new.later_gradients:,} leaves room"
-                    )
+    @functools.cached_property
+    def _later(self) -> dict[str, Later]:
+        """What later graphs lacked, by the place of the code whose graph leaves room for it when it is planned anew."""
+        told = agreed(
+            f"later/{self._later_path.name}", lambda: read_json(self._later_path) if self.options.cache else {}
+        )
+        return {where: Later(*row) for where, row in told.items()}
+
+    @property
+    def _later_path(self) -> Path:
+        name = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
+        return cache_folder() / "partitions" / f"later-{name}.json"
+
+    def _later_graphs(self) -> Later:
+        return self._later.get(place_of_capture(), Later())
+
+    def _enter_in_earlier(self, before: Before, plan: InductorPlan) -> None:
+        """Tells earlier graphs what a later one takes while they wait for their backward parts."""
+        earlier = [self._graphs[number] for number in before.graphs if number in self._graphs]
+        for graph in earlier:
+            old = self.plans[graph.plan]
+            gradients = old.later_gradients + before.gradients
+            behind = old.backward_peak + before.gradients
+            peak = max(old.predicted_peak, behind)
+            new = replace(old, later_gradients=gradients, backward_peak=behind, predicted_peak=peak)
+            self.plans[graph.plan] = new
+            if old.promised and not new.promised:
+                self._ask(graph, 0, gradients, f"{behind:,} bytes with the gradients of later ones")
+        if earlier and not plan.promised:
+            most = max(earlier, key=lambda graph: self.plans[graph.plan].saved_bytes)
+            old = self.plans[most.plan]
+            lacking = plan.predicted_peak - plan.budget
+            needed = old.budget - old.held_before - most.between + lacking
+            self._ask(most, needed, old.later_gradients, f"{lacking:,} bytes too much while a later one runs")
+
+    def _ask(self, graph: Planned, needed: int, gradients: int, why: str) -> None:
+        """Lets a graph leave room when it is planned anew."""
+        known = self._later.get(graph.where, Later())
+        self._later[graph.where] = Later(max(known.needed, needed), max(known.gradients, gradients))
+        if self.options.cache:
+            write_json(self._later_path, {where: [row.needed, row.gradients] for where, row in self._later.items()})
+        self._warn(
+            f"no promise: the graph of {graph.where} takes {why}. After torch._dynamo.reset() it is planned anew, and "
+            f"leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
+        )
 
     def _tell(self, plan: InductorPlan) -> None:
         self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
@@ -213,7 +257,7 @@ class Partitioner(Named, CustomPartitionerFn):
 
     def _chosen(self, joint: Joint, held: int) -> tuple[Partition, InductorPlan]:
         """The partition, the same on all processes of a job; `held`: bytes kept of what ran before."""
-        key = key_of(joint, self.options)
+        key, later = key_of(joint, self.options), joint.later
 
         def found() -> Any:
             known = Known(key, self.options.cache)
@@ -221,22 +265,23 @@ class Partitioner(Named, CustomPartitionerFn):
             if known.stock is None:
                 search = Search(joint, known, self.options, functools.partial(say, self.options))
             assert known.stock is not None
-            budget = in_bytes(self.options, joint.fixed, known.stock.peak) - held
-            if budget not in known.asked:
+            budget = in_bytes(self.options, joint.fixed, known.stock.peak(Later())) - held
+            asked = [budget, later.needed, later.gradients]
+            if asked not in known.asked:
                 search = search or Search(joint, known, self.options, functools.partial(say, self.options))
                 search.look(budget)
-                known.asked.append(budget)
+                known.asked.append(asked)
                 known.write()
-            chosen = known.best(budget) or known.least
+            chosen = known.best(budget, later) or known.least(later)
             return [asdict(chosen), asdict(known.stock), budget]
 
-        question = json.dumps([key, held, self.settings], sort_keys=True)
+        question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
         row, first, budget = agreed(f"partition/{hashlib.sha256(question.encode()).hexdigest()}", found)
         chosen, stock = partition_of(row), partition_of(first)
         plan = InductorPlan(
             budget + held,
-            chosen.peak + held,
-            stock.peak + held,
+            chosen.peak(Later()) + held,
+            stock.peak(Later()) + held,
             joint.fixed,
             chosen.forward_peak + held,
             chosen.backward_peak + held,

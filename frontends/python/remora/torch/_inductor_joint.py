@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -30,6 +30,22 @@ Halves = tuple[fx.GraphModule, fx.GraphModule]
 
 
 @dataclass(frozen=True)
+class Later:
+    """What graphs that run between a graph's forward and backward part ask of it.
+
+    Attributes
+    ----------
+    needed : int
+        Bytes that they take beside what is there between the two parts.
+    gradients : int
+        Bytes of the gradients that they leave, which are there while the backward part runs.
+    """
+
+    needed: int = 0
+    gradients: int = 0
+
+
+@dataclass(frozen=True)
 class Partition:
     """One way to part a joint graph.
 
@@ -41,6 +57,8 @@ class Partition:
         The nodes of the backward part that come first, by name and in this order; () leaves PyTorch's order.
     forward_peak, backward_peak : int
         Bytes, with the graph's arguments.
+    between : int
+        Bytes that are there between both parts, with the graph's arguments and the user's results.
     held : int
         Bytes saved, beyond the graph's arguments.
     time : int or None
@@ -51,13 +69,13 @@ class Partition:
     order: tuple[str, ...]
     forward_peak: int
     backward_peak: int
+    between: int
     held: int
     time: int | None
 
-    @property
-    def peak(self) -> int:
-        """Bytes, with the graph's arguments."""
-        return max(self.forward_peak, self.backward_peak)
+    def peak(self, later: Later) -> int:
+        """Bytes, with the graph's arguments and what later graphs take beside it."""
+        return max(self.forward_peak, self.between + later.needed, self.backward_peak + later.gradients)
 
     @property
     def nanoseconds(self) -> int:
@@ -77,10 +95,14 @@ class Joint:
         Its arguments.
     named : dict
         What else Inductor gives to a partitioner.
+    calls : Calls
+    later : Later
     """
 
-    def __init__(self, module: fx.GraphModule, inputs: Any, named: dict[str, Any], calls: Calls) -> None:
-        self.module, self.inputs, self.named, self.calls = module, inputs, named, calls
+    def __init__(
+        self, module: fx.GraphModule, inputs: Any, named: dict[str, Any], calls: Calls, later: Later = Later()
+    ) -> None:
+        self.module, self.inputs, self.named, self.calls, self.later = module, inputs, named, calls, later
         self.shown: int = named["num_fwd_outputs"]
         self.fixed = sum(look_bytes(vals(module.graph.find_nodes(op="placeholder"), "primals")))
         self.once: frozenset[str] = frozenset()
@@ -185,11 +207,11 @@ class Joint:
         there = self._held(forward, forward.program.outputs)  # what the user was given may be there till the end
         ahead = self.fixed + self.calls.peak(forward.trace)
         behind = self.fixed + there + tangents + self.calls.peak(backward.trace)
-        time = None
-        if within is None or max(ahead, behind) <= within:
-            self.calls.measure(launches)
-            time = sum(self.calls.of(launch)[0] for launch in launches)
-        return Partition(saved, order, ahead, behind, held, time)
+        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None)
+        if within is not None and found.peak(self.later) > within:
+            return found
+        self.calls.measure(launches)
+        return replace(found, time=sum(self.calls.of(launch)[0] for launch in launches))
 
     def _held(self, forward: Half, outputs: Iterable[str]) -> int:
         """Bytes of outputs of the forward part, beyond its arguments."""

@@ -25,7 +25,7 @@ from remora._engine import engine_schema
 
 from ._costs import cache_folder, write_json
 from ._inductor_graph import CUT, graph_of, merged
-from ._inductor_joint import Joint, Partition, vals
+from ._inductor_joint import Joint, Later, Partition, vals
 from ._inductor_replay import Look, look_of
 from ._solver import Options
 
@@ -55,7 +55,7 @@ class Known:
     def __init__(self, key: str, kept: bool) -> None:
         self._path = cache_folder() / "partitions" / f"{key}.json" if kept else None
         self.rows: list[Partition] = []
-        self.asked: list[int] = []
+        self.asked: list[list[int]] = []  # budgets, and what later graphs asked for
         self.stock: Partition | None = None
         if self._path is not None and self._path.exists():
             told = json.loads(self._path.read_text(encoding="utf-8"))
@@ -66,15 +66,14 @@ class Known:
         """Keeps a partition."""
         self.rows = [*(row for row in self.rows if (row.saved, row.order) != (found.saved, found.order)), found]
 
-    def best(self, budget: int) -> Partition | None:
+    def best(self, budget: int, later: Later) -> Partition | None:
         """The shortest that holds a budget, of those whose time is known."""
-        holding = [row for row in self.rows if row.peak <= budget and row.time is not None]
-        return min(holding, key=lambda row: (row.nanoseconds, row.peak)) if holding else None
+        holding = [row for row in self.rows if row.peak(later) <= budget and row.time is not None]
+        return min(holding, key=lambda row: (row.nanoseconds, row.peak(later))) if holding else None
 
-    @property
-    def least(self) -> Partition:
+    def least(self, later: Later) -> Partition:
         """The one with the smallest peak."""
-        return min(self.rows, key=lambda row: (row.peak, row.time is None, row.time))
+        return min(self.rows, key=lambda row: (row.peak(later), row.time is None, row.time))
 
     def write(self) -> None:
         """Writes what is known, so that it is not looked for again."""
@@ -128,7 +127,9 @@ class Base:
         """As a `remora-graph`; `fused`: the share of its time that a forward loop takes when it is made again."""
         joint, (forward, backward) = self.joint, self.halves
         once = joint.once
-        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, lambda name: name not in once, fused)
+        later = joint.later.needed, joint.later.gradients
+        again = lambda name: name not in once  # noqa: E731
+        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, again, later, fused)
 
     def fused_by(self, light: Partition) -> float:
         """The share of its time that a loop takes when it is made again, by what all that `light` makes again take."""
@@ -196,20 +197,23 @@ class Search:
 
     def look(self, budget: int) -> None:
         """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments."""
-        if budget >= self._stock.partition.peak:
+        if budget >= self._peak(self._stock.partition):
             return
         for base, graph in self._bases:
             self._look(base, graph, budget)
         self._knapsack(budget)
-        if self.known.best(budget) is None and self._last not in self._bases:
+        if self.known.best(budget, self.joint.later) is None and self._last not in self._bases:
             self._look(*self._last, budget)
-        if self.known.best(budget) is None:
+        if self.known.best(budget, self.joint.later) is None:
             for choice in self._leasts:
                 self._partition(*choice, budget)
-        least = self.known.least
-        if self.known.best(budget) is None and least.time is None:
-            self._say(f"the least that is known takes {least.peak:,}")
-            self._partition(least.saved, least.order, least.peak)
+        least = self.known.least(self.joint.later)
+        if self.known.best(budget, self.joint.later) is None and least.time is None:
+            self._say(f"the least that is known takes {self._peak(least):,}")
+            self._partition(least.saved, least.order, self._peak(least))
+
+    def _peak(self, partition: Partition) -> int:
+        return partition.peak(self.joint.later)
 
     @functools.cached_property
     def _light(self) -> Base:
@@ -229,7 +233,7 @@ class Search:
         """Partitions to start from: PyTorch's own, unless one that saves less is as fast, and that one."""
         light, stock = self._light.partition, self._stock.partition
         found = [(self._light, remora.Graph.from_json(self._light.graph()))]
-        if light.nanoseconds > stock.nanoseconds or light.peak > stock.peak:
+        if light.nanoseconds > stock.nanoseconds or self._peak(light) > self._peak(stock):
             found.insert(0, self._last)
         return found
 
@@ -239,8 +243,8 @@ class Search:
             if share not in self._shares:
                 self._shares[share] = self.joint.stock(share)
             found = self._partition(self._shares[share], (), budget)
-            self._say(f"budget {budget:,}: Inductor's knapsack for {share:.0%} takes {found.peak:,}")
-            if found.peak <= budget:
+            self._say(f"budget {budget:,}: Inductor's knapsack for {share:.0%} takes {self._peak(found):,}")
+            if self._peak(found) <= budget:
                 return
 
     def _look(self, base: Base, graph: remora.Graph, budget: int) -> None:
@@ -252,15 +256,15 @@ class Search:
             if schedule is None:
                 return
             found = self._partition(*base.chosen(schedule), budget)
-            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {found.peak:,}")
-            if found.peak > budget:
+            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {self._peak(found):,}")
+            if self._peak(found) > budget:
                 high = schedule.peak
-                asked = max((low + high) // 2, min(asked - (found.peak - budget), schedule.peak - 1))
-            elif schedule.peak <= (1 + CLOSE) * found.peak:
+                asked = max((low + high) // 2, min(asked - (self._peak(found) - budget), schedule.peak - 1))
+            elif schedule.peak <= (1 + CLOSE) * self._peak(found):
                 return
             else:
                 low = schedule.peak
-                asked = (asked + high) // 2 if high else asked + (schedule.peak - found.peak)
+                asked = (asked + high) // 2 if high else asked + (schedule.peak - self._peak(found))
             if high and high - low <= CLOSE * (budget - self.joint.fixed):
                 return
 
@@ -295,7 +299,7 @@ class Search:
     def _partition(self, saved: tuple[str, ...], order: tuple[str, ...], budget: int) -> Partition:
         """What a partition takes; its time only where it holds the budget."""
         found = next((row for row in self.known.rows if (row.saved, row.order) == (saved, order)), None)
-        if found is None or (found.time is None and found.peak <= budget):
+        if found is None or (found.time is None and self._peak(found) <= budget):
             halves = self.joint.halves(self.joint.saving(saved, order))
             found = self.joint.evaluated(halves, saved, order, budget)
             self.known.learn(found)

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Installed", "install", "knapsack_solver", "runtime_estimator", "uninstall"]
 
+_GUARD = "fusion_memory_timeline_peak_memory_increase_gb"
 _OPTIONS = ("budget", "reserve", "cost", "time_limit", "threads", "seed", "cache", "progress")
 
 
@@ -110,6 +111,6 @@ def _hooks() -> Any:
 def _config() -> Any:
     from torch._inductor import config
 
-    if not hasattr(config, "custom_partitioner_fn"):
+    if not all(hasattr(config, name) for name in ("custom_partitioner_fn", _GUARD)):
         raise TorchError(f"torch {torch.__version__} has no place for a partitioner in Inductor")
     return config
