@@ -157,9 +157,10 @@ class Partitioner(Named, CustomPartitionerFn):
         from torch._inductor import config
 
         patches: dict[str, Any] = {"custom_partitioner_fn": self}
-        if config.fusion_memory_timeline_peak_memory_pct_threshold is None:
+        guards = [f"fusion_memory_timeline_peak_memory_{unit}" for unit in ("increase_gb", "pct_threshold")]
+        if all(getattr(config, name) is None for name in guards):
             # A loop that is made again would be fused with a later reader, and what is freed between them lives longer.
-            patches["fusion_memory_timeline_peak_memory_increase_gb"] = 0.0
+            patches[guards[0]] = 0.0
         self._patches.enter_context(config.patch(patches))
         # A backward part that is compiled later, out of these settings, would be another one than planned.
         self._patches.enter_context(functorch.patch(force_non_lazy_backward_lowering=True))

@@ -55,8 +55,9 @@ def install(budget: int | str = "100%", **options: Any) -> Installed:
     Parameters
     ----------
     budget : int or str
-        Bytes ("8GiB", 1500000) with the parameters and inputs of a compiled graph. Or a share of what the graph takes
-        beyond those as Inductor partitions it by itself ("60%"). Each compiled graph has the whole budget.
+        Bytes ("8GiB", 1500000) with the parameters and inputs of a compiled graph, and with what autograd keeps of
+        those that ran before it. Or a share of what each graph takes beyond its arguments as Inductor partitions it
+        by itself ("60%").
     **options
         `reserve`, `cost`, `time_limit`, `threads`, `seed`, `cache`, `progress` of `remora.torch.Options`.
 
