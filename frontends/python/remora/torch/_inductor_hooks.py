@@ -30,7 +30,7 @@ from ._errors import CaptureError, RemoraWarning
 from ._inductor_before import Before, before_this_graph, this_graph
 from ._inductor_costs import Calls
 from ._inductor_joint import Halves, Joint, Later, Partition
-from ._inductor_plan import Known, Search, key_of, partition_of
+from ._inductor_plan import Known, Search, key_of, partition_of, sources
 from ._inductor_replay import Launch, look_of
 from ._ledger import frame_of_capture
 from ._ranks import agreed
@@ -95,14 +95,6 @@ class InductorPlan:
         )
 
 
-@functools.cache
-def _sources() -> str:
-    """A name for these sources."""
-    folder = Path(__file__).parent
-    paths = sorted(folder.glob("_inductor*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
-
-
 class Named:
     """What caches know an object by: its class, its settings, our sources and the engine's answers."""
 
@@ -110,7 +102,7 @@ class Named:
 
     def uuid(self) -> bytes:
         """The same for two objects just if they do the same."""
-        text = json.dumps([type(self).__name__, _sources(), engine_schema(), self.settings], sort_keys=True)
+        text = json.dumps([type(self).__name__, sources(), engine_schema(), self.settings], sort_keys=True)
         return hashlib.sha256(text.encode()).digest()
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -204,8 +196,7 @@ class Partitioner(Named, CustomPartitionerFn):
 
     @property
     def _later_path(self) -> Path:
-        name = hashlib.sha256(json.dumps(self.settings, sort_keys=True).encode()).hexdigest()
-        return cache_folder() / "partitions" / f"later-{name}.json"
+        return cache_folder() / "partitions" / f"later-{super().uuid().hex()}.json"
 
     def _later_graphs(self) -> Later:
         return self._later.get(place_of_capture(), Later())

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -83,6 +84,14 @@ class Known:
             write_json(self._path, {"asked": self.asked, "stock": asdict(self.stock), "rows": rows})
 
 
+@functools.cache
+def sources() -> str:
+    """A name for these sources."""
+    folder = Path(__file__).parent
+    paths = sorted(folder.glob("_inductor*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
+
+
 def partition_of(row: dict[str, Any]) -> Partition:
     """A partition as it was written."""
     return Partition(**{**row, "saved": tuple(row["saved"]), "order": tuple(row["order"])})
@@ -97,7 +106,7 @@ def key_of(joint: Joint, options: Options) -> str:
     settings = config.save_config_portable()
     settings = {name: repr(value) for name, value in sorted(settings.items()) if name != "custom_partitioner_fn"}
     modes = [torch.__version__, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
-    text = json.dumps([engine_schema(), modes, options.cost, joint.shown, module.code, looks, settings])
+    text = json.dumps([sources(), engine_schema(), modes, options.cost, joint.shown, module.code, looks, settings])
     return hashlib.sha256(re.sub(r"cuda:\d+", "cuda", text).encode()).hexdigest()
 
 
