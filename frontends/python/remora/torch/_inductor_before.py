@@ -46,7 +46,7 @@ def before_this_graph() -> Before:
     inputs = _inputs()
     sizes: dict[int, int] = {}
     graphs: dict[int, None] = {}
-    ahead = [t.grad_fn for t in inputs if t.grad_fn is not None]
+    ahead: list[Any] = [t.grad_fn for t in inputs]
     seen: set[Any] = set()
     while ahead:
         node = ahead.pop()
@@ -77,7 +77,8 @@ def _inputs() -> list[torch.Tensor]:
     context = TracingContext.try_get()
     if context is None or context.fake_mode is None:
         return []
-    return list(context.fake_mode.fake_tensor_converter.meta_converter.describer.lookup_tensor.keys())
+    known: Any = context.fake_mode.fake_tensor_converter.meta_converter.describer.lookup_tensor
+    return list(known.keys())
 
 
 def _saved(node: Any) -> Iterator[torch.Tensor]:
