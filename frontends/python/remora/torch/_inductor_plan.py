@@ -206,18 +206,19 @@ class Search:
 
     def look(self, budget: int) -> None:
         """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments."""
-        if budget >= self._peak(self._stock.partition):
+        stock, later = self._stock.partition, self.joint.later
+        if budget >= self._peak(stock):
             return
-        for base, graph in self._bases:
-            self._look(base, graph, budget)
+        light = self._light.partition
+        if self._peak(light) > min(budget, self._peak(stock)) or light.nanoseconds > stock.nanoseconds:
+            for base, graph in self._bases:
+                self._look(base, graph, budget)
         self._knapsack(budget)
-        if self.known.best(budget, self.joint.later) is None and self._last not in self._bases:
-            self._look(*self._last, budget)
-        if self.known.best(budget, self.joint.later) is None:
+        if self.known.best(budget, later) is None:
             for choice in self._leasts:
                 self._partition(*choice, budget)
-        least = self.known.least(self.joint.later)
-        if self.known.best(budget, self.joint.later) is None and least.time is None:
+        least = self.known.least(later)
+        if self.known.best(budget, later) is None and least.time is None:
             self._say(f"the least that is known takes {self._peak(least):,}")
             self._partition(least.saved, least.order, self._peak(least))
 
@@ -232,19 +233,11 @@ class Search:
         return light
 
     @functools.cached_property
-    def _last(self) -> tuple[Base, remora.Graph]:
-        """PyTorch's own partition: it saves most, so of all of it the most can be made again."""
-        graph = self._stock.graph(self._stock.fused_by(self._light.partition))
-        return self._stock, remora.Graph.from_json(graph)
-
-    @functools.cached_property
     def _bases(self) -> list[tuple[Base, remora.Graph]]:
-        """Partitions to start from: PyTorch's own, unless one that saves less is as fast, and that one."""
-        light, stock = self._light.partition, self._stock.partition
-        found = [(self._light, remora.Graph.from_json(self._light.graph()))]
-        if light.nanoseconds > stock.nanoseconds or self._peak(light) > self._peak(stock):
-            found.insert(0, self._last)
-        return found
+        """Partitions to start from: PyTorch's own, of which the most can be made again, and one that saves less."""
+        stock = self._stock.graph(self._stock.fused_by(self._light.partition))
+        graphs = [(self._stock, stock), (self._light, self._light.graph())]
+        return [(base, remora.Graph.from_json(graph)) for base, graph in graphs]
 
     def _knapsack(self, budget: int) -> None:
         """Looks at what PyTorch's knapsack saves, from its largest budget to the first that holds ours."""
@@ -281,7 +274,7 @@ class Search:
     def _leasts(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
         """The choices behind the smallest schedules of all, from each base."""
         options, found = self.options, []
-        for base, graph in self._bases if self._last in self._bases else [*self._bases, self._last]:
+        for base, graph in self._bases:
             least = remora.least_budget(
                 graph, max_computes=2, seed=options.seed, time_limit=options.time_limit, threads=options.threads or None
             )
