@@ -83,6 +83,12 @@ def cache_folder() -> Path:
     return Path(own) if own else Path(general) / "remora"
 
 
+def read_json(path: Path) -> dict[str, Any]:
+    """What a file holds; nothing where there is none."""
+    found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    return found
+
+
 def write_json(path: Path, value: Any) -> None:
     """Writes a file at once, so that no other process reads half of it."""
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -113,7 +119,7 @@ def _measured(
     step: StepGraph, nodes: list[fx.Node], say: Callable[[str], None], device: torch.device
 ) -> dict[fx.Node, Cost]:
     path = cache_folder() / "costs" / f"torch-{torch.__version__}-{device_name(device)}.json"
-    known: dict[str, list[Any]] = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+    known: dict[str, list[Any]] = read_json(path)
     strays = _strays(step, device) if device.type == "cuda" else frozenset()
     calls = {node: Call(step, node, device, strays) for node in nodes if not has_effect(node)}
     missing = {call.key: call for call in calls.values() if call.key not in known}
@@ -129,8 +135,7 @@ def _measured(
                 missing.values(), _memory(list(missing.values()), device), strict=True
             ):
                 known[call.key] += [workspace, outputs, *([True] if call.draws else [])]
-        written = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-        write_json(path, {**written, **known})
+        write_json(path, {**read_json(path), **known})
     costs = {node: _roofline(step, node, device) for node in nodes if node not in calls}
     for node, call in calls.items():
         duration, workspace, outputs, *draws = known[call.key]

@@ -26,6 +26,7 @@ from ._costs import (
     cache_folder,
     device_name,
     made_like,
+    read_json,
     timed,
     write_json,
 )
@@ -48,25 +49,19 @@ class Calls:
         self._cost, self._say = cost, say
         self._known: dict[str, list[int]] = {}
 
-    def measure(self, traces: Iterable[Trace]) -> None:
-        """Measures what is not known of these programs; their kernels are compiled side by side."""
-        self.measure_launches(launch for trace in traces for launch in trace.launches)
-
-    def measure_launches(self, given: Iterable[Launch]) -> None:
-        """Measures what is not known of these calls."""
+    def measure(self, given: Iterable[Launch]) -> None:
+        """Measures what is not known of these calls; kernels are compiled side by side."""
         if self._cost != "measured":
             return
         launches = {key_of(launch): launch for launch in given if not _is_kept(launch)}
         devices = {leaf.device.type: leaf.device for launch in launches.values() for leaf in looks_in(launch.given)}
         for device in devices.values():
             path = cache_folder() / "kernels" / f"torch-{torch.__version__}-{device_name(device)}.json"
-            if path.exists():
-                self._known.update(json.loads(path.read_text(encoding="utf-8")))
+            self._known.update(read_json(path))
             missing = {k: v for k, v in launches.items() if k not in self._known and _device(v) == device.type}
             if missing:
                 self._measure(missing, device)
-                written = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
-                write_json(path, {**written, **{key: self._known[key] for key in missing}})
+                write_json(path, {**read_json(path), **{key: self._known[key] for key in missing}})
 
     def _measure(self, missing: dict[str, Launch], device: torch.device) -> None:
         from torch._inductor.async_compile import AsyncCompile
@@ -87,10 +82,6 @@ class Calls:
         """Nanoseconds and workspace of a call."""
         found = self._known.get(key_of(launch))
         return (found[0], found[1]) if found is not None else (_roofline(launch), 0)
-
-    def time(self, trace: Trace) -> int:
-        """Nanoseconds of all calls of a program."""
-        return sum(self.of(launch)[0] for launch in trace.launches)
 
     def peak(self, trace: Trace) -> int:
         """The most bytes that a program holds beyond what was there at the start, workspaces counted."""

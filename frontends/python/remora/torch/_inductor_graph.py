@@ -50,6 +50,7 @@ def graph_of(
     fixed: int,
     calls: Calls,
     again: Callable[[str], bool],
+    later: tuple[int, int] = (0, 0),
     fused: float = 1.0,
 ) -> dict[str, Any]:
     """A partition as a `remora-graph`.
@@ -65,6 +66,8 @@ def graph_of(
         What calls take.
     again : callable
         Whether a node of the graph, by its name, may run again.
+    later : tuple of int
+        Bytes that later graphs take between both parts, and those of the gradients that they leave.
     fused : float
         The share of its time that a forward loop takes when it is made again, fused with what reads it.
     """
@@ -146,9 +149,10 @@ def graph_of(
             "recompute": "never",
         }
     )
-    if not tangents:
-        tensors.append({"name": f"{CUT} done", "size": 0})
-        ops[-1]["outputs"] = [f"{CUT} done"]
+    # What later graphs leave; where they leave nothing it stands for the end of the cut.
+    tensors.append({"name": f"{CUT} done", "size": later[1], "keep": True})
+    ops[-1]["outputs"].append(f"{CUT} done")
+    ops[-1]["workspace"] = max(0, later[0] - later[1] - sum(sizes[name] for name in tangents))
     kept = {t.partition("/")[2] for name in backward.program.outputs for t in solid(backward, "backward", name)}
     write(backward, "backward", from_backward, frozenset(kept))
     return {

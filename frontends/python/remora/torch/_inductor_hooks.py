@@ -7,12 +7,13 @@ compiled with them is found again, and nothing is partitioned then.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import hashlib
 import json
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -24,11 +25,14 @@ from torch._inductor.custom_graph_pass import CustomKnapsackSolver, CustomPartit
 from remora._engine import engine_schema
 
 from ._capture import say
+from ._costs import cache_folder, read_json, write_json
 from ._errors import CaptureError, RemoraWarning
+from ._inductor_before import Before, before_this_graph, this_graph
 from ._inductor_costs import Calls
-from ._inductor_joint import Halves, Joint, Partition
-from ._inductor_plan import Known, Search, key_of, partition_of
+from ._inductor_joint import Halves, Joint, Later, Partition
+from ._inductor_plan import Known, Search, key_of, partition_of, sources
 from ._inductor_replay import Launch, look_of
+from ._ledger import frame_of_capture
 from ._ranks import agreed
 from ._solver import Options, in_bytes
 
@@ -49,6 +53,12 @@ class InductorPlan:
         of both peaks).
     forward_peak, backward_peak : int
         Bytes, of each part.
+    held_before : int
+        Bytes that autograd keeps of what ran before this graph, part of the budget and of all peaks. 0 where the budget
+        is a percentage: that is of each graph's own.
+    later_gradients : int
+        Bytes of the gradients that graphs compiled after this one have left when its backward part runs; part of that
+        one's peak.
     saved_bytes : int
         What the forward part saves for the backward part, beyond the arguments.
     predicted_time, stock_time : int
@@ -64,6 +74,8 @@ class InductorPlan:
     saved_bytes: int
     predicted_time: int
     stock_time: int
+    held_before: int = 0
+    later_gradients: int = 0
 
     @property
     def promised(self) -> bool:
@@ -83,14 +95,6 @@ class InductorPlan:
         )
 
 
-@functools.cache
-def _sources() -> str:
-    """A name for these sources."""
-    folder = Path(__file__).parent
-    paths = sorted(folder.glob("_inductor*.py"))
-    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
-
-
 class Named:
     """What caches know an object by: its class, its settings, our sources and the engine's answers."""
 
@@ -98,11 +102,26 @@ class Named:
 
     def uuid(self) -> bytes:
         """The same for two objects just if they do the same."""
-        text = json.dumps([type(self).__name__, _sources(), engine_schema(), self.settings], sort_keys=True)
+        text = json.dumps([type(self).__name__, sources(), engine_schema(), self.settings], sort_keys=True)
         return hashlib.sha256(text.encode()).digest()
 
     def __reduce__(self) -> tuple[Any, ...]:
         return bytes, (self.uuid(),)  # Inductor's keys hold its settings, and these hold us
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A graph that was parted: the number of its plan, the place of its code, and what is there between its parts."""
+
+    plan: int
+    where: str
+    between: int
+
+
+def place_of_capture() -> str:
+    """Function, file and line of the code that Dynamo captures now."""
+    code, _ = frame_of_capture()
+    return f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
 
 
 class Partitioner(Named, CustomPartitionerFn):
@@ -118,38 +137,119 @@ class Partitioner(Named, CustomPartitionerFn):
         self.options = options
         self.plans: list[InductorPlan] = []
         self._frames: set[Any] = set()
+        self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
         kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
         self.settings = {name: value for name, value in asdict(options).items() if name in kept}
         self._calls = Calls(options.cost, functools.partial(say, options))
+        self._patches = contextlib.ExitStack()
+
+    def enter(self) -> None:
+        """Lets Inductor call it, refuse fusions that raise a program's peak, and compile both parts at once."""
+        import torch._functorch.config as functorch
+        from torch._inductor import config
+
+        patches: dict[str, Any] = {"custom_partitioner_fn": self}
+        guards = [f"fusion_memory_timeline_peak_memory_{unit}" for unit in ("increase_gb", "pct_threshold")]
+        if all(getattr(config, name) is None for name in guards):
+            # A loop that is made again would be fused with a later reader, and what is freed between them lives longer.
+            patches[guards[0]] = 0.0
+        self._patches.enter_context(config.patch(patches))
+        # A backward part that is compiled later, out of these settings, would be another one than planned.
+        self._patches.enter_context(functorch.patch(force_non_lazy_backward_lowering=True))
+
+    def leave(self) -> None:
+        """Sets back what `enter` set."""
+        self._patches.close()
 
     def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **named: Any) -> Halves:
         """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned."""
         named.setdefault("compiler", "inductor")
-        joint = Joint(gm, joint_inputs, named, self._calls)
+        joint = Joint(gm, joint_inputs, named, self._calls, self._later_graphs())
+        before = self._before()
         try:
-            chosen, plan = self._chosen(joint)
+            chosen, plan = self._chosen(joint, before.held)
         except CaptureError as error:
             self._warn(f"a graph cannot be planned, and runs without a budget: {error}")
             return joint.parted(None)
+        self._tell(plan)
+        self._enter_in_earlier(before, plan)
+        self._graphs[this_graph()] = Planned(len(self.plans), place_of_capture(), chosen.between)
         self.plans.append(plan)
-        self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
-        if len(self._frames) == 2:
-            self._warn(
-                "several graphs are compiled, be it for a graph break or since there are several models. The budget "
-                "holds for each of them alone: what the others hold at the same time is not counted"
-            )
-        if not plan.promised:
-            self._warn(
-                f"no promise: a compiled graph takes {plan.predicted_peak:,} bytes, {plan.budget:,} are allowed; no "
-                f"partition of a smaller peak is known"
-            )
-        say(self.options, str(plan), end="\n")
         joint.guard_sizes()
         return joint.saving(chosen.saved, chosen.order)
 
-    def _chosen(self, joint: Joint) -> tuple[Partition, InductorPlan]:
-        """The partition, the same on all processes of a job."""
-        key = key_of(joint, self.options)
+    def uuid(self) -> bytes:
+        """The same for two partitioners just if they do the same with the graph that is compiled now."""
+        return super().uuid() + str((self._before().held, self._later_graphs())).encode()
+
+    def _before(self) -> Before:
+        """What ran before the graph that is compiled now, where the budget is one for all."""
+        return Before() if "%" in str(self.options.budget) else before_this_graph()
+
+    @functools.cached_property
+    def _later(self) -> dict[str, Later]:
+        """What later graphs lacked, by the place of the code whose graph leaves room for it when it is planned anew."""
+        told = agreed(
+            f"later/{self._later_path.name}", lambda: read_json(self._later_path) if self.options.cache else {}
+        )
+        return {where: Later(*row) for where, row in told.items()}
+
+    @property
+    def _later_path(self) -> Path:
+        return cache_folder() / "partitions" / f"later-{super().uuid().hex()}.json"
+
+    def _later_graphs(self) -> Later:
+        return self._later.get(place_of_capture(), Later())
+
+    def _enter_in_earlier(self, before: Before, plan: InductorPlan) -> None:
+        """Tells earlier graphs what a later one takes while they wait for their backward parts."""
+        earlier = [self._graphs[number] for number in before.graphs if number in self._graphs]
+        for graph in earlier:
+            old = self.plans[graph.plan]
+            gradients = old.later_gradients + before.gradients
+            behind = old.backward_peak + before.gradients
+            peak = max(old.predicted_peak, behind)
+            new = replace(old, later_gradients=gradients, backward_peak=behind, predicted_peak=peak)
+            self.plans[graph.plan] = new
+            if old.promised and not new.promised:
+                self._ask(graph, 0, gradients, f"{behind:,} bytes with the gradients of later ones")
+        if earlier and not plan.promised:
+            most = max(earlier, key=lambda graph: self.plans[graph.plan].saved_bytes)
+            old = self.plans[most.plan]
+            lacking = plan.predicted_peak - plan.budget
+            needed = old.budget - old.held_before - most.between + lacking
+            self._ask(most, needed, old.later_gradients, f"{lacking:,} bytes too much while a later one runs")
+
+    def _ask(self, graph: Planned, needed: int, gradients: int, why: str) -> None:
+        """Lets a graph leave room when it is planned anew."""
+        known = self._later.get(graph.where, Later())
+        self._later[graph.where] = Later(max(known.needed, needed), max(known.gradients, gradients))
+        if self.options.cache:
+            write_json(self._later_path, {where: [row.needed, row.gradients] for where, row in self._later.items()})
+        self._warn(
+            f"no promise: the graph of {graph.where} takes {why}. After torch._dynamo.reset() it is planned anew, and "
+            f"leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
+        )
+
+    def _tell(self, plan: InductorPlan) -> None:
+        self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
+        if len(self._frames) == 2 and not plan.held_before:
+            self._warn(
+                "several graphs are compiled, be it for a graph break or since there are several models. A percentage "
+                "is of each of them alone; bytes count what one graph keeps for backward while another runs only where "
+                "its results lead to the other one"
+            )
+        if not plan.promised:
+            kept = f", {plan.held_before:,} of them kept by what ran before it" if plan.held_before else ""
+            self._warn(
+                f"no promise: {plan.budget:,} bytes are allowed for a compiled graph; the least that is known for it "
+                f"is {plan.predicted_peak:,} bytes{kept}, and that partition is compiled"
+            )
+        say(self.options, str(plan), end="\n")
+
+    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, InductorPlan]:
+        """The partition, the same on all processes of a job; `held`: bytes kept of what ran before."""
+        key, later = key_of(joint, self.options), joint.later
 
         def found() -> Any:
             known = Known(key, self.options.cache)
@@ -157,28 +257,30 @@ class Partitioner(Named, CustomPartitionerFn):
             if known.stock is None:
                 search = Search(joint, known, self.options, functools.partial(say, self.options))
             assert known.stock is not None
-            budget = in_bytes(self.options, joint.fixed, known.stock.peak)
-            if budget not in known.asked:
+            budget = in_bytes(self.options, joint.fixed, known.stock.peak(Later())) - held
+            asked = [budget, later.needed, later.gradients]
+            if asked not in known.asked:
                 search = search or Search(joint, known, self.options, functools.partial(say, self.options))
                 search.look(budget)
-                known.asked.append(budget)
+                known.asked.append(asked)
                 known.write()
-            chosen = known.best(budget) or known.least
+            chosen = known.best(budget, later) or known.least(later)
             return [asdict(chosen), asdict(known.stock), budget]
 
-        question = json.dumps([key, self.settings], sort_keys=True)
+        question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
         row, first, budget = agreed(f"partition/{hashlib.sha256(question.encode()).hexdigest()}", found)
         chosen, stock = partition_of(row), partition_of(first)
         plan = InductorPlan(
-            budget,
-            chosen.peak,
-            stock.peak,
+            budget + held,
+            chosen.peak(Later()) + held,
+            stock.peak(Later()) + held,
             joint.fixed,
-            chosen.forward_peak,
-            chosen.backward_peak,
+            chosen.forward_peak + held,
+            chosen.backward_peak + held,
             chosen.held,
-            chosen.time,
-            stock.time,
+            chosen.nanoseconds,
+            stock.nanoseconds,
+            held,
         )
         return chosen, plan
 
@@ -197,7 +299,7 @@ class MeasuredRuntime(Named, CustomRuntimeEstimator):
         """Milliseconds of one run."""
         given = fx.node.map_arg((node.args, node.kwargs), lambda n: look_of(n.meta["val"]))
         launch = Launch(node.target, torch.utils._pytree.tree_map(look_of, given), 0, "")
-        self._calls.measure_launches([launch])
+        self._calls.measure([launch])
         return self._calls.of(launch)[0] / 1e6
 
 

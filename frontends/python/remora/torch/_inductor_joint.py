@@ -12,7 +12,7 @@ from __future__ import annotations
 import copy
 import operator
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -24,9 +24,25 @@ from ._graph import has_effect, is_own, is_random
 from ._inductor_costs import Calls
 from ._inductor_graph import Half
 from ._inductor_lower import Lowered, lowered_backward, lowered_forward
-from ._inductor_replay import Look, hint_of, look_of, replay
+from ._inductor_replay import Kernel, Look, hint_of, look_of, replay
 
 Halves = tuple[fx.GraphModule, fx.GraphModule]
+
+
+@dataclass(frozen=True)
+class Later:
+    """What graphs that run between a graph's forward and backward part ask of it.
+
+    Attributes
+    ----------
+    needed : int
+        Bytes that they take beside what is there between the two parts.
+    gradients : int
+        Bytes of the gradients that they leave, which are there while the backward part runs.
+    """
+
+    needed: int = 0
+    gradients: int = 0
 
 
 @dataclass(frozen=True)
@@ -41,23 +57,31 @@ class Partition:
         The nodes of the backward part that come first, by name and in this order; () leaves PyTorch's order.
     forward_peak, backward_peak : int
         Bytes, with the graph's arguments.
+    between : int
+        Bytes that are there between both parts, with the graph's arguments and the user's results.
     held : int
         Bytes saved, beyond the graph's arguments.
-    time : int
-        Nanoseconds of both parts.
+    time : int or None
+        Nanoseconds of both parts; None where its kernels were not measured.
     """
 
     saved: tuple[str, ...]
     order: tuple[str, ...]
     forward_peak: int
     backward_peak: int
+    between: int
     held: int
-    time: int
+    time: int | None
+
+    def peak(self, later: Later) -> int:
+        """Bytes, with the graph's arguments and what later graphs take beside it."""
+        return max(self.forward_peak, self.between + later.needed, self.backward_peak + later.gradients)
 
     @property
-    def peak(self) -> int:
-        """Bytes, with the graph's arguments."""
-        return max(self.forward_peak, self.backward_peak)
+    def nanoseconds(self) -> int:
+        """The time of a partition that was measured."""
+        assert self.time is not None
+        return self.time
 
 
 class Joint:
@@ -71,10 +95,14 @@ class Joint:
         Its arguments.
     named : dict
         What else Inductor gives to a partitioner.
+    calls : Calls
+    later : Later
     """
 
-    def __init__(self, module: fx.GraphModule, inputs: Any, named: dict[str, Any], calls: Calls) -> None:
-        self.module, self.inputs, self.named, self.calls = module, inputs, named, calls
+    def __init__(
+        self, module: fx.GraphModule, inputs: Any, named: dict[str, Any], calls: Calls, later: Later = Later()
+    ) -> None:
+        self.module, self.inputs, self.named, self.calls, self.later = module, inputs, named, calls, later
         self.shown: int = named["num_fwd_outputs"]
         self.fixed = sum(look_bytes(vals(module.graph.find_nodes(op="placeholder"), "primals")))
         self.once: frozenset[str] = frozenset()
@@ -167,21 +195,23 @@ class Joint:
         kinds = [type(d).__name__ for d in forward.graph.find_nodes(op="output")[0].meta["desc"][: self.shown]]
         return kinds.count("InputMutationAOTOutput"), kinds.count("PlainAOTOutput")
 
-    def evaluated(self, halves: tuple[Half, Half], saved: tuple[str, ...], order: tuple[str, ...] = ()) -> Partition:
-        """What two parts take."""
+    def evaluated(
+        self, halves: tuple[Half, Half], saved: tuple[str, ...], order: tuple[str, ...] = (), within: int | None = None
+    ) -> Partition:
+        """What two parts take; where they take more than `within`, their kernels are not compiled and measured."""
         forward, backward = halves
-        self.calls.measure([forward.trace, backward.trace])
+        launches = [*forward.trace.launches, *backward.trace.launches]
+        self.calls.measure(launch for launch in launches if not isinstance(launch.target, Kernel))
         tangents = sum(s for n, s in zip(backward.inputs, backward.sizes, strict=True) if n.startswith("tangents"))
         held = self._held(forward, forward.program.outputs[self.shown :])
         there = self._held(forward, forward.program.outputs)  # what the user was given may be there till the end
-        return Partition(
-            saved,
-            order,
-            self.fixed + self.calls.peak(forward.trace),
-            self.fixed + there + tangents + self.calls.peak(backward.trace),
-            held,
-            self.calls.time(forward.trace) + self.calls.time(backward.trace),
-        )
+        ahead = self.fixed + self.calls.peak(forward.trace)
+        behind = self.fixed + there + tangents + self.calls.peak(backward.trace)
+        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None)
+        if within is not None and found.peak(self.later) > within:
+            return found
+        self.calls.measure(launches)
+        return replace(found, time=sum(self.calls.of(launch)[0] for launch in launches))
 
     def _held(self, forward: Half, outputs: Iterable[str]) -> int:
         """Bytes of outputs of the forward part, beyond its arguments."""

@@ -15,6 +15,7 @@ import json
 import re
 from collections.abc import Callable
 from dataclasses import asdict
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -25,7 +26,7 @@ from remora._engine import engine_schema
 
 from ._costs import cache_folder, write_json
 from ._inductor_graph import CUT, graph_of, merged
-from ._inductor_joint import Joint, Partition, vals
+from ._inductor_joint import Joint, Later, Partition, vals
 from ._inductor_replay import Look, look_of
 from ._solver import Options
 
@@ -35,7 +36,7 @@ CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
 SMALL = 256
 """A value is small that takes no more than this part of what PyTorch saves."""
-SHARES = (0.75, 0.5, 0.25)
+SHARES = (0.9, 0.75, 0.6, 0.5, 0.4, 0.25)
 """Of PyTorch's own memory budget, whose partitions are looked at beside ours."""
 LEAST_SHARE = 0.02
 """At least this share of its time a loop takes that is made again and fused with its reader."""
@@ -55,7 +56,7 @@ class Known:
     def __init__(self, key: str, kept: bool) -> None:
         self._path = cache_folder() / "partitions" / f"{key}.json" if kept else None
         self.rows: list[Partition] = []
-        self.asked: list[int] = []
+        self.asked: list[list[int]] = []  # budgets, and what later graphs asked for
         self.stock: Partition | None = None
         if self._path is not None and self._path.exists():
             told = json.loads(self._path.read_text(encoding="utf-8"))
@@ -66,15 +67,14 @@ class Known:
         """Keeps a partition."""
         self.rows = [*(row for row in self.rows if (row.saved, row.order) != (found.saved, found.order)), found]
 
-    def best(self, budget: int) -> Partition | None:
-        """The shortest that holds a budget."""
-        holding = [row for row in self.rows if row.peak <= budget]
-        return min(holding, key=lambda row: (row.time, row.peak)) if holding else None
+    def best(self, budget: int, later: Later) -> Partition | None:
+        """The shortest that holds a budget, of those whose time is known."""
+        holding = [row for row in self.rows if row.peak(later) <= budget and row.time is not None]
+        return min(holding, key=lambda row: (row.nanoseconds, row.peak(later))) if holding else None
 
-    @property
-    def least(self) -> Partition:
+    def least(self, later: Later) -> Partition:
         """The one with the smallest peak."""
-        return min(self.rows, key=lambda row: (row.peak, row.time))
+        return min(self.rows, key=lambda row: (row.peak(later), row.time is None, row.time))
 
     def write(self) -> None:
         """Writes what is known, so that it is not looked for again."""
@@ -82,6 +82,14 @@ class Known:
             assert self.stock is not None
             rows = [asdict(row) for row in self.rows]
             write_json(self._path, {"asked": self.asked, "stock": asdict(self.stock), "rows": rows})
+
+
+@functools.cache
+def sources() -> str:
+    """A name for these sources."""
+    folder = Path(__file__).parent
+    paths = sorted(folder.glob("_inductor*.py"))
+    return hashlib.sha256(b"".join(path.read_bytes() for path in paths)).hexdigest()
 
 
 def partition_of(row: dict[str, Any]) -> Partition:
@@ -98,7 +106,7 @@ def key_of(joint: Joint, options: Options) -> str:
     settings = config.save_config_portable()
     settings = {name: repr(value) for name, value in sorted(settings.items()) if name != "custom_partitioner_fn"}
     modes = [torch.__version__, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
-    text = json.dumps([engine_schema(), modes, options.cost, joint.shown, module.code, looks, settings])
+    text = json.dumps([sources(), engine_schema(), modes, options.cost, joint.shown, module.code, looks, settings])
     return hashlib.sha256(re.sub(r"cuda:\d+", "cuda", text).encode()).hexdigest()
 
 
@@ -128,14 +136,16 @@ class Base:
         """As a `remora-graph`; `fused`: the share of its time that a forward loop takes when it is made again."""
         joint, (forward, backward) = self.joint, self.halves
         once = joint.once
-        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, lambda name: name not in once, fused)
+        later = joint.later.needed, joint.later.gradients
+        again = lambda name: name not in once  # noqa: E731
+        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, again, later, fused)
 
     def fused_by(self, light: Partition) -> float:
         """The share of its time that a loop takes when it is made again, by what all that `light` makes again take."""
         dropped = set(self.partition.saved) - set(light.saved)
         buffers = {f"forward/{name}" for name, nodes in self._buffers.items() if not dropped.isdisjoint(nodes)}
         again = sum(op["duration"] for op in self.graph()["ops"] if not buffers.isdisjoint(op["outputs"]))
-        return max(LEAST_SHARE, min(1.0, (light.time - self.partition.time) / again)) if again else 1.0
+        return max(LEAST_SHARE, min(1.0, (light.nanoseconds - self.partition.nanoseconds) / again)) if again else 1.0
 
     def _nodes_by_buffer(self) -> dict[str, list[str]]:
         """For each buffer of the forward part, the nodes of the joint graph that are that buffer."""
@@ -190,29 +200,54 @@ class Search:
         self.joint, self.known, self.options, self._say = joint, known, options, say
         say("lowering Inductor's own partition")
         self._stock = Base(joint, joint.stock())
+        self._shares: dict[float, tuple[str, ...]] = {}  # what PyTorch's knapsack saves
         known.stock = self._stock.partition
         known.learn(known.stock)
 
     def look(self, budget: int) -> None:
         """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments."""
-        if budget >= self._stock.partition.peak:
+        stock, later = self._stock.partition, self.joint.later
+        if budget >= self._peak(stock):
             return
-        for base, graph in self._bases:
-            self._look(base, graph, budget)
+        light = self._light.partition
+        if self._peak(light) > min(budget, self._peak(stock)) or light.nanoseconds > stock.nanoseconds:
+            for base, graph in self._bases:
+                self._look(base, graph, budget)
+        self._knapsack(budget)
+        if self.known.best(budget, later) is None:
+            for choice in self._leasts:
+                self._partition(*choice, budget)
+        least = self.known.least(later)
+        if self.known.best(budget, later) is None and least.time is None:
+            self._say(f"the least that is known takes {self._peak(least):,}")
+            self._partition(least.saved, least.order, self._peak(least))
+
+    def _peak(self, partition: Partition) -> int:
+        return partition.peak(self.joint.later)
 
     @functools.cached_property
-    def _bases(self) -> list[tuple[Base, remora.Graph]]:
-        """Partitions to start from: PyTorch's own, unless one that saves less is as fast, and that one."""
+    def _light(self) -> Base:
         self._say("lowering what saves least without making products again")
         light = Base(self.joint, self.joint.light())
         self.known.learn(light.partition)
+        return light
+
+    @functools.cached_property
+    def _bases(self) -> list[tuple[Base, remora.Graph]]:
+        """Partitions to start from: PyTorch's own, of which the most can be made again, and one that saves less."""
+        stock = self._stock.graph(self._stock.fused_by(self._light.partition))
+        graphs = [(self._stock, stock), (self._light, self._light.graph())]
+        return [(base, remora.Graph.from_json(graph)) for base, graph in graphs]
+
+    def _knapsack(self, budget: int) -> None:
+        """Looks at what PyTorch's knapsack saves, from its largest budget to the first that holds ours."""
         for share in SHARES:
-            self._say(f"lowering what Inductor's knapsack saves for {share:.0%}")
-            self._partition(self.joint.stock(share), ())
-        found = [(light, light.graph())]
-        if light.partition.time > self._stock.partition.time or light.partition.peak > self._stock.partition.peak:
-            found.insert(0, (self._stock, self._stock.graph(self._stock.fused_by(light.partition))))
-        return [(base, remora.Graph.from_json(graph)) for base, graph in found]
+            if share not in self._shares:
+                self._shares[share] = self.joint.stock(share)
+            found = self._partition(self._shares[share], (), budget)
+            self._say(f"budget {budget:,}: Inductor's knapsack for {share:.0%} takes {self._peak(found):,}")
+            if self._peak(found) <= budget:
+                return
 
     def _look(self, base: Base, graph: remora.Graph, budget: int) -> None:
         asked, low, high = budget, self.joint.fixed, 0
@@ -221,21 +256,32 @@ class Search:
                 return
             schedule = self._schedule(graph, asked)
             if schedule is None:
-                low = asked
-                asked = (low + (high or graph.baseline_peak)) // 2
-                continue
-            found = self._partition(*base.chosen(schedule))
-            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {found.peak:,}")
-            if found.peak > budget:
+                return
+            found = self._partition(*base.chosen(schedule), budget)
+            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {self._peak(found):,}")
+            if self._peak(found) > budget:
                 high = schedule.peak
-                asked = max((low + high) // 2, min(asked - (found.peak - budget), schedule.peak - 1))
-            elif schedule.peak <= (1 + CLOSE) * found.peak:
+                asked = max((low + high) // 2, min(asked - (self._peak(found) - budget), schedule.peak - 1))
+            elif schedule.peak <= (1 + CLOSE) * self._peak(found):
                 return
             else:
                 low = schedule.peak
-                asked = (asked + high) // 2 if high else asked + (schedule.peak - found.peak)
+                asked = (asked + high) // 2 if high else asked + (schedule.peak - self._peak(found))
             if high and high - low <= CLOSE * (budget - self.joint.fixed):
                 return
+
+    @functools.cached_property
+    def _leasts(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """The choices behind the smallest schedules of all, from each base."""
+        options, found = self.options, []
+        for base, graph in self._bases:
+            least = remora.least_budget(
+                graph, max_computes=2, seed=options.seed, time_limit=options.time_limit, threads=options.threads or None
+            )
+            if least.ops:
+                self._say(f"no schedule below {least.proved:,} bytes, one of {least.reached:,}")
+                found.append(base.chosen(remora.evaluate(graph, least.ops, max_computes=2)))
+        return found
 
     def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
         """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
@@ -252,9 +298,11 @@ class Search:
         except remora.NoSchedule:
             return None
 
-    def _partition(self, saved: tuple[str, ...], order: tuple[str, ...]) -> Partition:
+    def _partition(self, saved: tuple[str, ...], order: tuple[str, ...], budget: int) -> Partition:
+        """What a partition takes; its time only where it holds the budget."""
         found = next((row for row in self.known.rows if (row.saved, row.order) == (saved, order)), None)
-        if found is None:
-            found = self.joint.evaluated(self.joint.halves(self.joint.saving(saved, order)), saved, order)
+        if found is None or (found.time is None and self._peak(found) <= budget):
+            halves = self.joint.halves(self.joint.saving(saved, order))
+            found = self.joint.evaluated(halves, saved, order, budget)
             self.known.learn(found)
         return found

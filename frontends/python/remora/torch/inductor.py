@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Installed", "install", "knapsack_solver", "runtime_estimator", "uninstall"]
 
+_GUARD = "fusion_memory_timeline_peak_memory_increase_gb"
 _OPTIONS = ("budget", "reserve", "cost", "time_limit", "threads", "seed", "cache", "progress")
 
 
@@ -54,8 +55,9 @@ def install(budget: int | str = "100%", **options: Any) -> Installed:
     Parameters
     ----------
     budget : int or str
-        Bytes ("8GiB", 1500000) with the parameters and inputs of a compiled graph. Or a share of what the graph takes
-        beyond those as Inductor partitions it by itself ("60%"). Each compiled graph has the whole budget.
+        Bytes ("8GiB", 1500000) with the parameters and inputs of a compiled graph, and with what autograd keeps of
+        those that ran before it. Or a share of what each graph takes beyond its arguments as Inductor partitions it
+        by itself ("60%").
     **options
         `reserve`, `cost`, `time_limit`, `threads`, `seed`, `cache`, `progress` of `remora.torch.Options`.
 
@@ -72,16 +74,17 @@ def install(budget: int | str = "100%", **options: Any) -> Installed:
     if config.custom_partitioner_fn is not None:
         raise TorchError("a partitioner is installed already: torch._inductor.config.custom_partitioner_fn")
     partitioner = hooks.Partitioner(chosen)
-    config.custom_partitioner_fn = partitioner
+    partitioner.enter()
     return Installed(partitioner)
 
 
 def uninstall() -> None:
     """What is compiled from now on is partitioned by PyTorch alone; what was compiled stays."""
     hooks, config = _hooks(), _config()
-    if not isinstance(config.custom_partitioner_fn, hooks.Partitioner):
+    partitioner = config.custom_partitioner_fn
+    if not isinstance(partitioner, hooks.Partitioner):
         raise TorchError("no partitioner of remora is installed")
-    config.custom_partitioner_fn = None
+    partitioner.leave()
 
 
 def runtime_estimator(cost: str = "measured") -> MeasuredRuntime:
@@ -109,6 +112,6 @@ def _hooks() -> Any:
 def _config() -> Any:
     from torch._inductor import config
 
-    if not hasattr(config, "custom_partitioner_fn"):
+    if not all(hasattr(config, name) for name in ("custom_partitioner_fn", _GUARD)):
         raise TorchError(f"torch {torch.__version__} has no place for a partitioner in Inductor")
     return config
