@@ -22,6 +22,8 @@ constexpr std::int64_t kMostLooked = 5 * kMostOverlaps;
 constexpr double kGrace = 0.2;
 /// Questions of a round that may stay without an answer.
 constexpr int kMostUnknown = 3;
+/// The same above what is enough, where only that is of use.
+constexpr int kMostUnknownAbove = 1;
 /// Searches of each kind on orders; placements of one of them before the first question, and items that they place in the
 /// time of a node.
 constexpr int kOrderSearches = 2;
@@ -81,7 +83,8 @@ void PartSearch::start(const std::function<bool()>& interrupted) {
   const std::int64_t placement = 1 + part_.count() / kItemsOfNode;
   work_ += placement;
   const bool lists_overlaps = overlap_count(part_) <= kMostOverlaps;
-  const bool has_fixed = std::any_of(part_.items.begin(), part_.items.end(), [](const Item& i) { return i.is_fixed(); });
+  const bool has_fixed =
+      std::any_of(part_.items.begin(), part_.items.end(), [](const Item& i) { return i.is_fixed(); });
   const auto may_go_on = [&] {
     return !finished() && !interrupted() && (settings_.work_limit == 0 || work_ < settings_.work_limit);
   };
@@ -143,7 +146,8 @@ void PartSearch::ask_below(std::int64_t nodes, const std::function<bool()>& inte
   for (int unknown = 0; !finished() && !interrupted();) {
     if (answer == Answer::none) lower_bound_ = std::max(lower_bound_, next_arena(failed));
     if (finished() || only_enough || next_arena(failed) >= arena_) return;
-    if (answer == Answer::unknown && ++unknown > kMostUnknown) return;
+    const int most_unknown = settings_.all_or_nothing ? kMostUnknownAbove : kMostUnknown;
+    if (answer == Answer::unknown && ++unknown > most_unknown) return;
     const Bytes middle = failed + Bytes((arena_ - failed).count() / 2);
     answer = ask(middle, nodes, interrupted);
     if (answer != Answer::found) failed = middle;
@@ -153,17 +157,19 @@ void PartSearch::ask_below(std::int64_t nodes, const std::function<bool()>& inte
 PartSearch::Answer PartSearch::ask(Bytes capacity, std::int64_t nodes, const std::function<bool()>& interrupted) {
   const std::optional<StackProblem> problem = stack_problem(part_, overlaps_, capacity);
   if (!problem) return Answer::unknown;
-  const std::vector<StackSettings> tries = settings_to_try();
+  const std::optional<StackProblem> turned = upside_down(*problem, part_, capacity);
+  std::vector<Try> tries = this->tries();
+  if (!turned) std::erase_if(tries, [](const Try& one) { return one.upside_down; });
   std::vector<StackOutcome> outcomes(tries.size());
   // The first that has an answer; those after it are not needed, whatever they would find.
   std::atomic<std::size_t> answered{tries.size()};
   const auto run = [&](std::size_t i) {
     if (answered.load() < i) return;
-    StackSettings settings = tries[i];
+    StackSettings settings = tries[i].settings;
     settings.node_limit = nodes;
     settings.inferences = settings_.inferences;
     settings.interrupted = [&, i] { return answered.load(std::memory_order_relaxed) < i || interrupted(); };
-    outcomes[i] = search_stack(*problem, settings);
+    outcomes[i] = search_stack(tries[i].upside_down ? *turned : *problem, settings);
     if (!outcomes[i].complete && outcomes[i].offsets.empty()) return;
     for (std::size_t first = answered.load(); i < first && !answered.compare_exchange_weak(first, i);) {
     }
@@ -177,18 +183,26 @@ PartSearch::Answer PartSearch::ask(Bytes capacity, std::int64_t nodes, const std
   for (std::size_t i = 0; i < tries.size() && i <= first; ++i) work_ += outcomes[i].nodes;
   if (first == tries.size()) return Answer::unknown;
   if (outcomes[first].complete) return Answer::none;
-  offer({outcomes[first].offsets.begin(), outcomes[first].offsets.end()});
+  std::vector<Grains> offsets(outcomes[first].offsets.begin(), outcomes[first].offsets.end());
+  for (int i = 0; tries[first].upside_down && i < part_.count(); ++i) {
+    offsets[at(i)] = problem->highest[at(i)] - offsets[at(i)];
+  }
+  offer(offsets);
   return Answer::found;
 }
 
-std::vector<StackSettings> PartSearch::settings_to_try() {
-  std::vector<StackSettings> tries;
-  for (const Branching branching : {Branching::tightest, Branching::lowest}) {
+std::vector<PartSearch::Try> PartSearch::tries() {
+  std::vector<Try> tries;
+  const auto add = [&](Branching branching, bool upside_down) {
     for (const std::vector<Key>& keys : program_keys()) {
       const std::vector<int> order = order_by(part_, keys);
-      tries.push_back({.order = asked_ ? disturbed(order, random_) : order, .branching = branching});
+      tries.push_back({.settings = {.order = asked_ ? disturbed(order, random_) : order, .branching = branching},
+                       .upside_down = upside_down});
     }
-  }
+  };
+  add(Branching::tightest, false);
+  add(Branching::lowest, false);
+  add(Branching::tightest, true);
   asked_ = true;
   return tries;
 }

@@ -64,6 +64,10 @@ enum class Branching {
   tightest  ///< one in the section that the fewest items can come first in; of these one that can be placed lowest
 };
 
+/// The problem with the capacity as its ground: a placement of it has item i at highest[i] - offset. Nothing where that
+/// changes what an offset may be: alignments, ends that are rounded, or something fixed above the capacity.
+std::optional<StackProblem> upside_down(const StackProblem& problem, const Part& part, Bytes capacity);
+
 struct StackSettings {
   /// Of items that are equal by the branching the first in this order is tried first: every item once.
   std::vector<int> order{};
@@ -155,7 +159,12 @@ class PartSearch {
   void search_orders(std::int64_t placements, const std::function<bool()>& interrupted);
   void ask_below(std::int64_t nodes, const std::function<bool()>& interrupted);
   Answer ask(Bytes capacity, std::int64_t nodes, const std::function<bool()>& interrupted);
-  std::vector<StackSettings> settings_to_try();
+  /// One search of the constraint program.
+  struct Try {
+    StackSettings settings{};
+    bool upside_down = false;
+  };
+  std::vector<Try> tries();
   /// The smallest arena above that there can be: an aligned offset and the size of what lies there.
   [[nodiscard]] Bytes next_arena(Bytes arena) const;
 

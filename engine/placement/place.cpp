@@ -40,7 +40,7 @@ class Placing {
     std::int64_t nodes = kFirstNodes;
     while (settings_.exact && !finished()) {
       in_all_parts([&](PartSearch& search) { search.run_round(nodes, interrupted_); });
-      if (nodes < INT64_MAX / 2) nodes += nodes / 2;
+      if (nodes < INT64_MAX / 2) nodes += nodes / 4;
     }
     return result();
   }

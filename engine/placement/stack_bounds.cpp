@@ -218,7 +218,8 @@ bool StackBounds::fill_gaps() {
   for (const int s : context_->fixed_sections) {
     std::vector<int>& members = context_->members[at(s)];
     // The fixed ones from below, then the others.
-    const auto others = std::partition(members.begin(), members.end(), [&](int i) { return problem.fixed[at(i)] >= 0; });
+    const auto others =
+        std::partition(members.begin(), members.end(), [&](int i) { return problem.fixed[at(i)] >= 0; });
     std::sort(members.begin(), others, [&](int a, int b) { return problem.fixed[at(a)] < problem.fixed[at(b)]; });
     if (others == members.begin()) continue;
     int floor = kHigh;
@@ -248,7 +249,8 @@ bool StackBounds::can_fill(int section, int from, int end, int slack) {
   for (const int i : context_->members[at(section)]) {
     if (sums.back() >= room - slack) return true;
     const int size = problem.size[at(i)];
-    if (problem.fixed[at(i)] >= 0 || std::max(context_->low[at(i)], from) + size > end || context_->high[at(i)] < from) {
+    if (problem.fixed[at(i)] >= 0 || std::max(context_->low[at(i)], from) + size > end ||
+        context_->high[at(i)] < from) {
       continue;
     }
     // More than these fill nearly everything.
@@ -285,11 +287,10 @@ Gecode::ExecStatus StackBounds::propagate(Gecode::Space& home, const Gecode::Mod
     if (!lift_to_floor(space, changed)) return Gecode::ES_FAILED;
     if ((inferences.supports || inferences.blockers) && !rest_floating(space, changed)) return Gecode::ES_FAILED;
     if (inferences.orders && !order_pairs(space, changed)) return Gecode::ES_FAILED;
-    if (inferences.hanging && has_fixed && !hang_sections(changed)) return Gecode::ES_FAILED;
-    if (!inferences.sections) continue;
-    if (!fill_sections(changed)) return Gecode::ES_FAILED;
-    // Costs more than it tells as long as others have something to say.
-    if (inferences.floors && !changed && !cover_floors(changed)) return Gecode::ES_FAILED;
+    if (inferences.sections && !fill_sections(changed)) return Gecode::ES_FAILED;
+    // These cost more than they tell as long as others have something to say.
+    if (inferences.sections && inferences.floors && !changed && !cover_floors(changed)) return Gecode::ES_FAILED;
+    if (inferences.hanging && has_fixed && !changed && !hang_sections(changed)) return Gecode::ES_FAILED;
   }
   if (inferences.gaps && has_fixed && !fill_gaps()) return Gecode::ES_FAILED;
   for (const int i : context_->waiting) {

@@ -373,4 +373,17 @@ std::optional<StackProblem> stack_problem(const Part& part, const std::vector<st
   return problem;
 }
 
+std::optional<StackProblem> upside_down(const StackProblem& problem, const Part& part, Bytes capacity) {
+  if (capacity != part.bytes(problem.capacity)) return std::nullopt;
+  StackProblem turned = problem;
+  for (int i = 0; i < part.count(); ++i) {
+    const Item& item = part.items[at(i)];
+    if (item.alignment != 1 || part.bytes(item.size) != item.bytes) return std::nullopt;
+    if (!item.is_fixed()) continue;
+    turned.fixed[at(i)] = problem.highest[at(i)] - problem.fixed[at(i)];
+    if (turned.fixed[at(i)] < 0) return std::nullopt;
+  }
+  return turned;
+}
+
 }  // namespace remora::placement
