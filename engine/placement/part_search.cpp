@@ -138,8 +138,8 @@ void PartSearch::search_orders(std::int64_t placements, const std::function<bool
 
 void PartSearch::ask_below(std::int64_t nodes, const std::function<bool()>& interrupted) {
   // First what would end it, then between what did not succeed and what there is. Where only what is enough is of use, every
-  // other round asks as if nothing were: the less room there is to leave, the more the search infers, and what it finds
-  // meanwhile is no larger than without a capacity.
+  // other round asks as if nothing were: the less room there is to leave, the more the search infers, and what is reported
+  // above the capacity is looked for as without one.
   const bool only_enough = settings_.all_or_nothing && (asked_enough_ = !asked_enough_);
   Bytes failed = only_enough || !settings_.all_or_nothing ? std::max(settings_.enough, lower_bound_) : lower_bound_;
   Answer answer = ask(failed, nodes, interrupted);
