@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 #include "engine/base/deadline.hpp"
@@ -17,11 +18,12 @@ namespace {
 constexpr std::int64_t kMostOverlaps = 4'000'000;
 /// Overlaps that all orders together may look at: in a small part every order is tried.
 constexpr std::int64_t kMostLooked = 5 * kMostOverlaps;
-constexpr int kNoisyOrders = 3;
 /// Seconds that the first placement may go on after it was told to end. 150,000 buffers of a training graph take as long.
 constexpr double kGrace = 0.2;
 /// Questions of a round that may stay without an answer.
 constexpr int kMostUnknown = 3;
+/// The same above what is enough, where only that is of use.
+constexpr int kMostUnknownAbove = 1;
 /// Searches of each kind on orders; placements of one of them before the first question, and items that they place in the
 /// time of a node.
 constexpr int kOrderSearches = 2;
@@ -80,18 +82,22 @@ void PartSearch::start(const std::function<bool()>& interrupted) {
   offer(first ? *first : pile(part_));
   const std::int64_t placement = 1 + part_.count() / kItemsOfNode;
   work_ += placement;
+  const bool lists_overlaps = overlap_count(part_) <= kMostOverlaps;
+  const bool has_fixed =
+      std::any_of(part_.items.begin(), part_.items.end(), [](const Item& i) { return i.is_fixed(); });
   const auto may_go_on = [&] {
     return !finished() && !interrupted() && (settings_.work_limit == 0 || work_ < settings_.work_limit);
   };
   if (!may_go_on()) return;
+  if (has_fixed && lists_overlaps) overlaps_ = overlaps_of(part_);
   for (int i = 0; i < kOrderSearches; ++i) {
     for (const Choice choice : {Choice::longest, Choice::largest}) {
-      order_searches_.emplace_back(part_, choice, random_.next());
+      order_searches_.emplace_back(part_, choice, random_.next(), overlaps_);
     }
   }
   for (std::int64_t k = 0; k < kFirstPlacements && may_go_on(); ++k) search_orders(1, interrupted);
-  if (finished() || overlap_count(part_) > kMostOverlaps) return;
-  overlaps_ = overlaps_of(part_);
+  if (finished() || !lists_overlaps) return;
+  if (overlaps_.empty()) overlaps_ = overlaps_of(part_);
   FirstFit first_fit(part_, overlaps_);
   std::int64_t looked = 0;
   for (const std::vector<Key>& keys : usual_keys()) {
@@ -131,13 +137,17 @@ void PartSearch::search_orders(std::int64_t placements, const std::function<bool
 }
 
 void PartSearch::ask_below(std::int64_t nodes, const std::function<bool()>& interrupted) {
-  // First what would end it, then between what did not succeed and what there is.
-  Bytes failed = std::max(settings_.enough, lower_bound_);
+  // First what would end it, then between what did not succeed and what there is. Where only what is enough is of use, every
+  // other round asks as if nothing were: the less room there is to leave, the more the search infers, and what is reported
+  // above the capacity is looked for as without one.
+  const bool only_enough = settings_.all_or_nothing && (asked_enough_ = !asked_enough_);
+  Bytes failed = only_enough || !settings_.all_or_nothing ? std::max(settings_.enough, lower_bound_) : lower_bound_;
   Answer answer = ask(failed, nodes, interrupted);
   for (int unknown = 0; !finished() && !interrupted();) {
     if (answer == Answer::none) lower_bound_ = std::max(lower_bound_, next_arena(failed));
-    if (settings_.all_or_nothing || next_arena(failed) >= arena_) return;
-    if (answer == Answer::unknown && ++unknown > kMostUnknown) return;
+    if (finished() || only_enough || next_arena(failed) >= arena_) return;
+    const int most_unknown = settings_.all_or_nothing ? kMostUnknownAbove : kMostUnknown;
+    if (answer == Answer::unknown && ++unknown > most_unknown) return;
     const Bytes middle = failed + Bytes((arena_ - failed).count() / 2);
     answer = ask(middle, nodes, interrupted);
     if (answer != Answer::found) failed = middle;
@@ -147,39 +157,54 @@ void PartSearch::ask_below(std::int64_t nodes, const std::function<bool()>& inte
 PartSearch::Answer PartSearch::ask(Bytes capacity, std::int64_t nodes, const std::function<bool()>& interrupted) {
   const std::optional<StackProblem> problem = stack_problem(part_, overlaps_, capacity);
   if (!problem) return Answer::unknown;
-  const std::vector<std::vector<int>> orders = orders_to_try();
-  std::vector<StackOutcome> outcomes(orders.size());
+  const std::optional<StackProblem> turned = upside_down(*problem, part_, capacity);
+  std::vector<Try> tries = this->tries();
+  if (!turned) std::erase_if(tries, [](const Try& one) { return one.upside_down; });
+  std::vector<StackOutcome> outcomes(tries.size());
   // The first that has an answer; those after it are not needed, whatever they would find.
-  std::atomic<std::size_t> answered{orders.size()};
+  std::atomic<std::size_t> answered{tries.size()};
   const auto run = [&](std::size_t i) {
     if (answered.load() < i) return;
-    StackSettings settings{.order = orders[i], .node_limit = nodes, .inferences = settings_.inferences};
+    StackSettings settings = tries[i].settings;
+    settings.node_limit = nodes;
+    settings.inferences = settings_.inferences;
     settings.interrupted = [&, i] { return answered.load(std::memory_order_relaxed) < i || interrupted(); };
-    outcomes[i] = search_stack(*problem, settings);
+    outcomes[i] = search_stack(tries[i].upside_down ? *turned : *problem, settings);
     if (!outcomes[i].complete && outcomes[i].offsets.empty()) return;
     for (std::size_t first = answered.load(); i < first && !answered.compare_exchange_weak(first, i);) {
     }
   };
   if (settings_.threads > 1) {
-    run_tasks(settings_.threads, orders.size(), run);
+    run_tasks(settings_.threads, tries.size(), run);
   } else {
-    for (std::size_t i = 0; i < orders.size(); ++i) run(i);
+    for (std::size_t i = 0; i < tries.size(); ++i) run(i);
   }
   const std::size_t first = answered.load();
-  for (std::size_t i = 0; i < orders.size() && i <= first; ++i) work_ += outcomes[i].nodes;
-  if (first == orders.size()) return Answer::unknown;
+  for (std::size_t i = 0; i < tries.size() && i <= first; ++i) work_ += outcomes[i].nodes;
+  if (first == tries.size()) return Answer::unknown;
   if (outcomes[first].complete) return Answer::none;
-  offer({outcomes[first].offsets.begin(), outcomes[first].offsets.end()});
+  std::vector<Grains> offsets(outcomes[first].offsets.begin(), outcomes[first].offsets.end());
+  for (int i = 0; tries[first].upside_down && i < part_.count(); ++i) {
+    offsets[at(i)] = problem->highest[at(i)] - offsets[at(i)];
+  }
+  offer(offsets);
   return Answer::found;
 }
 
-std::vector<std::vector<int>> PartSearch::orders_to_try() {
-  std::vector<std::vector<int>> orders;
-  for (const std::vector<Key>& keys : program_keys()) orders.push_back(order_by(part_, keys));
-  for (int i = 0; i < kNoisyOrders; ++i) {
-    orders.push_back(disturbed(orders[random_.below(program_keys().size())], random_));
-  }
-  return orders;
+std::vector<PartSearch::Try> PartSearch::tries() {
+  std::vector<Try> tries;
+  const auto add = [&](Branching branching, bool upside_down) {
+    for (const std::vector<Key>& keys : program_keys()) {
+      const std::vector<int> order = order_by(part_, keys);
+      tries.push_back({.settings = {.order = asked_ ? disturbed(order, random_) : order, .branching = branching},
+                       .upside_down = upside_down});
+    }
+  };
+  add(Branching::tightest, false);
+  add(Branching::lowest, false);
+  add(Branching::tightest, true);
+  asked_ = true;
+  return tries;
 }
 
 Bytes PartSearch::next_arena(Bytes arena) const {
@@ -203,11 +228,23 @@ constexpr double kDisturbance = 1.3;
 
 }  // namespace
 
-OrderSearch::OrderSearch(const Part& part, Choice choice, std::uint64_t seed)
-    : part_(part), random_(seed), first_(worth_by(part, choice)), worth_(first_) {}
+OrderSearch::OrderSearch(const Part& part, Choice choice, std::uint64_t seed,
+                         const std::vector<std::vector<int>>& overlaps)
+    : part_(part), random_(seed), first_(worth_by(part, choice)), worth_(first_) {
+  if (!overlaps.empty()) first_fit_.emplace(part, overlaps);
+}
+
+std::optional<std::vector<Grains>> OrderSearch::placed(const std::function<bool()>& stopped) {
+  if (!first_fit_) return valley_fit(part_, worth_, stopped);
+  if (stopped()) return std::nullopt;
+  std::vector<int> order(worth_.size());
+  std::iota(order.begin(), order.end(), 0);
+  std::stable_sort(order.begin(), order.end(), [&](int a, int b) { return worth_[at(a)] > worth_[at(b)]; });
+  return first_fit_->place(order);
+}
 
 std::vector<Grains> OrderSearch::next(Bytes goal, const std::function<bool()>& stopped) {
-  std::optional<std::vector<Grains>> offsets = valley_fit(part_, worth_, stopped);
+  std::optional<std::vector<Grains>> offsets = placed(stopped);
   if (!offsets) return {};
   for (int i = 0; i < part_.count(); ++i) {
     const Bytes end = part_.bytes((*offsets)[at(i)]) + part_.items[at(i)].bytes;

@@ -22,6 +22,9 @@ struct StackInferences {
   bool orders = true;     ///< of two items one lies above the other, if the other way there is no room
   bool sections = true;   ///< what is still to come in a section has room above its floor
   bool first = true;      ///< an item that alone can come first in a section does
+  bool floors = true;     ///< items cover the floor where a section has no room to leave
+  bool hanging = true;    ///< the same as sections, from the lowest start up; where items are fixed
+  bool gaps = true;       ///< some of the items add up to what is between two fixed ones, but for the room to leave
   bool decompose = true;  ///< items that what is placed separates are searched apart
 };
 
@@ -55,9 +58,20 @@ struct StackProblem {
 std::optional<StackProblem> stack_problem(const Part& part, const std::vector<std::vector<int>>& overlaps,
                                           Bytes capacity);
 
+/// Which item is placed next.
+enum class Branching {
+  lowest,   ///< one that can be placed lowest
+  tightest  ///< one in the section that the fewest items can come first in; of these one that can be placed lowest
+};
+
+/// The problem with the capacity as its ground: a placement of it has item i at highest[i] - offset. Nothing where that
+/// changes what an offset may be: alignments, ends that are rounded, or something fixed above the capacity.
+std::optional<StackProblem> upside_down(const StackProblem& problem, const Part& part, Bytes capacity);
+
 struct StackSettings {
-  /// Of items that can be placed equally low the first in this order is tried first: every item once.
+  /// Of items that are equal by the branching the first in this order is tried first: every item once.
   std::vector<int> order{};
+  Branching branching = Branching::lowest;
   std::int64_t node_limit = INT64_MAX;
   /// Asked often; true ends the search. May be empty.
   std::function<bool()> interrupted{};
@@ -80,16 +94,21 @@ StackOutcome search_stack(const StackProblem& problem, const StackSettings& sett
 
 class OrderSearch {
  public:
-  /// `part` must outlive this.
-  OrderSearch(const Part& part, Choice choice, std::uint64_t seed);
+  /// `overlaps`: of the part (overlaps_of) where something is fixed: placing from below leaves the room under what is fixed,
+  /// the lowest hole uses it. Empty: there is nothing fixed, or the part is too large for them. Both must outlive this.
+  OrderSearch(const Part& part, Choice choice, std::uint64_t seed, const std::vector<std::vector<int>>& overlaps);
 
   /// One placement by the present order, which is then changed for the next one; empty if `stopped` says so on the way.
   /// `goal`: what the arena should be.
   std::vector<Grains> next(Bytes goal, const std::function<bool()>& stopped);
 
  private:
+  /// By the present order; nothing if `stopped` says so on the way.
+  std::optional<std::vector<Grains>> placed(const std::function<bool()>& stopped);
+
   const Part& part_;
   Random random_;
+  std::optional<FirstFit> first_fit_;
   std::vector<Worth> first_;
   std::vector<Worth> worth_;
   /// The smallest arena since the order was begun anew, and how many placements ago that was.
@@ -140,7 +159,12 @@ class PartSearch {
   void search_orders(std::int64_t placements, const std::function<bool()>& interrupted);
   void ask_below(std::int64_t nodes, const std::function<bool()>& interrupted);
   Answer ask(Bytes capacity, std::int64_t nodes, const std::function<bool()>& interrupted);
-  std::vector<std::vector<int>> orders_to_try();
+  /// One search of the constraint program.
+  struct Try {
+    StackSettings settings{};
+    bool upside_down = false;
+  };
+  std::vector<Try> tries();
   /// The smallest arena above that there can be: an aligned offset and the size of what lies there.
   [[nodiscard]] Bytes next_arena(Bytes arena) const;
 
@@ -153,6 +177,10 @@ class PartSearch {
   std::vector<Grains> offsets_;
   Bytes arena_ = Bytes::max();
   Bytes lower_bound_;
+  /// The first question is asked in the orders as they are, the others in disturbed ones.
+  bool asked_ = false;
+  /// Where only what is enough is of use: whether the last round asked for nothing else.
+  bool asked_enough_ = false;
   std::int64_t work_ = 0;
 };
 

@@ -15,7 +15,7 @@ namespace placement {
 namespace {
 
 /// Nodes for each question of the first round.
-constexpr std::int64_t kFirstNodes = 1000;
+constexpr std::int64_t kFirstNodes = 500;
 
 class Placing {
  public:
@@ -40,7 +40,7 @@ class Placing {
     std::int64_t nodes = kFirstNodes;
     while (settings_.exact && !finished()) {
       in_all_parts([&](PartSearch& search) { search.run_round(nodes, interrupted_); });
-      if (nodes < INT64_MAX / 2) nodes *= 2;
+      if (nodes < INT64_MAX / 2) nodes += nodes / 4;
     }
     return result();
   }

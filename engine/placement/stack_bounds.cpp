@@ -113,9 +113,168 @@ bool StackBounds::fill_sections(bool& changed) {
   return true;
 }
 
+bool StackBounds::hang_sections(bool& changed) {
+  const StackProblem& problem = context_->problem;
+  std::vector<int>& waiting = context_->waiting;
+  const auto end = [&](int i) { return context_->high[at(i)] + problem.size[at(i)]; };
+  // Here `second` is the highest end but one, and the item the one with the highest.
+  for (auto& section : context_->sections) section = {0, kHigh, -1, -1};
+  for (const int i : waiting) {
+    for (const int s : problem.sections_of[at(i)]) {
+      context_->sections[at(s)].lowest = std::min(context_->sections[at(s)].lowest, context_->low[at(i)]);
+    }
+  }
+  std::sort(waiting.begin(), waiting.end(), [&](int a, int b) { return end(a) < end(b); });
+  for (const int i : waiting) {
+    for (const int s : problem.sections_of[at(i)]) {
+      StackContext::Section& section = context_->sections[at(s)];
+      section.sum += problem.size[at(i)];
+      if (section.lowest + section.sum > end(i)) return false;
+      section.second = section.lowest_item < 0 ? -1 : end(section.lowest_item);
+      section.lowest_item = i;
+    }
+  }
+  for (const int i : waiting) {
+    for (const int s : problem.sections_of[at(i)]) {
+      const StackContext::Section& section = context_->sections[at(s)];
+      if (section.second < 0 || section.lowest + section.sum <= section.second) continue;
+      const int last = section.lowest_item;
+      if (last == i) {
+        if (!raise(i, section.lowest + section.sum - problem.size[at(i)], changed)) return false;
+      } else if (!lower(i, context_->high[at(last)] - problem.size[at(i)], changed)) {
+        return false;
+      }
+    }
+  }
+  return true;
+}
+
+bool StackBounds::leaves_room(int section) const {
+  const StackContext::Section& that = context_->sections[at(section)];
+  return that.lowest + that.sum < context_->problem.capacity;
+}
+
+void StackBounds::list_tiles() {
+  const auto& sections = context_->sections;
+  context_->tiles.clear();
+  std::fill(context_->first_tile.begin(), context_->first_tile.end(), -1);
+  for (const int i : context_->waiting) {
+    const std::vector<int>& own = context_->problem.sections_of[at(i)];
+    const auto lies_at = [&](std::size_t k) { return sections[at(own[k])].lowest == context_->low[at(i)]; };
+    for (std::size_t k = 0; k < own.size(); ++k) {
+      if (!lies_at(k)) continue;
+      const int first = own[k];
+      while (k + 1 < own.size() && own[k + 1] == own[k] + 1 && lies_at(k + 1)) ++k;
+      context_->tiles.push_back({own[k] + 1, i, context_->first_tile[at(first)]});
+      context_->first_tile[at(first)] = static_cast<int>(context_->tiles.size()) - 1;
+    }
+  }
+}
+
+bool StackBounds::cover_floors(bool& changed) {
+  // The sections' sums and lowest starts are those of fill_sections.
+  list_tiles();
+  const int count = context_->problem.section_count;
+  const auto level = [&](int s) { return context_->sections[at(s)].lowest; };
+  for (Sections floor; floor.first < count; floor.first = floor.end) {
+    floor.end = floor.first + 1;
+    while (floor.end < count && level(floor.end) == level(floor.first)) ++floor.end;
+    if (level(floor.first) != kHigh && !cover_floor(floor, changed)) return false;
+  }
+  return true;
+}
+
+bool StackBounds::cover_floor(Sections floor, bool& changed) {
+  const auto& tiles = context_->tiles;
+  std::vector<char>& from_first = context_->from_first;
+  std::vector<char>& to_end = context_->to_end;
+  for (int s = floor.first; s <= floor.end; ++s) from_first[at(s)] = to_end[at(s)] = 0;
+  from_first[at(floor.first)] = to_end[at(floor.end)] = 1;
+  for (int s = floor.first; s < floor.end; ++s) {
+    if (from_first[at(s)] == 0) continue;
+    if (leaves_room(s)) from_first[at(s) + 1] = 1;
+    for (int t = context_->first_tile[at(s)]; t >= 0; t = tiles[at(t)].next) from_first[at(tiles[at(t)].end)] = 1;
+  }
+  if (from_first[at(floor.end)] == 0) return false;
+  const int level = context_->sections[at(floor.first)].lowest;
+  for (int s = floor.end - 1; s >= floor.first; --s) {
+    if (leaves_room(s)) to_end[at(s)] = to_end[at(s) + 1];
+    for (int t = context_->first_tile[at(s)]; t >= 0; t = tiles[at(t)].next) {
+      const bool leads_on = to_end[at(tiles[at(t)].end)] != 0;
+      if (leads_on) to_end[at(s)] = 1;
+      if (leads_on && from_first[at(s)] != 0) continue;
+      if (!raise(tiles[at(t)].item, level + 1, changed)) return false;
+    }
+  }
+  return true;
+}
+
+bool StackBounds::fill_gaps() {
+  const StackProblem& problem = context_->problem;
+  for (const int s : context_->fixed_sections) context_->members[at(s)].clear();
+  for (const int i : context_->waiting) {
+    for (const int s : problem.sections_of[at(i)]) context_->members[at(s)].push_back(i);
+  }
+  for (const int s : context_->fixed_sections) {
+    std::vector<int>& members = context_->members[at(s)];
+    // The fixed ones from below, then the others.
+    const auto others =
+        std::partition(members.begin(), members.end(), [&](int i) { return problem.fixed[at(i)] >= 0; });
+    std::sort(members.begin(), others, [&](int a, int b) { return problem.fixed[at(a)] < problem.fixed[at(b)]; });
+    if (others == members.begin()) continue;
+    int floor = kHigh;
+    int slack = problem.capacity;
+    for (const int i : members) {
+      floor = std::min(floor, context_->low[at(i)]);
+      slack -= problem.size[at(i)];
+    }
+    slack -= floor;
+    int begin = floor;
+    for (auto lid = members.begin(); lid != others; ++lid) {
+      const int end = problem.fixed[at(*lid)];
+      if (!can_fill(s, begin, end, slack)) return false;
+      begin = end + problem.size[at(*lid)];
+    }
+    if (!can_fill(s, begin, problem.capacity, slack)) return false;
+  }
+  return true;
+}
+
+bool StackBounds::can_fill(int section, int from, int end, int slack) {
+  const StackProblem& problem = context_->problem;
+  std::vector<int>& sums = context_->sums;
+  std::vector<int>& next = context_->next_sums;
+  const int room = end - from;
+  sums.assign(1, 0);
+  for (const int i : context_->members[at(section)]) {
+    if (sums.back() >= room - slack) return true;
+    const int size = problem.size[at(i)];
+    if (problem.fixed[at(i)] >= 0 || std::max(context_->low[at(i)], from) + size > end ||
+        context_->high[at(i)] < from) {
+      continue;
+    }
+    // More than these fill nearly everything.
+    constexpr std::size_t kMostSums = 250;
+    if (sums.size() > kMostSums) return true;
+    next.clear();
+    for (std::size_t without = 0, with = 0; with < sums.size();) {
+      const int larger = sums[with] + size;
+      const bool keeps = without < sums.size() && sums[without] <= larger;
+      const int sum = keeps ? sums[without] : larger;
+      if (sum > room) break;
+      if (keeps) ++without;
+      if (sum == larger) ++with;
+      next.push_back(sum);
+    }
+    sums.swap(next);
+  }
+  return sums.back() >= room - slack;
+}
+
 Gecode::ExecStatus StackBounds::propagate(Gecode::Space& home, const Gecode::ModEventDelta&) {
   const auto& space = static_cast<const StackSpace&>(home);
   const StackInferences& inferences = context_->settings.inferences;
+  const bool has_fixed = !context_->fixed_sections.empty();
   context_->waiting.clear();
   for (int i = 0; i < x.size(); ++i) {
     if (space.place(i) != StackSpace::Place::waiting) continue;
@@ -129,7 +288,11 @@ Gecode::ExecStatus StackBounds::propagate(Gecode::Space& home, const Gecode::Mod
     if ((inferences.supports || inferences.blockers) && !rest_floating(space, changed)) return Gecode::ES_FAILED;
     if (inferences.orders && !order_pairs(space, changed)) return Gecode::ES_FAILED;
     if (inferences.sections && !fill_sections(changed)) return Gecode::ES_FAILED;
+    // These cost more than they tell as long as others have something to say.
+    if (inferences.sections && inferences.floors && !changed && !cover_floors(changed)) return Gecode::ES_FAILED;
+    if (inferences.hanging && has_fixed && !changed && !hang_sections(changed)) return Gecode::ES_FAILED;
   }
+  if (inferences.gaps && has_fixed && !fill_gaps()) return Gecode::ES_FAILED;
   for (const int i : context_->waiting) {
     GECODE_ME_CHECK(x[i].gq(home, context_->low[at(i)]));
     GECODE_ME_CHECK(x[i].lq(home, context_->high[at(i)]));

@@ -2,7 +2,9 @@
 #include "engine/placement/stack_space.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <memory>
+#include <tuple>
 
 #include <gecode/search.hh>
 
@@ -81,14 +83,7 @@ class StackBrancher : public Gecode::Brancher {
       if (groups.size() > 1) return solve_groups(space, groups);
     }
     ++context_->nodes;
-    int best = -1;
-    for (int i = 0; i < context_->problem.count(); ++i) {
-      if (space.place(i) != StackSpace::Place::waiting || space.offsets()[i].min() > space.support(i)) continue;
-      if (best < 0 || space.support(i) < space.support(best) ||
-          (space.support(i) == space.support(best) && context_->rank[at(i)] < context_->rank[at(best)])) {
-        best = i;
-      }
-    }
+    const int best = next_item(space);
     // All float: the propagator would have failed, unless its supports are switched off.
     if (best < 0) return new StackChoice(*this);
     return new StackChoice(*this, space.offsets()[best].assigned() ? 1 : 2, best);
@@ -123,6 +118,57 @@ class StackBrancher : public Gecode::Brancher {
  private:
   StackBrancher(Gecode::Home home, StackContext& context) : Brancher(home), context_(&context) {}
   StackBrancher(Gecode::Space& home, StackBrancher& other) : Brancher(home, other), context_(other.context_) {}
+
+  /// An item that may lie at its support, and below which nothing that waits can lie; -1 if all float.
+  [[nodiscard]] int next_item(const StackSpace& space) const {
+    const StackProblem& problem = context_->problem;
+    const bool tightest = context_->settings.branching == Branching::tightest;
+    if (tightest) count_firsts(space);
+    int best = -1;
+    std::tuple<int, int, int> least;
+    for (int i = 0; i < problem.count(); ++i) {
+      if (!waits(space, i) || space.offsets()[i].min() > space.support(i)) continue;
+      int firsts = std::numeric_limits<int>::max();
+      for (const int s : problem.sections_of[at(i)]) {
+        if (tightest && can_come_first(space, i, s)) firsts = std::min(firsts, context_->first_count[at(s)]);
+      }
+      const std::tuple key{firsts, space.support(i), context_->rank[at(i)]};
+      if ((best >= 0 && key >= least) || has_room_below(space, i)) continue;
+      best = i;
+      least = key;
+    }
+    return best;
+  }
+
+  void count_firsts(const StackSpace& space) const {
+    const StackProblem& problem = context_->problem;
+    std::fill(context_->waiting_sum.begin(), context_->waiting_sum.end(), 0);
+    std::fill(context_->first_count.begin(), context_->first_count.end(), 0);
+    for (int i = 0; i < problem.count(); ++i) {
+      if (!waits(space, i)) continue;
+      for (const int s : problem.sections_of[at(i)]) context_->waiting_sum[at(s)] += problem.size[at(i)];
+    }
+    for (int i = 0; i < problem.count(); ++i) {
+      if (!waits(space, i)) continue;
+      for (const int s : problem.sections_of[at(i)]) {
+        if (can_come_first(space, i, s)) ++context_->first_count[at(s)];
+      }
+    }
+  }
+
+  [[nodiscard]] static bool waits(const StackSpace& space, int item) {
+    return space.place(item) == StackSpace::Place::waiting;
+  }
+  [[nodiscard]] bool can_come_first(const StackSpace& space, int item, int section) const {
+    return space.offsets()[item].min() + context_->waiting_sum[at(section)] <= context_->problem.capacity;
+  }
+  [[nodiscard]] bool has_room_below(const StackSpace& space, int item) const {
+    const StackProblem& problem = context_->problem;
+    const std::vector<int>& others = problem.overlaps[at(item)];
+    return std::any_of(others.begin(), others.end(), [&](int k) {
+      return waits(space, k) && space.offsets()[k].min() + problem.size[at(k)] <= space.support(item);
+    });
+  }
 
   /// What waits, in groups that share no time.
   [[nodiscard]] std::vector<std::vector<int>> groups_of(const StackSpace& space) const {
@@ -175,7 +221,19 @@ StackContext::StackContext(const StackProblem& constant, const StackSettings& ch
       rank(constant.size.size()),
       low(constant.size.size()),
       high(constant.size.size()),
-      sections(at(constant.section_count)) {
+      sections(at(constant.section_count)),
+      members(at(constant.section_count)),
+      first_tile(at(constant.section_count)),
+      from_first(at(constant.section_count) + 1),
+      to_end(at(constant.section_count) + 1),
+      waiting_sum(at(constant.section_count)),
+      first_count(at(constant.section_count)) {
+  for (int i = 0; i < constant.count(); ++i) {
+    if (constant.fixed[at(i)] < 0) continue;
+    fixed_sections.insert(fixed_sections.end(), constant.sections_of[at(i)].begin(), constant.sections_of[at(i)].end());
+  }
+  std::sort(fixed_sections.begin(), fixed_sections.end());
+  fixed_sections.erase(std::unique(fixed_sections.begin(), fixed_sections.end()), fixed_sections.end());
   for (std::size_t k = 0; k < chosen.order.size(); ++k) rank[at(chosen.order[k])] = static_cast<int>(k);
 }
 
@@ -313,6 +371,19 @@ std::optional<StackProblem> stack_problem(const Part& part, const std::vector<st
     }
   }
   return problem;
+}
+
+std::optional<StackProblem> upside_down(const StackProblem& problem, const Part& part, Bytes capacity) {
+  if (capacity != part.bytes(problem.capacity)) return std::nullopt;
+  StackProblem turned = problem;
+  for (int i = 0; i < part.count(); ++i) {
+    const Item& item = part.items[at(i)];
+    if (item.alignment != 1 || part.bytes(item.size) != item.bytes) return std::nullopt;
+    if (!item.is_fixed()) continue;
+    turned.fixed[at(i)] = problem.highest[at(i)] - problem.fixed[at(i)];
+    if (turned.fixed[at(i)] < 0) return std::nullopt;
+  }
+  return turned;
 }
 
 }  // namespace remora::placement

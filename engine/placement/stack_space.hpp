@@ -5,8 +5,8 @@
 // Variables are the offsets, in grains. The search looks only for placements in which no item can be moved to a lower
 // place: every feasible capacity has one (move items down until none can be). In such a placement the lowest item that is
 // not placed yet rests on what is placed, or on the ground: at its support, the lowest offset above all placed items that
-// it overlaps. So the search takes an item of lowest support and branches: it lies there, or it lies higher ("floats").
-// Placed items lie below all that come later, which makes this Moffitt's search over canonical placements (minimalloc,
+// it overlaps. So the search takes an item with nothing to come below it and branches: it lies at its support, or it lies
+// higher ("floats"). Placed items lie below all that come later, which makes this Moffitt's search over canonical placements (minimalloc,
 // ASPLOS 2023), with bounds of variables instead of an order of moves, so that propagators see what was refused:
 //
 //     supports   an item that floats lies on one still to come: above the lowest end of those it overlaps
@@ -16,6 +16,15 @@
 //     sections   in each section, from the top one down: the lowest start of k items and their sizes end within the
 //                capacity (his section inference is the case of all items)
 //     first      if without item a the others of a section start too high to end in time, a comes first
+//     floors     where the items of a section have no room to leave, one of them lies on its floor; so those that can lie
+//                on the floor of neighbouring sections cover them side by side, and one that is in no such row lies higher
+//     hanging    sections, turned upside down: the highest end of k items is their sizes above the lowest start. It tells
+//                nothing where every item may end at the capacity, so it is for fixed items
+//     gaps       what is between two fixed items of a section is filled by sizes of items that can lie there, but for what
+//                the section can leave free (Trick's dynamic program for knapsacks, 2003)
+//
+// Any item below which nothing that waits can lie may be next. `lowest` takes the lowest of these, `tightest` one in a
+// section that the fewest items can come first in; each solves problems that the other does not (docs/place.md).
 //
 // Items that what is placed separates into groups that share no time are searched by engines of their own, inside the
 // node: if one group has no placement, nothing else is tried (his dynamic decomposition).
@@ -57,6 +66,27 @@ struct StackContext {
     int lowest_item;
   };
   std::vector<Section> sections;
+  /// Sections in which items are fixed, and the items that wait in each.
+  std::vector<int> fixed_sections;
+  std::vector<std::vector<int>> members;
+  /// Sections [of the list, end) that an item can cover at the height of their floor.
+  struct Tile {
+    int end;
+    int item;
+    /// The next one that begins in the same section, or -1.
+    int next;
+  };
+  std::vector<Tile> tiles;
+  std::vector<int> first_tile;
+  /// Whether a row of tiles leads from the first section of a floor to here, and from here to its end.
+  std::vector<char> from_first;
+  std::vector<char> to_end;
+  /// What some of the items add up to, ascending.
+  std::vector<int> sums;
+  std::vector<int> next_sums;
+  /// While the brancher works: of each section the sum of what waits, and how many items can come first.
+  std::vector<int> waiting_sum;
+  std::vector<int> first_count;
 };
 
 class StackSpace : public Gecode::Space {
@@ -118,6 +148,13 @@ class StackBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::
   bool rest_floating(const StackSpace& space, bool& changed);
   bool order_pairs(const StackSpace& space, bool& changed);
   bool fill_sections(bool& changed);
+  bool hang_sections(bool& changed);
+  bool cover_floors(bool& changed);
+  void list_tiles();
+  bool cover_floor(Sections floor, bool& changed);
+  [[nodiscard]] bool leaves_room(int section) const;
+  bool fill_gaps();
+  bool can_fill(int section, int from, int end, int slack);
 
   bool raise(int item, int offset, bool& changed);
   bool lower(int item, int offset, bool& changed);

@@ -112,14 +112,16 @@ TEST(Placement, LargeGrainsChangeNothing) {
 TEST(Placement, NoInferenceChangesWhatACapacityHolds) {
   using Switch = bool placement::StackInferences::*;
   using placement::StackInferences;
-  const std::vector<Switch> switches{&StackInferences::supports, &StackInferences::blockers,
-                                     &StackInferences::orders,   &StackInferences::sections,
-                                     &StackInferences::first,    &StackInferences::decompose};
-  // Of a few buffers it saves nothing: the next test.
-  constexpr std::size_t kDecompose = 5;
+  const std::vector<Switch> switches{
+      &StackInferences::supports, &StackInferences::blockers, &StackInferences::orders,
+      &StackInferences::sections, &StackInferences::first,    &StackInferences::floors,
+      &StackInferences::hanging,  &StackInferences::gaps,     &StackInferences::decompose};
+  // Of a few buffers the last two save nothing: the next tests.
+  constexpr std::size_t kOfFew = 7;
   Random random(11);
   std::vector<std::int64_t> nodes(switches.size());
   std::int64_t all = 0;
+  int turned_over = 0;
   for (int i = 0; i < fewer(4'000); ++i) {
     const std::vector<Buffer> buffers = random_buffers(random);
     const Bytes truth = smallest_arena(buffers);
@@ -132,6 +134,12 @@ TEST(Placement, NoInferenceChangesWhatACapacityHolds) {
       const placement::StackOutcome with = placement::search_stack(*problem, settings);
       ASSERT_NE(with.offsets.empty(), !with.complete);
       all += with.nodes;
+      const auto turned = placement::upside_down(*problem, part, truth - Bytes(i % 2));
+      placement::StackSettings tightest = settings;
+      tightest.branching = placement::Branching::tightest;
+      ASSERT_EQ(placement::search_stack(turned.value_or(*problem), tightest).complete, with.complete)
+          << text_of(buffers);
+      turned_over += turned ? 1 : 0;
       for (std::size_t s = 0; s < switches.size(); ++s) {
         settings.inferences = {};
         settings.inferences.*switches[s] = false;
@@ -142,7 +150,64 @@ TEST(Placement, NoInferenceChangesWhatACapacityHolds) {
       }
     }
   }
-  for (std::size_t s = 0; s < kDecompose; ++s) EXPECT_GT(nodes[s], all) << "switch " << s;
+  for (std::size_t s = 0; s < kOfFew; ++s) EXPECT_GT(nodes[s], all) << "switch " << s;
+  EXPECT_GT(turned_over, 0);
+}
+
+TEST(Placement, WhatFillsTheGapsBetweenFixedBuffersSavesNodes) {
+  Random random(41);
+  std::int64_t with = 0;
+  std::int64_t without = 0;
+  for (int i = 0; i < 20; ++i) {
+    const std::vector<Buffer> buffers = test::cut_buffers(random, 60, 12, 400, 4096);
+    for (const placement::Part& part : placement::parts_of(buffers)) {
+      const auto problem = placement::stack_problem(part, placement::overlaps_of(part), Bytes(4096));
+      placement::StackSettings settings{.order = placement::order_by(part, {placement::Key::life}),
+                                        .node_limit = 2'000};
+      with += placement::search_stack(*problem, settings).nodes;
+      settings.inferences.gaps = false;
+      without += placement::search_stack(*problem, settings).nodes;
+    }
+  }
+  EXPECT_LT(with, without);
+}
+
+TEST(Placement, FixedBuffersInATightArenaAreSettled) {
+  Random random(31);
+  const int cases = fewer(2'000);
+  int settled = 0;
+  for (int i = 0; i < cases; ++i) {
+    const int count = 20 + 20 * static_cast<int>(random.below(5));
+    const int fixed = 1 + static_cast<int>(random.below(static_cast<std::size_t>(count) / 4));
+    const std::vector<Buffer> buffers = test::cut_buffers(random, count, fixed, 400, 4096);
+    const PlaceResult result = checked(buffers, {.capacity = Bytes(4096), .work_limit = 20'000});
+    EXPECT_NE(result.status, PlacementStatus::infeasible) << text_of(buffers);
+    settled += result.status == PlacementStatus::optimal ? 1 : 0;
+  }
+  EXPECT_GE(settled, cases * 95 / 100);
+}
+
+TEST(Placement, AFixedBufferLeavesTheRoomBelowItToOthers) {
+  // The heuristics alone: 4,000 bytes under a fixed buffer hold what does not live longer than it.
+  std::vector<Buffer> buffers{buffer("fixed", 0, 10, 96)};
+  buffers.front().offset = Bytes(4000);
+  for (int i = 0; i < 10; ++i) buffers.push_back(buffer("b" + std::to_string(i), 0, 10, 400));
+  const PlaceResult result = checked(buffers, {.exact = false});
+  EXPECT_EQ(result.status, PlacementStatus::optimal);
+  EXPECT_EQ(result.arena, Bytes(4096));
+}
+
+TEST(Placement, IsNoWorseWithACapacityThanWithout) {
+  Random random(37);
+  for (int i = 0; i < 3; ++i) {
+    const std::vector<Buffer> buffers = test::cut_buffers(random, 100, 5, 400, 4096);
+    const std::int64_t work = 10'000;
+    const PlaceResult free = checked(buffers, {.work_limit = work});
+    for (const std::int64_t capacity : {4096, 4200, 4400, 4800}) {
+      const PlaceResult result = checked(buffers, {.capacity = Bytes(capacity), .work_limit = work});
+      EXPECT_LE(result.arena, std::max(free.arena, Bytes(capacity))) << "capacity " << capacity << ", case " << i;
+    }
+  }
 }
 
 TEST(Placement, SeparatedGroupsAreSearchedApart) {

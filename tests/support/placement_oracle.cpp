@@ -85,6 +85,43 @@ std::vector<Buffer> random_buffers(Random& random, const BufferShape& shape) {
   return buffers;
 }
 
+std::vector<Buffer> cut_buffers(Random& random, int count, int fixed, std::int64_t times, std::int64_t capacity) {
+  struct Rectangle {
+    Lifespan time;
+    Lifespan bytes;
+    [[nodiscard]] std::int64_t area() const { return (time.upper - time.lower) * (bytes.upper - bytes.lower); }
+  };
+  const auto inside = [&](const Lifespan& span) {
+    return span.lower + 1 +
+           static_cast<std::int64_t>(random.below(static_cast<std::size_t>(span.upper - span.lower - 1)));
+  };
+  std::vector<Rectangle> cut{{{0, times}, {0, capacity}}};
+  while (static_cast<int>(cut.size()) < count) {
+    const auto largest = std::max_element(cut.begin(), cut.end(),
+                                          [](const Rectangle& a, const Rectangle& b) { return a.area() < b.area(); });
+    Rectangle rest = *largest;
+    const std::int64_t life = rest.time.upper - rest.time.lower;
+    const std::int64_t size = rest.bytes.upper - rest.bytes.lower;
+    if (life > 1 && (size == 1 || life * capacity > size * times)) {
+      largest->time.upper = rest.time.lower = inside(rest.time);
+    } else if (size > 1) {
+      largest->bytes.upper = rest.bytes.lower = inside(rest.bytes);
+    } else {
+      break;
+    }
+    cut.push_back(rest);
+  }
+  for (std::size_t i = cut.size(); i > 1; --i) std::swap(cut[i - 1], cut[random.below(i)]);
+  std::vector<Buffer> buffers;
+  for (const Rectangle& one : cut) {
+    buffers.push_back({.id = "b" + std::to_string(buffers.size()),
+                       .lifespan = one.time,
+                       .size = Bytes(one.bytes.upper - one.bytes.lower)});
+    if (static_cast<int>(buffers.size()) <= fixed) buffers.back().offset = Bytes(one.bytes.lower);
+  }
+  return buffers;
+}
+
 std::string text_of(const std::vector<Buffer>& buffers) {
   std::ostringstream out;
   for (const Buffer& buffer : buffers) {

@@ -25,6 +25,10 @@ struct BufferShape {
 /// At least one buffer, small enough for smallest_arena nearly always.
 std::vector<Buffer> random_buffers(Random& random, const BufferShape& shape = {});
 
+/// A rectangle of `times` by `capacity`, cut into about `count` buffers, the largest again and again, in random order:
+/// together they fill the capacity at every time. `fixed` of them have the offset that they were cut at.
+std::vector<Buffer> cut_buffers(Random& random, int count, int fixed, std::int64_t times, std::int64_t capacity);
+
 /// "a: 0..3, 4 bytes, ..." a line each, to print beside a failure.
 std::string text_of(const std::vector<Buffer>& buffers);
 
