@@ -19,7 +19,7 @@
 namespace remora {
 namespace {
 
-Instance layered(int ops, int percent, int max_computes = 2) {
+Instance layered_problem(int ops, int percent, int max_computes = 2) {
   const auto graph =
       std::make_shared<const Graph>(generate::generate_layered({.ops = ops, .edges = 3 * ops, .seed = 2}));
   const Instance unlimited(graph, {.max_computes = max_computes});
@@ -33,7 +33,7 @@ Recompute random_recompute(const Instance& instance, Random& random) {
 }
 
 TEST(PlanMoves, ChangesAreTakenBackExactly) {
-  const Instance instance = layered(120, 80, 3);
+  const Instance instance = layered_problem(120, 80, 3);
   PlanMoves moves(instance);
   Random random(4);
   for (int round = 0; round < 300; ++round) {
@@ -60,7 +60,7 @@ TEST(PlanMoves, ChangesAreTakenBackExactly) {
 }
 
 TEST(PlanMoves, CrossingTensorsAreThoseRetainedWithoutBeingUsed) {
-  const Instance instance = layered(60, 80, 3);
+  const Instance instance = layered_problem(60, 80, 3);
   PlanMoves moves(instance);
   Random random(5);
   for (int i = 0; i < 60; ++i) {
@@ -104,7 +104,7 @@ TEST(PlanMoves, AChainRecomputesWhatCouldOnlyBeRetainedAboveTheBudget) {
 }
 
 TEST(Repair, APlanThatItCompletesHoldsTheBudgetAndNeedsItsRecomputes) {
-  const Instance instance = layered(150, 85);
+  const Instance instance = layered_problem(150, 85);
   int held = 0;
   for (std::uint64_t seed = 1; seed <= 10; ++seed) {
     PlanMoves moves(instance);
@@ -168,7 +168,7 @@ TEST(LocalSearch, WorkersFindTheOptimumOfSmallGraphs) {
 }
 
 TEST(LocalSearch, ARepairThatIsTooLongForOneRoundGoesOnInTheNext) {
-  const Instance instance = layered(600, 85);
+  const Instance instance = layered_problem(600, 85);
   RoundingWorker worker(7);
   const CoverFacts cover;
   const std::function<bool()> interrupted = [] { return false; };
@@ -187,7 +187,7 @@ TEST(LocalSearch, ARepairThatIsTooLongForOneRoundGoesOnInTheNext) {
 }
 
 TEST(LocalSearch, ASearchTriesFewerNodesWhereTheyTakeLong) {
-  const Instance instance = layered(4000, 85);
+  const Instance instance = layered_problem(4000, 85);
   SolveOptions options;
   options.neighbourhood_nodes = 1'000'000;
   PeakWorker worker(options, 7);
