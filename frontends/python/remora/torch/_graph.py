@@ -158,6 +158,7 @@ class StepGraph:
         self._alias: dict[fx.Node, fx.Node] = {}
         self._of: dict[int, int] = {}
         self._given: set[int] = set()
+        self._changed: set[int] = set()
         nodes = list(module.graph.nodes)
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         self.outputs: list[Any] = list(nodes[-1].args[0])
@@ -277,7 +278,8 @@ class StepGraph:
             self.value[node], self.needs[node] = self.value[source], list(self.needs[source])
             return
         if schema is not None and schema.is_mutable:
-            raise CaptureError(f"{node.name}: {target} changes an argument, and the graph should be functional")
+            self._add_change(node)
+            return
         self.value[node] = value = self._truly_typed(node, self._run(node))
         if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is not None:
             self.value[node] = value = int(value)
@@ -290,6 +292,8 @@ class StepGraph:
                 "or fixed sizes"
             )
         read = list(dict.fromkeys(s for a in self.arguments(node) for s in self.needs.get(a, [])))
+        if not self._changed.isdisjoint(read):
+            raise CaptureError(f"{node.name}: {target} reads an argument that was changed before")
         tensors = tensors_in(value)
         made = [t for t in tensors if _key(t) not in self._of]
         if target is operator.getitem:
@@ -311,6 +315,38 @@ class StepGraph:
         self.owner[node] = op
         self._rebind(node, made)
         self.needs[node] = list(outputs)
+
+    def _add_change(self, node: fx.Node) -> None:
+        """An op that changes its first argument: a part of the op that made it, if nobody has read it so far.
+
+        What changes an argument of the step runs once, and alone touches it.
+        """
+        refusal = CaptureError(f"{node.name}: {node.target} changes an argument that others read")
+        changed = [a.name for a in node.target._schema.arguments if a.is_write]  # type: ignore[union-attr]
+        if changed != [node.target._schema.arguments[0].name]:  # type: ignore[union-attr]
+            raise refusal
+        (storage,) = self.storages_of(node.args[0])  # type: ignore[arg-type]
+        if any(storage in op.inputs for op in self.ops):
+            raise refusal
+        self.value[node] = self._run(node)
+        read = list(dict.fromkeys(s for a in self.arguments(node) for s in self.needs.get(a, [])))
+        if self.storages[storage].fixed:
+            self._changed.add(storage)
+            outputs = [len(self.storages)]
+            self.storages.append(Storage(f"{node.name} done", 0, keep=True))
+            self.ops.append(Op(node.name, [node], read, outputs, recompute=False))
+            self.owner[node] = self.ops[-1]
+            self.needs[node] = [storage]
+        else:
+            op = next(op for op in self.ops if storage in op.outputs)
+            op.nodes.append(node)
+            op.inputs = list(dict.fromkeys(op.inputs + [s for s in read if s != storage]))
+            op.random = op.random or is_random(node)
+            self.owner[node] = op
+            self.needs[node] = [storage]
+            self.ops.remove(op)  # what it reads may have been made since
+            self.ops.append(op)
+        self.in_place.add(node)
 
     def _rebind(self, node: fx.Node, made: list[torch.Tensor]) -> None:
         if isinstance(node.target, Region):
