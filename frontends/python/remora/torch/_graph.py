@@ -317,36 +317,48 @@ class StepGraph:
         self.needs[node] = list(outputs)
 
     def _add_change(self, node: fx.Node) -> None:
-        """An op that changes its first argument: a part of the op that made it, if nobody has read it so far.
+        """An op that changes its first argument.
 
-        What changes an argument of the step runs once, and alone touches it.
+        It is a part of the op that made the argument, where nobody has read that and what else it reads was there by
+        then. Else it is an op of its own; it, the maker, and who has read the old value run once, as `graph_of` orders
+        them, and whoever reads the new value also reads that it is done. An argument of the step has one such op.
         """
-        refusal = CaptureError(f"{node.name}: {node.target} changes an argument that others read")
-        changed = [a.name for a in node.target._schema.arguments if a.is_write]  # type: ignore[union-attr]
-        if changed != [node.target._schema.arguments[0].name]:  # type: ignore[union-attr]
-            raise refusal
-        (storage,) = self.storages_of(node.args[0])  # type: ignore[arg-type]
-        if any(storage in op.inputs for op in self.ops):
-            raise refusal
+        schema = node.target._schema  # type: ignore[union-attr]
+        if [a.name for a in schema.arguments if a.is_write] != [schema.arguments[0].name]:
+            raise CaptureError(f"{node.name}: {node.target} changes other arguments than its first")
         self.value[node] = self._run(node)
-        read = list(dict.fromkeys(s for a in self.arguments(node) for s in self.needs.get(a, [])))
-        if self.storages[storage].fixed:
-            self._changed.add(storage)
-            outputs = [len(self.storages)]
-            self.storages.append(Storage(f"{node.name} done", 0, keep=True))
-            self.ops.append(Op(node.name, [node], read, outputs, recompute=False))
-            self.owner[node] = self.ops[-1]
-            self.needs[node] = [storage]
-        else:
-            op = next(op for op in self.ops if storage in op.outputs)
-            op.nodes.append(node)
-            op.inputs = list(dict.fromkeys(op.inputs + [s for s in read if s != storage]))
-            op.random = op.random or is_random(node)
-            self.owner[node] = op
-            self.needs[node] = [storage]
-            self.ops.remove(op)  # what it reads may have been made since
-            self.ops.append(op)
         self.in_place.add(node)
+        read = list(dict.fromkeys(s for a in self.arguments(node) for s in self.needs.get(a, [])))
+        (storage,) = self.storages_of(node.args[0])  # type: ignore[arg-type]
+        fixed = self.storages[storage].fixed
+        readers = [op for op in self.ops if storage in op.inputs]
+        if fixed and readers:
+            raise CaptureError(f"{node.name}: {node.target} changes an argument that others read")
+        maker = next((op for op in self.ops if storage in op.outputs), None)
+        if maker is not None and not readers and self._is_there(read, maker):
+            maker.nodes.append(node)
+            maker.inputs = list(dict.fromkeys(maker.inputs + [s for s in read if s != storage]))
+            self.owner[node] = maker
+            self.needs[node] = [storage]
+            return
+        for op in [*readers, *([maker] if maker is not None else [])]:
+            op.recompute = False
+        done = len(self.storages)
+        self.storages.append(Storage(f"{node.name} done", 0, keep=fixed))
+        op = Op(node.name, [node], read, [done], recompute=False)
+        op.backward = bool(node.meta.get("autograd_backward")) or self.cut_op is not None
+        self.ops.append(op)
+        self.owner[node] = op
+        self.needs[node] = [storage]
+        for needed in self.needs.values():
+            if storage in needed:
+                needed.append(done)
+        self._changed |= {storage} if fixed else set()
+
+    def _is_there(self, read: Iterable[int], op: Op) -> bool:
+        """Whether storages are there when an op ends."""
+        made = {s for o in self.ops[: self.ops.index(op) + 1] for s in o.outputs}
+        return all(s in made or self.storages[s].fixed for s in read)
 
     def _rebind(self, node: fx.Node, made: list[torch.Tensor]) -> None:
         if isinstance(node.target, Region):

@@ -143,6 +143,10 @@ class Family:
         """The numbers of the ops that may be made again."""
         return frozenset(i for i, op in enumerate(self.step.ops) if op.recompute)
 
+    def is_read_behind(self, i: int) -> bool:
+        """Whether the backward part reads what an op makes, or a view of it."""
+        return self._direct[i] < NEVER
+
     def sequence(self, again: frozenset[int]) -> list[int]:
         """What the trainer runs, by numbers of ops."""
         before: dict[int, list[int]] = {}
