@@ -119,9 +119,8 @@ def megatron_flags(
     offered: dict[tuple[str, ...], list[str]] = {(): []}
     for count in range(1, len(kinds) + 1):
         for words in itertools.combinations([w for w in CHECKPOINTED if w in kinds], count):
-            offered["--recompute-granularity", "selective", "--recompute-modules", *words] = _outermost(
-                [name for word in words for name in kinds[word]]
-            )
+            selective = ("--recompute-granularity", "selective", "--recompute-modules", *words)
+            offered[selective] = _outermost([name for word in words for name in kinds[word]])
     for count in range(1, len(rows) + 1):
         full = ("--recompute-granularity", "full", "--recompute-method", "block", "--recompute-num-layers", str(count))
         offered[full] = rows[:count]

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A schedule as a graph: each run of an op is a node of its own, in the schedule's order.
 
-What reads a value reads the run before it. FX's generated code drops a value behind its last reader, so the graph holds
-what the schedule holds. A view is made where its value is first read, and again where the memory beneath was made again.
+What reads a value reads the run before it. FX's generated code drops a value behind its last reader, so the graph
+holds what the schedule holds. A view is made where its value is first read, and again where the memory beneath was made
+again.
 """
 
 from __future__ import annotations
@@ -56,7 +57,9 @@ class _Writer:
         for source in node.all_input_nodes:
             self.value(source)
         copy = self.graph.node_copy(node, self.value)
-        copy.meta = {"remora_copy_of": node.name} | {k: dict(v) if isinstance(v, dict) else v for k, v in node.meta.items()}
+        copy.meta = {"remora_copy_of": node.name} | {
+            k: dict(v) if isinstance(v, dict) else v for k, v in node.meta.items()
+        }
         if self.behind:
             copy.meta["autograd_backward"] = True
         self.made[node] = copy

@@ -2,9 +2,9 @@
 """What tags can say of a step of torchtitan's graph trainer, and which of it is best.
 
 The trainer's graph holds forward, loss and backward. Its policies tag forward nodes, and `selective_activation_remat`
-carries the tags out: what is tagged for recompute is released behind its last reader in the forward part, and made again
-right before the first node of the backward part that needs it, itself or for what is made again from it. From there on
-it lives till its last reader. So a plan is a set of forward ops, the *made again*, and each set is one sequence of ops:
+carries the tags out: what is tagged for recompute is released behind its last reader in the forward part, and made
+again right before the first node of the backward part that needs it, itself or for what is made again from it. From
+there on it lives till its last reader. So a plan is a set of forward ops, and each set is one sequence of ops:
 
     forward:   a  b  c  d | loss | D  C  B  A          a, c made again:    a  b  c  d | loss | D  c  C  B  a  A
 
