@@ -14,7 +14,8 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
-from remora.torch._graph import StepGraph
+from remora.torch._errors import CaptureError
+from remora.torch._graph import Op, StepGraph
 from remora.torch._program import Run
 
 
@@ -22,6 +23,7 @@ class _Writer:
     def __init__(self, step: StepGraph) -> None:
         self.step, self.graph = step, fx.Graph()
         self.made: dict[fx.Node, fx.Node] = {}
+        self.ran: set[Op] = set()
         self.behind = False
         for node in step.placeholders:
             self.made[node] = self.graph.node_copy(node)
@@ -30,14 +32,18 @@ class _Writer:
         """The copy of a node that stands for its value now; views are made where they are not there."""
         node = self.step.resolve(node)
         if node not in self.made:
+            if node in self.step.owner:
+                raise CaptureError(f"the schedule reads {node.name}, which is not there")
             self._copy(node)
         return self.made[node]
 
     def run(self, run: Run) -> None:
         """The nodes of one step of the schedule."""
-        gone = set(run.op.outputs)
-        for node in [n for n in self.made if not gone.isdisjoint(self.step.needs.get(n, ()))]:
-            del self.made[node]
+        if run.op in self.ran:
+            gone = set(run.op.outputs)
+            for node in [n for n in self.made if not gone.isdisjoint(self.step.needs.get(n, ()))]:
+                del self.made[node]
+        self.ran.add(run.op)
         self.behind = self.behind or run.op.backward
         for node in run.op.nodes:
             self._copy(node)
