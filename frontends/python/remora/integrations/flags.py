@@ -113,9 +113,9 @@ def megatron_flags(
     rows = _members(model, layers)
     kinds: dict[str, list[str]] = {}
     for name, _ in model.named_modules():
-        word = names.get(name.rpartition(".")[2])
-        if word is not None and any(name.startswith(f"{row}.") for row in rows):
-            kinds.setdefault(word, []).append(name)
+        last = name.rpartition(".")[2]
+        if last in names and any(name.startswith(f"{row}.") for row in rows):
+            kinds.setdefault(names[last], []).append(name)
     offered: dict[tuple[str, ...], list[str]] = {(): []}
     for count in range(1, len(kinds) + 1):
         for words in itertools.combinations([w for w in CHECKPOINTED if w in kinds], count):

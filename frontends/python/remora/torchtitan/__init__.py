@@ -21,7 +21,7 @@ __all__ = ["CompileConfig"]
 
 
 @dataclass(kw_only=True, slots=True)
-class CompileConfig(GraphTrainerCompileConfig):
+class CompileConfig(GraphTrainerCompileConfig):  # type: ignore[misc]  # Any, where torchtitan is not
     """The trainer's `compile`, with a budget."""
 
     memory_policy: Literal["default", "full", "eager", "sac_and_offload", "remora"] = "remora"

@@ -127,7 +127,8 @@ def tag_policy(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
 
 def _carried_out(module: fx.GraphModule) -> fx.GraphModule:
     """What the trainer's own pass makes of the tags, on a copy."""
-    return selective_activation_remat_pass(fx.GraphModule(module, copy.deepcopy(module.graph)))
+    made: fx.GraphModule = selective_activation_remat_pass(fx.GraphModule(module, copy.deepcopy(module.graph)))
+    return made
 
 
 def schedule_pass(module: fx.GraphModule, example_inputs: Any = None, *, config: Any) -> fx.GraphModule:
@@ -152,7 +153,9 @@ def schedule_pass(module: fx.GraphModule, example_inputs: Any = None, *, config:
 
 def pass_pipeline(traced: Any, config: Any, *, parallel_dims: Any = None) -> list[Callable[..., fx.GraphModule]]:
     """The trainer's own passes, with `schedule_pass` where they tag."""
-    passes = construct_default_graph_passes(traced, config, parallel_dims=parallel_dims)
+    passes: list[Callable[..., fx.GraphModule]] = construct_default_graph_passes(
+        traced, config, parallel_dims=parallel_dims
+    )
     places = [i for i, p in enumerate(passes) if getattr(p, "func", p) is tag_with_memory_policy_pass]
     if len(places) != 1:
         raise TorchError("the trainer's passes do not tag, so there is no place for the schedule")
