@@ -319,9 +319,10 @@ class StepGraph:
     def _add_change(self, node: fx.Node) -> None:
         """An op that changes its first argument.
 
-        It is a part of the op that made the argument, where nobody has read that and what else it reads was there by
-        then. Else it is an op of its own; it, the maker, and who has read the old value run once, as `graph_of` orders
-        them, and whoever reads the new value also reads that it is done. An argument of the step has one such op.
+        It is a part of the op that made the argument, where nobody has read that, what else it reads was there by
+        then, and it draws no random numbers. Else it is an op of its own; it, the maker, and who has read the old value
+        run once, as `graph_of` orders them, and whoever reads the new value also reads that it is done. An argument of
+        the step has one such op.
         """
         schema = node.target._schema  # type: ignore[union-attr]
         if [a.name for a in schema.arguments if a.is_write] != [schema.arguments[0].name]:
@@ -335,7 +336,7 @@ class StepGraph:
         if fixed and readers:
             raise CaptureError(f"{node.name}: {node.target} changes an argument that others read")
         maker = next((op for op in self.ops if storage in op.outputs), None)
-        if maker is not None and not readers and self._is_there(read, maker):
+        if maker is not None and not readers and not is_random(node) and self._is_there(read, maker):
             maker.nodes.append(node)
             maker.inputs = list(dict.fromkeys(maker.inputs + [s for s in read if s != storage]))
             self.owner[node] = maker
@@ -345,7 +346,7 @@ class StepGraph:
             op.recompute = False
         done = len(self.storages)
         self.storages.append(Storage(f"{node.name} done", 0, keep=fixed))
-        op = Op(node.name, [node], read, [done], recompute=False)
+        op = Op(node.name, [node], read, [done], recompute=False, random=is_random(node))
         op.backward = bool(node.meta.get("autograd_backward")) or self.cut_op is not None
         self.ops.append(op)
         self.owner[node] = op
