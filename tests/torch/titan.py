@@ -120,7 +120,7 @@ def main() -> None:
         write_assets(folder)
         for job in json.loads(Path(sys.argv[1]).read_text()):
             told.clear()
-            training = {"steps": 2, "seq_len": 128, "local_batch_size": 2, "mixed_precision_param": "float32"}
+            training = {"steps": 2, "seq_len": 128, "local_batch_size": 4, "mixed_precision_param": "float32"}
             config = configuration(job["config"], folder, {"cost": "flops", **job["compile"]}, **training)
             try:
                 row = trained(config)
