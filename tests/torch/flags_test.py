@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -75,7 +77,7 @@ def measured_peak(model: Model, x: torch.Tensor, modules: tuple[str, ...]) -> in
     for name in modules:
         block = model.get_submodule(name)
         forward = block.forward
-        block.forward = lambda *given, forward=forward: checkpoint(forward, *given, use_reentrant=False)  # type: ignore[method-assign]
+        block.forward = functools.partial(checkpoint, forward, use_reentrant=False)  # type: ignore[assignment]
     try:
         step = EagerStep(model, lambda: model(x), torch.device("cpu"), [*model.parameters(), x])
         with step.kept():

@@ -23,7 +23,7 @@ from remora.torchtitan._policy import Planned, _carried_out
 from remora.torchtitan._rewrite import rewritten
 from remora.torchtitan._tags import Chooser, Family
 
-OPTIONS = Options(cost="flops", time_limit=4.0, threads=1, cache=False)
+OPTIONS = Options(cost="flops", time_limit=60.0, threads=1, cache=False)
 
 
 class Block(nn.Module):
@@ -86,7 +86,7 @@ def test_the_choice_is_as_good_as_enumeration() -> None:
     for budget in peaks:
         found, bound = chooser.best(budget, OPTIONS)
         best = min(row.time for row in rows if row.peak <= budget)
-        assert found.peak <= budget and bound <= best == found.time
+        assert found.peak <= budget and bound <= best == found.time, (budget, sorted(found.again))
     with pytest.raises(BudgetError) as refusal:
         chooser.best(peaks[0] - 1, OPTIONS)
     assert refusal.value.least == peaks[0]
@@ -99,7 +99,9 @@ def test_a_schedule_becomes_a_graph_that_takes_what_it_says() -> None:
     with torch.no_grad():
         expected = here.step.module(*arguments)
     for share in (95, 85, 75):
-        found = schedule_for(graph, graph.fixed_memory + (here.unscheduled - graph.fixed_memory) * share // 100, OPTIONS)
+        found = schedule_for(
+            graph, graph.fixed_memory + (here.unscheduled - graph.fixed_memory) * share // 100, OPTIONS
+        )
         made = rewritten(here.step, runs_of(here.step, found))
         assert here.peak_of(made) <= found.budget
         torch.manual_seed(1)

@@ -65,6 +65,14 @@ def test_a_mixture_of_experts(tmp_path: Path) -> None:
 
 
 def test_tags() -> None:
-    words = [str(PYTHON), "-m", "pytest", "-c", str(HERE.parents[1] / "pyproject.toml"), "-q", str(HERE / "titan_tags.py")]
+    words = [
+        str(PYTHON),
+        "-m",
+        "pytest",
+        "-c",
+        str(HERE.parents[1] / "pyproject.toml"),
+        "-q",
+        str(HERE / "titan_tags.py"),
+    ]
     done = subprocess.run(words, capture_output=True, text=True, check=False, env=dict(os.environ), cwd=HERE)
     assert done.returncode == 0, done.stdout[-4000:]

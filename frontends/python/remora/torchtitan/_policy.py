@@ -121,7 +121,7 @@ def tag_policy(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
             f"the trainer makes of these tags a step of {peak:,} bytes in place of {tagged.peak:,}; the pass pipeline "
             '"remora" does without tags'
         )
-    _say(f"{len(tagged.again)} ops are made again", planned, peak, tagged.schedule, found[0])
+    _say(f"{len(tagged.again)} ops are made again", planned, peak, chooser.schedule(tagged.again), found[0])
     return module
 
 

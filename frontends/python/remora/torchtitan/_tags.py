@@ -9,13 +9,15 @@ there on it lives till its last reader. So a plan is a set of forward ops, and e
     forward:   a  b  c  d | loss | D  C  B  A          a, c made again:    a  b  c  d | loss | D  c  C  B  a  A
 
 The engine solves the same graph with recomputes wherever they fit. Its schedules name sets, and its bound holds for all
-sets. A set takes another peak than the schedule that named it, so sets are evaluated as sequences, and repaired: O(ops)
-evaluations, of O(nodes) each.
+sets. A set may take another peak than the schedule that named it, so sets are evaluated as sequences, O(nodes) each,
+and exchanges follow where that is not the best that there can be.
 """
 
 from __future__ import annotations
 
+import itertools
 import operator
+import time
 from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cached_property
@@ -33,6 +35,8 @@ OUTSIDE = ("lm_head", "loss")
 """Modules whose backward comes before the region in which the trainer makes values again."""
 TRIES = 4
 """So often the engine is asked for one budget."""
+DEPTH = 5
+"""An op is exchanged together with what it is made from, fewer steps back than this."""
 NEVER = 1 << 60
 
 
@@ -68,22 +72,15 @@ class Tagged:
 
     Attributes
     ----------
-    schedule : remora.Schedule
-        What the trainer then runs.
+    peak : int
+        Bytes, with what is there throughout.
+    time : int
+        Nanoseconds.
     """
 
     again: frozenset[int]
-    schedule: remora.Schedule
-
-    @property
-    def peak(self) -> int:
-        """Bytes, with what is there throughout."""
-        return self.schedule.peak
-
-    @property
-    def time(self) -> int:
-        """Nanoseconds."""
-        return self.schedule.duration
+    peak: int
+    time: int
 
 
 class Family:
@@ -147,6 +144,13 @@ class Family:
         """Whether the backward part reads what an op makes, or a view of it."""
         return self._direct[i] < NEVER
 
+    def cone(self, i: int, depth: int) -> frozenset[int]:
+        """An op, and those of the ops that it is made from, some steps back, that may be made again."""
+        found = {i}
+        for _ in range(depth):
+            found |= {j for j in self.free if not found.isdisjoint(self._forward[j])}
+        return frozenset(found)
+
     def sequence(self, again: frozenset[int]) -> list[int]:
         """What the trainer runs, by numbers of ops."""
         before: dict[int, list[int]] = {}
@@ -179,6 +183,11 @@ class Family:
             node.meta["recompute"] = CheckpointPolicy.MUST_RECOMPUTE if repeated else CheckpointPolicy.MUST_SAVE
 
 
+def _rank(row: Tagged, budget: int) -> tuple[int, int]:
+    """What is better is less: what holds the budget, then what is shorter."""
+    return max(0, row.peak - budget), row.time
+
+
 class Chooser:
     """Looks for the shortest set of a family that holds a budget.
 
@@ -193,12 +202,16 @@ class Chooser:
         self.family, self.graph = family, graph
         self._known: dict[frozenset[int], Tagged] = {}
 
+    def schedule(self, again: frozenset[int]) -> remora.Schedule:
+        """What the trainer runs for a set."""
+        return remora.evaluate(self.graph, self.family.sequence(again), order="free")
+
     def tagged(self, again: Iterable[int]) -> Tagged:
         """What a set takes."""
         chosen = frozenset(again)
         if chosen not in self._known:
-            ops = self.family.sequence(chosen)
-            self._known[chosen] = Tagged(chosen, remora.evaluate(self.graph, ops, order="free"))
+            schedule = self.schedule(chosen)
+            self._known[chosen] = Tagged(chosen, schedule.peak, schedule.duration)
         return self._known[chosen]
 
     def named(self, schedule: remora.Schedule) -> Tagged:
@@ -231,19 +244,45 @@ class Chooser:
                 break
             asked -= found.peak - budget
         self.tagged(self.family.free)
-        holding = [row for row in self._known.values() if row.peak <= budget]
-        if not holding:
+        end = time.monotonic() + options.time_limit / TRIES
+        starts = sorted(self._known.values(), key=lambda row: _rank(row, budget))
+        found = starts[0]
+        if found.peak > budget or found.time > bound:
+            found = min((self._searched(start, budget, end) for start in starts), key=lambda row: _rank(row, budget))
+        if found.peak > budget:
             least = min(row.peak for row in self._known.values())
             raise BudgetError(budget, least, proved, self.graph.fixed_memory, unscheduled.peak)
-        return self._lessened(min(holding, key=lambda row: row.time), budget), bound
+        return found, bound
 
-    def _lessened(self, found: Tagged, budget: int) -> Tagged:
-        """The set without ops, the longest first, that the budget allows to keep; O(ops) evaluations."""
-        for i in sorted(found.again, key=lambda i: -self.graph.ops[i].duration):
-            less = self.tagged(found.again - {i})
-            if less.peak <= budget and less.time <= found.time:
-                found = less
-        return found
+    def _searched(self, start: Tagged, budget: int, end: float) -> Tagged:
+        """The set after exchanges, each the best, till none is better or time is over.
+
+        Exchanged are one op or two, or an op with all that it is made from for some steps back. Better is what takes
+        less beyond the budget, summed over the steps; then what is shorter.
+        """
+
+        def rank(again: frozenset[int]) -> tuple[int, int]:
+            schedule = self.schedule(again)
+            return sum(max(0, size - budget) for size in schedule.memory), schedule.duration
+
+        ops = sorted(self.family.free, key=lambda i: -self.graph.ops[i].duration)
+        moves = [self.family.cone(i, depth) for depth in range(DEPTH) for i in ops]
+        found, best = start.again, rank(start.again)
+        better = True
+        while better and time.monotonic() < end:
+            better = False
+            origin = found
+            for tried in (moves, itertools.combinations(ops, 2)):
+                for move in tried:
+                    for after in {origin.symmetric_difference(move), origin.union(move)}:
+                        now = rank(after)
+                        if now < best:
+                            found, best, better = after, now, True
+                    if time.monotonic() > end:
+                        break
+                if better:
+                    break
+        return self.tagged(found)
 
     def _solved(self, budget: int, options: Options) -> remora.Schedule:
         return remora.solve(
