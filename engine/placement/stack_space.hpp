@@ -24,7 +24,7 @@
 //                the section can leave free (Trick's dynamic program for knapsacks, 2003)
 //
 // Any item below which nothing that waits can lie may be next. `lowest` takes the lowest of these, `tightest` one in a
-// section that the fewest items can come first in; each solves problems that the other does not (docs/place.md).
+// section that the fewest items can come first in; each solves problems that the other does not (docs/guide/place.md).
 //
 // Items that what is placed separates into groups that share no time are searched by engines of their own, inside the
 // node: if one group has no placement, nothing else is tried (his dynamic decomposition).

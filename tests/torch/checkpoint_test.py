@@ -176,7 +176,7 @@ def test_a_chosen_plan_equals_eager_and_takes_what_was_predicted(name: str) -> N
 
 
 def replay_of(case: Case) -> tuple[_checkpoint_trace.Step, _checkpoint_replay.Replay]:
-    step = _checkpoint._step(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
+    step = _checkpoint.step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
     trace = _checkpoint_record.traced(step)
     return step, _checkpoint_replay.Replay(trace, _checkpoint_replay.Rates())
 
@@ -213,7 +213,7 @@ def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
 
 def block_ops(model: nn.Module, inputs: tuple[Any, ...], loss: Loss, name: str) -> list[tuple[str, int]]:
     """What a policy may keep of a module."""
-    step = _checkpoint._step(model, inputs, lambda m, batch: loss(m, *batch))
+    step = _checkpoint.step_of(model, inputs, lambda m, batch: loss(m, *batch))
     replay = _checkpoint_replay.Replay(_checkpoint_record.traced(step), _checkpoint_replay.Rates())
     call = next(i for i, call in enumerate(replay.trace.calls) if call.name == name)
     return list(dict.fromkeys(op for row in _checkpoint_family._policies(replay, call) for op in row))
@@ -225,7 +225,7 @@ def test_results_that_a_policy_keeps_are_not_made_again(name: str, blocks: str) 
     first = f"{blocks}.1".lstrip(".")
     ops = block_ops(case.model, case.inputs, case.loss, first)
     assert ops
-    step = _checkpoint._step(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
+    step = _checkpoint.step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
     trace = _checkpoint_record.traced(step)
     state = torch.get_rng_state().nbytes
     for row in (ops[:1], ops[1:], ops):

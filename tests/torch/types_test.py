@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""remora.torch and remora.integrations pass mypy --strict with torch's own types, and ruff."""
+"""remora.torch, remora.integrations and remora.torchtitan pass mypy --strict with torch's own types, and ruff."""
 
 from __future__ import annotations
 
@@ -34,6 +34,8 @@ def test_types(tmp_path: Path) -> None:
         "remora.torch",
         "-p",
         "remora.integrations",
+        "-p",
+        "remora.torchtitan",
     )
 
 
@@ -41,6 +43,7 @@ def test_style() -> None:
     folders = (
         "frontends/python/remora/torch",
         "frontends/python/remora/integrations",
+        "frontends/python/remora/torchtitan",
         "tests/torch",
         "benchmarks/pytorch",
     )

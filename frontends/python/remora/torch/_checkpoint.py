@@ -86,8 +86,8 @@ def auto_checkpoint(
     options = options_of(
         {"budget": budget, "reserve": reserve, "time_limit": time_limit, "threads": threads, "seed": seed}
     )
-    _refuse(model)
-    step = _step(model, batch, loss)
+    refuse(model)
+    step = step_of(model, batch, loss)
     eager = outcome_of(step)
     unsteady = differences(outcome_of(step), eager)
     if unsteady:
@@ -108,7 +108,8 @@ def auto_checkpoint(
     return model
 
 
-def _refuse(model: torch.nn.Module) -> None:
+def refuse(model: torch.nn.Module) -> None:
+    """Refuses models for which nothing can be chosen."""
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"auto_checkpoint takes a torch.nn.Module, not {type(model).__name__}")
     refuse_own_checkpoints(model)
@@ -124,7 +125,7 @@ def _refuse(model: torch.nn.Module) -> None:
             )
 
 
-def _step(model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor] | None) -> EagerStep:
+def step_of(model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor] | None) -> EagerStep:
     """The training step that is traced."""
     tensors = [leaf for leaf in pytree.tree_leaves(batch) if isinstance(leaf, torch.Tensor)]
     there = [*model.parameters(), *model.buffers(), *tensors]
@@ -159,8 +160,8 @@ def _own_loss(output: Any) -> torch.Tensor:
 # -- Planning ----------------------------------------------------------------------------------------------------------
 
 
-def _planned(step: EagerStep, options: Options, eager: Outcome, unsteady: list[str]) -> Any:
-    """The plan's file as JSON gives it, or what an `BudgetError` is made of."""
+def replay_of(step: EagerStep) -> tuple[Replay, Figures]:
+    """Traces and measures a step: what it takes under any choice, and as it is."""
     trace = traced(step)
     sizes = {name: rounded(b.nbytes, step.device) for name, b in step.model.named_buffers() if name in trace.changed}
     snapshots = {
@@ -173,6 +174,12 @@ def _planned(step: EagerStep, options: Options, eager: Outcome, unsteady: list[s
     figures = Figures(fixed=trace.fixed, eager_peak=trace.fixed + eager_peak, eager_seconds=trace.seconds)
     replay = Replay(trace, _rates(step, trace), snapshots)
     trace.fixed += max(0, figures.eager_peak - replay.run({}).peak)  # what no trace shows
+    return replay, figures
+
+
+def _planned(step: EagerStep, options: Options, eager: Outcome, unsteady: list[str]) -> Any:
+    """The plan's file as JSON gives it, or what an `BudgetError` is made of."""
+    replay, figures = replay_of(step)
     family = family_of(replay, offload=step.device.type == "cuda")
     budget = in_bytes(options, figures.fixed, figures.eager_peak)
     figures.budget = budget + (options.reserve if "%" not in str(options.budget) else 0)

@@ -108,7 +108,7 @@ def family_of(replay: Replay, offload: bool) -> Family:
     trace = replay.trace
     eager = replay.run({})
     least = LEAST * (eager.peak - trace.fixed)
-    excluded = _excluded(trace)
+    excluded = refused_in(trace)
     units = _candidates(trace, set(excluded))
     alone = {u.name: replay.run({u.name: Choice()}) for u in units}
     units = [u for u in units if eager.turn - alone[u.name].turn >= least or _lowers(alone[u.name].high, eager.high)]
@@ -139,7 +139,7 @@ def _lowers(high: Sequence[int], eager: Sequence[int]) -> bool:
     return max(high) < max(eager)
 
 
-def _excluded(trace: Trace) -> dict[str, str]:
+def refused_in(trace: Trace) -> dict[str, str]:
     """Modules that would not do the same if they ran again."""
     found = {}
     for call in trace.calls:

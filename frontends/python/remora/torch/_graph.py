@@ -158,6 +158,7 @@ class StepGraph:
         self._alias: dict[fx.Node, fx.Node] = {}
         self._of: dict[int, int] = {}
         self._given: set[int] = set()
+        self._changed: set[int] = set()
         nodes = list(module.graph.nodes)
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         self.outputs: list[Any] = list(nodes[-1].args[0])
@@ -277,7 +278,8 @@ class StepGraph:
             self.value[node], self.needs[node] = self.value[source], list(self.needs[source])
             return
         if schema is not None and schema.is_mutable:
-            raise CaptureError(f"{node.name}: {target} changes an argument, and the graph should be functional")
+            self._add_change(node)
+            return
         self.value[node] = value = self._truly_typed(node, self._run(node))
         if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is not None:
             self.value[node] = value = int(value)
@@ -290,6 +292,8 @@ class StepGraph:
                 "or fixed sizes"
             )
         read = list(dict.fromkeys(s for a in self.arguments(node) for s in self.needs.get(a, [])))
+        if not self._changed.isdisjoint(read):
+            raise CaptureError(f"{node.name}: {target} reads an argument that was changed before")
         tensors = tensors_in(value)
         made = [t for t in tensors if _key(t) not in self._of]
         if target is operator.getitem:
@@ -311,6 +315,51 @@ class StepGraph:
         self.owner[node] = op
         self._rebind(node, made)
         self.needs[node] = list(outputs)
+
+    def _add_change(self, node: fx.Node) -> None:
+        """An op that changes its first argument.
+
+        It is a part of the op that made the argument, where nobody has read that, what else it reads was there by
+        then, and it draws no random numbers. Else it is an op of its own; it, the maker, and who has read the old value
+        run once, as `graph_of` orders them, and whoever reads the new value also reads that it is done. An argument of
+        the step has one such op.
+        """
+        schema = node.target._schema  # type: ignore[union-attr]
+        if [a.name for a in schema.arguments if a.is_write] != [schema.arguments[0].name]:
+            raise CaptureError(f"{node.name}: {node.target} changes other arguments than its first")
+        self.value[node] = self._run(node)
+        self.in_place.add(node)
+        read = list(dict.fromkeys(s for a in self.arguments(node) for s in self.needs.get(a, [])))
+        (storage,) = self.storages_of(node.args[0])  # type: ignore[arg-type]
+        fixed = self.storages[storage].fixed
+        readers = [op for op in self.ops if storage in op.inputs]
+        if fixed and readers:
+            raise CaptureError(f"{node.name}: {node.target} changes an argument that others read")
+        maker = next((op for op in self.ops if storage in op.outputs), None)
+        if maker is not None and not readers and not is_random(node) and self._is_there(read, maker):
+            maker.nodes.append(node)
+            maker.inputs = list(dict.fromkeys(maker.inputs + [s for s in read if s != storage]))
+            self.owner[node] = maker
+            self.needs[node] = [storage]
+            return
+        for op in [*readers, *([maker] if maker is not None else [])]:
+            op.recompute = False
+        done = len(self.storages)
+        self.storages.append(Storage(f"{node.name} done", 0, keep=fixed))
+        op = Op(node.name, [node], read, [done], recompute=False, random=is_random(node))
+        op.backward = bool(node.meta.get("autograd_backward")) or self.cut_op is not None
+        self.ops.append(op)
+        self.owner[node] = op
+        self.needs[node] = [storage]
+        for needed in self.needs.values():
+            if storage in needed:
+                needed.append(done)
+        self._changed |= {storage} if fixed else set()
+
+    def _is_there(self, read: Iterable[int], op: Op) -> bool:
+        """Whether storages are there when an op ends."""
+        made = {s for o in self.ops[: self.ops.index(op) + 1] for s in o.outputs}
+        return all(s in made or self.storages[s].fixed for s in read)
 
     def _rebind(self, node: fx.Node, made: list[torch.Tensor]) -> None:
         if isinstance(node.target, Compiled):

@@ -21,7 +21,7 @@ from ._rates import FitDevice, device_from
 
 FORMAT = "remora-fit"
 HOLES = 0.1
-"""The share of tensors' bytes by which CUDA's allocator was seen to hold more (docs/pytorch.md): no proof."""
+"""The share of tensors' bytes by which CUDA's allocator was seen to hold more (docs/guide/pytorch.md): no proof."""
 
 
 def holes_of(device: FitDevice | None) -> float:

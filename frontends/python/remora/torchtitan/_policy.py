@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From torchtitan's graph and its configuration to tags, or to a graph that runs a schedule."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+from torchtitan.experiments.graph_trainer.memory_policy import tag_with_memory_policy_pass
+from torchtitan.experiments.graph_trainer.passes import construct_default_graph_passes
+from torchtitan.experiments.graph_trainer.selective_activation_remat import selective_activation_remat_pass
+from torchtitan.tools.logging import logger
+
+import remora
+from remora.torch import TorchError
+from remora.torch._costs import Cost, adopt_sizes, by_flops, measured
+from remora.torch._graph import StepGraph
+from remora.torch._plan import graph_of, once, replay, runs_of
+from remora.torch._ranks import agreed
+from remora.torch._solver import Options, digest_of, in_bytes, schedule_for
+from remora.torchtitan._rewrite import rewritten
+from remora.torchtitan._tags import Chooser, Family
+
+AGAIN = "_recomputed"
+"""How the trainer ends the names of nodes that it makes again."""
+
+
+def options_of(config: Any) -> Options:
+    """How a step is planned, by a trainer's configuration.
+
+    Raises
+    ------
+    TorchError
+        Where its `compile` is not `remora.torchtitan.CompileConfig`.
+    """
+    given = config.compile
+    if not hasattr(given, "budget"):
+        raise TorchError(
+            "there is no budget: let the trainer's compile be a remora.torchtitan.CompileConfig, or start with "
+            "--module remora.torchtitan"
+        )
+    return Options(
+        budget=given.budget, reserve=given.reserve, cost=given.cost, order=given.order, time_limit=given.time_limit
+    )
+
+
+@dataclass
+class Planned:
+    """A graph of the trainer, and what its ops take.
+
+    Attributes
+    ----------
+    unscheduled : int
+        Bytes: the peak where every op runs once.
+    budget : int
+        Bytes, what is reserved taken off.
+    """
+
+    step: StepGraph
+    costs: dict[fx.Node, Cost]
+    unscheduled: int
+    budget: int
+
+    @staticmethod
+    def of(module: fx.GraphModule, options: Options) -> Planned:
+        """Reads a graph and finds what its ops take."""
+        step = StepGraph(module)
+        costs = by_flops(step) if options.cost == "flops" else measured(step, lambda text: None)
+        adopt_sizes(step, costs)
+        unscheduled = replay(step, costs, once(step))
+        fixed = step.outside + sum(s.size for s in step.storages if s.fixed)
+        return Planned(step, costs, unscheduled, in_bytes(options, fixed, unscheduled))
+
+    def peak_of(self, module: fx.GraphModule) -> int:
+        """The peak of a graph that was made from this one, in bytes."""
+        step = StepGraph(module)
+        known = {node.name: cost for node, cost in self.costs.items()}
+        costs = {node: known[_name_of(node)] for op in step.ops for node in op.nodes}
+        adopt_sizes(step, costs)
+        return replay(step, costs, once(step))
+
+
+def _name_of(node: fx.Node) -> str:
+    """The name of the node that a node is a copy of."""
+    return str(node.meta.get("remora_copy_of", node.name.removesuffix(AGAIN)))
+
+
+def tag_policy(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
+    """The memory policy "remora": tags what is made again.
+
+    Raises
+    ------
+    BudgetError
+        With the smallest peak that is known.
+    TorchError
+        Where the tags are carried out otherwise than is known here, beyond the budget.
+    """
+    options = options_of(config)
+    planned = Planned.of(module, options)
+    family = Family(planned.step)
+    graph = graph_of(planned.step, planned.costs, "torchtitan")
+    chooser = Chooser(family, graph)
+    found: list[int] = []  # the bound, then the set
+
+    def chosen() -> list[int]:
+        tagged, bound = chooser.best(planned.budget, options)
+        return [bound, *sorted(tagged.again)]
+
+    question = json.dumps([digest_of(graph), planned.budget, options.time_limit])
+    found = agreed(f"tags/{question}", chosen)
+    tagged = chooser.tagged(found[1:])
+    family.tag(tagged.again)
+    peak = planned.peak_of(_carried_out(module))
+    if peak > planned.budget:
+        raise TorchError(
+            f"the trainer makes of these tags a step of {peak:,} bytes in place of {tagged.peak:,}; the pass pipeline "
+            '"remora" does without tags'
+        )
+    _say(f"{len(tagged.again)} ops are made again", planned, peak, chooser.schedule(tagged.again), found[0])
+    return module
+
+
+def _carried_out(module: fx.GraphModule) -> fx.GraphModule:
+    """What the trainer's own pass makes of the tags, on a copy."""
+    made: fx.GraphModule = selective_activation_remat_pass(fx.GraphModule(module, copy.deepcopy(module.graph)))
+    return made
+
+
+def schedule_pass(module: fx.GraphModule, example_inputs: Any = None, *, config: Any) -> fx.GraphModule:
+    """The pass of the pipeline "remora": the graph runs the engine's schedule, whatever tags can say.
+
+    Raises
+    ------
+    BudgetError
+        With the least budget for which a schedule is known.
+    """
+    options = options_of(config)
+    planned = Planned.of(module, options)
+    graph = graph_of(planned.step, planned.costs, "torchtitan")
+    found = schedule_for(graph, planned.budget, options)
+    made = rewritten(planned.step, runs_of(planned.step, found))
+    peak = planned.peak_of(made)
+    if peak > planned.budget:
+        raise TorchError(f"the schedule takes {peak:,} bytes as a graph, and the budget is {planned.budget:,}")
+    _say(f"{sum(found.recomputes.values())} runs again", planned, peak, found, found.bound)
+    return made
+
+
+def pass_pipeline(traced: Any, config: Any, *, parallel_dims: Any = None) -> list[Callable[..., fx.GraphModule]]:
+    """The trainer's own passes, with `schedule_pass` where they tag."""
+    passes: list[Callable[..., fx.GraphModule]] = construct_default_graph_passes(
+        traced, config, parallel_dims=parallel_dims
+    )
+    places = [i for i, p in enumerate(passes) if getattr(p, "func", p) is tag_with_memory_policy_pass]
+    if len(places) != 1:
+        raise TorchError("the trainer's passes do not tag, so there is no place for the schedule")
+    passes[places[0]] = functools.partial(schedule_pass, config=config)
+    return passes
+
+
+def _say(what: str, planned: Planned, peak: int, schedule: remora.Schedule, bound: int) -> None:
+    base = max(1, schedule.baseline_duration)
+    logger.info(
+        f"remora: {what}; peak {peak:,} bytes of {planned.budget:,} ({planned.unscheduled:,} with nothing made again), "
+        f"time {schedule.duration / base - 1:+.2%}, bound {bound / base - 1:+.2%}"
+    )
