@@ -237,11 +237,11 @@ def _numbers(step: StepGraph, node: fx.Node, device: torch.device) -> dict[int, 
     found: dict[int, tuple[Call, int | None]] = {}
     if not isinstance(node.target, Compiled) or device.type != step.device.type:
         return found
-    for place, given in enumerate(map(step.resolve, node.args)):  # type: ignore[arg-type]
+    for place, given in enumerate(map(step.resolve, node.args)):
         item = given.args[1] if given.target is operator.getitem else None
         source = given if item is None else step.resolve(given.all_input_nodes[0])
         if isinstance(source.target, Compiled) and not is_random(source) and _is_whole(step.value[given]):
-            found[place] = Call(step, source, device), item  # type: ignore[assignment]
+            found[place] = Call(step, source, device), item
     return found
 
 

@@ -52,18 +52,19 @@ def _noted() -> Iterator[list[Pairs]]:
     from torch._inductor.graph import GraphLowering
 
     found: list[Pairs] = []
-    compile_to_module = GraphLowering.compile_to_module
+    lowering: Any = GraphLowering
+    compile_to_module = lowering.compile_to_module
 
     def noting(graph: GraphLowering) -> Any:
         module = compile_to_module(graph)
         found.append([pair for node in graph.scheduler.nodes for pair in _pairs_in(graph, node)])
         return module
 
-    GraphLowering.compile_to_module = noting  # type: ignore[method-assign]
+    lowering.compile_to_module = noting
     try:
         yield found
     finally:
-        GraphLowering.compile_to_module = compile_to_module  # type: ignore[method-assign]
+        lowering.compile_to_module = compile_to_module
 
 
 def _pairs_in(graph: Any, kernel: Any) -> Iterator[tuple[str, str]]:

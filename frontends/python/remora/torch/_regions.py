@@ -109,7 +109,7 @@ class Region(Compiled):
         return _compiled[self.key]
 
 
-def decomposed(function: Callable[..., Any], inputs: list[FakeTensor], mode: FakeTensorMode) -> fx.GraphModule:
+def decomposed(function: Callable[..., Any], inputs: list[Any], mode: FakeTensorMode) -> fx.GraphModule:
     """What Inductor sees of a function: its ops taken apart into those that Inductor knows."""
     from torch._inductor.decomposition import select_decomp_table
 
@@ -117,7 +117,7 @@ def decomposed(function: Callable[..., Any], inputs: list[FakeTensor], mode: Fak
         return make_fx(function, decomposition_table=select_decomp_table())(*inputs)
 
 
-def inductor(module: fx.GraphModule, inputs: list[FakeTensor], mode: FakeTensorMode, **settings: Any) -> Any:
+def inductor(module: fx.GraphModule, inputs: list[Any], mode: FakeTensorMode, **settings: Any) -> Any:
     """What Inductor compiles of a graph; its `current_callable` takes a list, without book-keeping.
 
     Parameters

@@ -41,20 +41,22 @@ def standing_in(device: torch.device) -> Iterator[None]:
         yield
         return
     amp = torch.cuda.amp.common
-    engine, absent = Variable._execution_engine, amp.amp_definitely_not_available  # type: ignore[attr-defined]
-    half, reserve = torch.cuda.is_bf16_supported, torch._C._get_cudnn_batch_norm_reserve_space_size
-    Variable._execution_engine = _Engine(engine)  # type: ignore[attr-defined,assignment]
+    variable: Any = Variable
+    kernels: Any = torch._C
+    engine, absent = variable._execution_engine, amp.amp_definitely_not_available
+    half, reserve = torch.cuda.is_bf16_supported, kernels._get_cudnn_batch_norm_reserve_space_size
+    variable._execution_engine = _Engine(engine)
     amp.amp_definitely_not_available = lambda: False
     torch.cuda.is_bf16_supported = lambda *_, **__: True
-    torch._C._get_cudnn_batch_norm_reserve_space_size = lambda *_: 0  # but for channels last in half precision
+    kernels._get_cudnn_batch_norm_reserve_space_size = lambda *_: 0  # but for channels last in half precision
     try:
         with _fused_attention():
             yield
     finally:
-        Variable._execution_engine = engine  # type: ignore[attr-defined]
+        variable._execution_engine = engine
         amp.amp_definitely_not_available = absent
         torch.cuda.is_bf16_supported = half
-        torch._C._get_cudnn_batch_norm_reserve_space_size = reserve
+        kernels._get_cudnn_batch_norm_reserve_space_size = reserve
 
 
 # -- A backward pass in Python -----------------------------------------------------------------------------------------
@@ -151,7 +153,8 @@ class _Walk:
                     self.captured[node, i] = gradient
             if node not in self.runs:
                 continue
-            made = node(*given)
+            run: Any = node
+            made = run(*given)
             results = made if isinstance(made, tuple) else (made,)
             for (following, i), gradient in zip(node.next_functions, results, strict=False):
                 if following is None or following not in self.live:

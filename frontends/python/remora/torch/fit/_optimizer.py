@@ -139,11 +139,11 @@ class _Numbers(TorchFunctionMode):
             return function(*arguments, **(options or {}))
 
 
-class _Counted(TorchDispatchMode):
+class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
     """The most bytes that new storages on a device take at once while it lasts."""
 
     def __init__(self, device: torch.device) -> None:
-        super().__init__()
+        super().__init__()  # type: ignore[no-untyped-call]
         self.device, self.held, self.peak = device, 0, 0
         self._known: set[int] = set()
         self._given: list[Any] = []

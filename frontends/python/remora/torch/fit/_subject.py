@@ -182,7 +182,8 @@ def _of_configuration(configuration: Any) -> torch.nn.Module:
     kind = next((found for found in named if found is not None), None)
     if kind is not None:
         return kind(configuration)  # type: ignore[no-any-return]
-    return transformers.AutoModelForCausalLM.from_config(configuration)  # type: ignore[no-any-return]
+    making: Any = transformers.AutoModelForCausalLM
+    return making.from_config(configuration)  # type: ignore[no-any-return]
 
 
 class WithoutMemory(TorchFunctionMode):
