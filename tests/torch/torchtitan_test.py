@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 PYTHON = HERE.parents[1] / "build" / "torchtitan" / "bin" / "python"
 pytestmark = pytest.mark.skipif(not PYTHON.exists(), reason="torchtitan is not there (tests/torch/setup_titan)")
 LLAMA = "graph_trainer_llama3_debugmodel"
-MIXTURE = "graph_trainer_qwen3_debugmodel_moe"
+MIXTURE = "graph_trainer_deepseek_v3_debugmodel"
 
 
 def rows(folder: Path, jobs: list[dict[str, Any]]) -> list[dict[str, Any]]:
