@@ -90,6 +90,7 @@ class Fits : public Gecode::Propagator {
 
   ExecStatus propagate(Gecode::Space& home, const ModEventDelta&) override {
     std::vector<ModeAmounts> least;
+    least.reserve(static_cast<std::size_t>(views_.size()));
     for (int i = 0; i < views_.size(); ++i) least.push_back(least_left(i));
     if (!holds(least) || context_.timing.makespan(least) >= context_.below) return Gecode::ES_FAILED;
     for (bool changed = true; changed;) {

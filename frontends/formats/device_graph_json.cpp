@@ -100,7 +100,7 @@ class DeviceReader {
   [[nodiscard]] LaneId lane(const Node& node, DeviceId where) const {
     if (version_ < 3 || !node.has("lane")) return LaneId(0);
     const Node named = node.at("lane");
-    const std::string name = named.string();
+    const std::string& name = named.string();
     const auto& lanes = result_.devices[where].lanes;
     const auto found = std::find(lanes.begin(), lanes.end(), name);
     if (found == lanes.end()) named.fail(quote(result_.devices[where].name) + " has no lane " + quote(name));
