@@ -19,7 +19,7 @@ What people write in training steps and around them, and what `remora.torch` doe
 (`ctest -L support`): it runs as plain eager and by Remora from the same state, and *works* means that results,
 gradients, parameters, buffers and the generator are equal in every bit in two runs. Otherwise the row has the words
 with which Remora refuses; what PyTorch says of it follows them in the message. Whole training loops (Hugging Face,
-Lightning, several processes) are in [pytorch.md](pytorch.md#tested). This page is made by `tests/torch/support_table.py`.
+Lightning, processes) are in [pytorch.md](pytorch.md#tested). This page is made by `tests/torch/support_table.py`.
 """
 
 COMMAND = "python tests/torch/support_table.py docs/guide/pytorch_support.md"
