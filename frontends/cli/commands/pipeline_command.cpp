@@ -188,7 +188,13 @@ int pipeline_command(const Words& words) {
                     .send = Duration(arguments.get<std::int64_t>("send")),
                     .classes = arguments.get<int>("classes")};
   std::vector<std::string> paths{arguments.file("STAGE")};
-  for (const std::string& path : arguments.rest()) paths.push_back(path);
+  for (const std::string& path : arguments.rest()) {
+    arguments.files().will_read(path, "a STAGE");
+    paths.push_back(path);
+  }
+  if (arguments.has("stages")) {
+    arguments.files().will_write_in(arguments.get<std::string>("stages"), "STAGE-", "--stages");
+  }
   pipeline.devices =
       arguments.has("devices") ? static_cast<std::size_t>(std::max(0, arguments.get<int>("devices"))) : paths.size();
   pipeline.budget = read_pipeline_budgets(arguments, pipeline.devices);

@@ -60,6 +60,11 @@ const std::vector<std::string> kClashes{
     "place @ms.json --graph @m.onnx -o @w.bin",
     "place @ms.json --graph @m.onnx --device @device.json -o @device.json",
     "place @ms.json --graph @m.onnx --costs @costs.csv -o @costs.csv",
+    "pipeline @g.json -m 1 --output @g.json",
+    "pipeline @g.json @s.json -m 1 -o @s.json",
+    "pipeline @g.json @budgets/STAGE-1.json -m 1 --stages @budgets",
+    "pipeline @m.onnx -m 1 --device @device.json -o @device.json",
+    "pipeline @m.onnx -m 1 --costs @costs.csv -o @costs.csv",
     "convert @g.json --output @g.json",
     "convert @g.json --schedule @s.json --to rs --output @s.json",
     "convert @g.json --schedule @s.json --to minimalloc --output @g.json",
@@ -169,6 +174,7 @@ class WrittenFiles : public remora::test::TemporaryFolder {
     }
     fs::copy(path("g.json"), path("budgets/budget-7.json"));
     fs::copy(path("named.onnx"), path("budgets/batch-1.json"));
+    fs::copy(path("g.json"), path("budgets/STAGE-1.json"));
   }
   void write_batches() const {
     write("jobs.jsonl", R"({"id": "a", "graph": "g.json", "budget": "100%"})");
