@@ -134,8 +134,8 @@ def solve(
     objective : {"duration", "energy"}
         Of a `DeviceGraph`: what is minimised.
     copies : {"sequential", "overlap"}
-        Of a `DeviceGraph`: one thing at a time, or copies beside computing, each link on its own, and lanes beside each other.
-        Default: overlap for a graph with lanes, else sequential.
+        Of a `DeviceGraph`: one thing at a time, or copies beside computing, each link on its own, and lanes beside each
+        other. Default: overlap for a graph with lanes, else sequential.
     duration_limit, energy_limit : int, optional
         Of a `DeviceGraph`: no schedule may take more, whatever is minimised.
     **options
