@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <utility>
 
 #include "model/error.hpp"
@@ -125,109 +126,46 @@ class Orders {
   std::vector<PipelineTask> tasks_;
 };
 
-/// When what tasks read has arrived.
-class PipelineReplay {
- public:
-  PipelineReplay(const Pipeline& pipeline, const ModeChoice& choice)
-      : pipeline_(pipeline),
-        choice_(choice),
-        forward_(pipeline.stages.size() * static_cast<std::size_t>(pipeline.microbatches)),
-        backward_(forward_.size()) {}
+/// What the task reads; none for the first stage's forward task.
+std::optional<PipelineTask> source_of(const Pipeline& pipeline, const PipelineTask& task) {
+  const bool is_last = task.stage.index() + 1 == pipeline.stages.size();
+  if (task.kind == Kind::weight_gradient) return PipelineTask{Kind::backward, task.stage, task.microbatch};
+  if (task.kind == Kind::backward && is_last) return PipelineTask{Kind::forward, task.stage, task.microbatch};
+  if (task.kind == Kind::backward) return PipelineTask{Kind::backward, StageId(task.stage + 1), task.microbatch};
+  if (task.stage == 0) return std::nullopt;
+  return PipelineTask{Kind::forward, StageId(task.stage - 1), task.microbatch};
+}
 
-  PipelineRun run() {
-    for (std::size_t device = 0; device < pipeline_.devices; ++device) order_.push_back(tasks_of(pipeline_, device));
-    next_.assign(pipeline_.devices, 0);
-    result_.tasks.resize(pipeline_.devices);
-    for (bool goes_on = true; goes_on;) {
-      goes_on = false;
-      for (std::size_t device = 0; device < pipeline_.devices; ++device) {
-        while (next_[device] < order_[device].size() && start(device)) goes_on = true;
-      }
+Duration lasts(const Pipeline& pipeline, const StageMode& mode, Kind kind) {
+  if (kind == Kind::forward) return mode.forward;
+  if (kind == Kind::weight_gradient) return mode.weight_gradient;
+  return pipeline.order == PipelineOrder::zero_bubble ? mode.backward : mode.backward + mode.weight_gradient;
+}
+
+/// Of a device whose tasks are these.
+Bytes peak_of(const Pipeline& pipeline, const ModeChoice& choice, std::size_t device,
+              const std::vector<TimedTask>& tasks) {
+  Bytes now;
+  for (std::size_t s = device; s < pipeline.stages.size(); s += pipeline.devices) {
+    now += pipeline.stages[StageId(s)].fixed_memory;
+  }
+  Bytes most = now;
+  for (const auto& [task, start, end] : tasks) {
+    const StageMode& mode = mode_of(pipeline, choice, task);
+    if (task.kind == Kind::forward) {
+      now += mode.saved;
+      most = std::max(most, now + mode.forward_transient);
+    } else if (task.kind == Kind::backward) {
+      most = std::max(most, now + mode.backward_transient);
+      now -= mode.saved;
+      if (pipeline.order == PipelineOrder::zero_bubble) now += mode.held;
+    } else {
+      most = std::max(most, now + mode.weight_transient);
+      now -= mode.held;
     }
-    for (std::size_t device = 0; device < pipeline_.devices; ++device) {
-      ensure(next_[device] == order_[device].size(), "pipeline: an order that waits for itself");
-      result_.peak.push_back(peak(device));
-    }
-    return std::move(result_);
   }
-
- private:
-  [[nodiscard]] std::size_t index(const PipelineTask& task) const {
-    return task.stage.index() * static_cast<std::size_t>(pipeline_.microbatches) + at(task.microbatch);
-  }
-
-  [[nodiscard]] const StageMode& mode(const PipelineTask& task) const {
-    const auto classes = static_cast<std::size_t>(pipeline_.classes);
-    const int chosen = choice_[task.stage.index() * classes + at(task.microbatch) % classes];
-    return pipeline_.stages[task.stage].modes[at(chosen)];
-  }
-
-  [[nodiscard]] Duration lasts(const PipelineTask& task) const {
-    const StageMode& how = mode(task);
-    if (task.kind == Kind::forward) return how.forward;
-    if (task.kind == Kind::weight_gradient) return how.weight_gradient;
-    return pipeline_.order == PipelineOrder::zero_bubble ? how.backward : how.backward + how.weight_gradient;
-  }
-
-  /// Nothing while it has not.
-  [[nodiscard]] std::optional<Duration> arrival(const PipelineTask& task) const {
-    const auto other = [&](const std::vector<std::optional<Duration>>& ends, std::int32_t stage) {
-      const auto end = ends[index({task.kind, StageId(stage), task.microbatch})];
-      return end ? std::optional(*end + pipeline_.send) : end;
-    };
-    const bool is_last = task.stage.index() + 1 == pipeline_.stages.size();
-    if (task.kind == Kind::weight_gradient) return backward_[index(task)];
-    if (task.kind == Kind::forward) return task.stage == 0 ? Duration(0) : other(forward_, task.stage - 1);
-    return is_last ? forward_[index(task)] : other(backward_, task.stage + 1);
-  }
-
-  bool start(std::size_t device) {
-    const PipelineTask task = order_[device][next_[device]];
-    const std::optional<Duration> arrived = arrival(task);
-    if (!arrived) return false;
-    auto& done = result_.tasks[device];
-    const Duration begin = std::max(*arrived, done.empty() ? Duration(0) : done.back().end);
-    const Duration end = begin + lasts(task);
-    done.push_back({task, begin, end});
-    ++next_[device];
-    if (task.kind == Kind::forward) forward_[index(task)] = end;
-    if (task.kind == Kind::backward) backward_[index(task)] = end;
-    result_.makespan = std::max(result_.makespan, end);
-    return true;
-  }
-
-  [[nodiscard]] Bytes peak(std::size_t device) const {
-    Bytes now;
-    for (std::size_t s = device; s < pipeline_.stages.size(); s += pipeline_.devices) {
-      now += pipeline_.stages[StageId(s)].fixed_memory;
-    }
-    Bytes most = now;
-    for (const PipelineTask& task : order_[device]) {
-      const StageMode& how = mode(task);
-      if (task.kind == Kind::forward) {
-        now += how.saved;
-        most = std::max(most, now + how.forward_transient);
-      } else if (task.kind == Kind::backward) {
-        most = std::max(most, now + how.backward_transient);
-        now -= how.saved;
-        if (pipeline_.order == PipelineOrder::zero_bubble) now += how.held;
-      } else {
-        most = std::max(most, now + how.weight_transient);
-        now -= how.held;
-      }
-    }
-    return most;
-  }
-
-  const Pipeline& pipeline_;
-  const ModeChoice& choice_;
-  std::vector<std::vector<PipelineTask>> order_;
-  std::vector<std::size_t> next_;
-  /// By stage and microbatch: when the task has ended.
-  std::vector<std::optional<Duration>> forward_;
-  std::vector<std::optional<Duration>> backward_;
-  PipelineRun result_;
-};
+  return most;
+}
 
 }  // namespace
 
@@ -269,12 +207,69 @@ void validate(const Pipeline& pipeline) {
   }
 }
 
+std::size_t choice_index(const Pipeline& pipeline, StageId stage, int microbatch) {
+  const auto classes = static_cast<std::size_t>(pipeline.classes);
+  return stage.index() * classes + static_cast<std::size_t>(microbatch) % classes;
+}
+
+const StageMode& mode_of(const Pipeline& pipeline, const ModeChoice& choice, const PipelineTask& task) {
+  const int mode = choice[choice_index(pipeline, task.stage, task.microbatch)];
+  return pipeline.stages[task.stage].modes[static_cast<std::size_t>(mode)];
+}
+
 std::vector<PipelineTask> tasks_of(const Pipeline& pipeline, std::size_t device) {
   return Orders(pipeline, device).run();
 }
 
+std::vector<LinkedTask> linked_tasks(const Pipeline& pipeline) {
+  std::vector<LinkedTask> linked;
+  std::map<PipelineTask, std::size_t> places;
+  std::vector<std::vector<PipelineTask>> orders;
+  for (std::size_t device = 0; device < pipeline.devices; ++device) orders.push_back(tasks_of(pipeline, device));
+  std::vector<std::size_t> next(pipeline.devices, 0);
+  std::vector<std::optional<std::size_t>> last(pipeline.devices);
+  const auto add = [&](std::size_t device) {
+    const PipelineTask& task = orders[device][next[device]];
+    LinkedTask added{.task = task, .device = device, .before = last[device]};
+    if (const auto source = source_of(pipeline, task)) {
+      const auto place = places.find(*source);
+      if (place == places.end()) return false;
+      added.source = place->second;
+      if (source->stage != task.stage) added.send = pipeline.send;
+    }
+    places[task] = linked.size();
+    last[device] = linked.size();
+    linked.push_back(added);
+    ++next[device];
+    return true;
+  };
+  for (bool goes_on = true; goes_on;) {
+    goes_on = false;
+    for (std::size_t device = 0; device < pipeline.devices; ++device) {
+      while (next[device] < orders[device].size() && add(device)) goes_on = true;
+    }
+  }
+  for (std::size_t device = 0; device < pipeline.devices; ++device) {
+    ensure(next[device] == orders[device].size(), "pipeline: an order that waits for itself");
+  }
+  return linked;
+}
+
 PipelineRun replay(const Pipeline& pipeline, const ModeChoice& choice) {
-  return PipelineReplay(pipeline, choice).run();
+  PipelineRun run{.tasks = std::vector<std::vector<TimedTask>>(pipeline.devices)};
+  std::vector<Duration> ends;
+  for (const LinkedTask& linked : linked_tasks(pipeline)) {
+    Duration start;
+    if (linked.before) start = ends[*linked.before];
+    if (linked.source) start = std::max(start, ends[*linked.source] + linked.send);
+    ends.push_back(start + lasts(pipeline, mode_of(pipeline, choice, linked.task), linked.task.kind));
+    run.tasks[linked.device].push_back({linked.task, start, ends.back()});
+    run.makespan = std::max(run.makespan, ends.back());
+  }
+  for (std::size_t device = 0; device < pipeline.devices; ++device) {
+    run.peak.push_back(peak_of(pipeline, choice, device, run.tasks[device]));
+  }
+  return run;
 }
 
 }  // namespace remora

@@ -83,14 +83,32 @@ struct PipelineTask {
   StageId stage{};
   int microbatch = 0;
 
-  friend bool operator==(const PipelineTask&, const PipelineTask&) = default;
+  friend auto operator<=>(const PipelineTask&, const PipelineTask&) = default;
 };
 
 /// What a device runs, in its order. The pipeline is valid.
 REMORA_API std::vector<PipelineTask> tasks_of(const Pipeline& pipeline, std::size_t device);
 
+/// A task, and what it waits for: others by their places in a list.
+struct LinkedTask {
+  PipelineTask task{};
+  std::size_t device = 0;
+  /// The one before on the device; the one whose result it reads, and how long that is under way.
+  std::optional<std::size_t> before{};
+  std::optional<std::size_t> source{};
+  Duration send{};
+};
+
+/// The tasks of all devices, in an order in which they can run: each waits for tasks before it.
+REMORA_API std::vector<LinkedTask> linked_tasks(const Pipeline& pipeline);
+
 /// By stage and class, row by row: the number of a mode.
 using ModeChoice = std::vector<int>;
+
+/// Where in a choice the mode stands in which the stage runs the microbatch; the first microbatches are one of each class.
+REMORA_API std::size_t choice_index(const Pipeline& pipeline, StageId stage, int microbatch);
+/// How the task is run.
+REMORA_API const StageMode& mode_of(const Pipeline& pipeline, const ModeChoice& choice, const PipelineTask& task);
 
 struct TimedTask {
   PipelineTask task{};

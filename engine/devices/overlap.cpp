@@ -46,11 +46,10 @@ std::optional<DeviceGraph> weighted(const DeviceGraph& graph, const Weights& wei
   for (const TensorId t : graph.places.ids()) {
     auto& copies = result.places[t].copies;
     copies.clear();
-    for (std::size_t i = 0; i < graph.links.size(); ++i) {
-      const Link& link = graph.links[i];
+    for (const Link& link : graph.links) {
       CopyCost cost = *copy_cost(graph, t, link.from, link.to);
       if (cost.duration.count() > kSaturated / kWeights) return std::nullopt;
-      cost.duration = Duration(cost.duration.count() * weights[streams.of_link(i)]);
+      cost.duration = Duration(cost.duration.count() * weights[streams.of_copy(link.from, link.to)]);
       copies.push_back({link.from, link.to, cost});
     }
   }
@@ -66,7 +65,7 @@ std::optional<DeviceGraph> weighted(const DeviceGraph& graph, const Weights& wei
 Weights plain_weights(const DeviceGraph& graph, std::int64_t links) {
   const StreamNumbers streams(graph);
   Weights weights(streams.size(), 0);
-  for (std::size_t i = 0; i < graph.links.size(); ++i) weights[streams.of_link(i)] = links;
+  for (const Link& link : graph.links) weights[streams.of_copy(link.from, link.to)] = links;
   for (const auto& runs : graph.runs) {
     for (const RunCost& run : runs) weights[streams.of_run(run)] = 1;
   }

@@ -119,10 +119,12 @@ bool is_allowed(const DeviceGraph& graph, const Problem& problem, const Plan& pl
   for (const DeviceStep& step : plan) {
     if (step.is_copy()) continue;
     if (++count[step.op] > most_runs(graph, problem, step.op)) return false;
-    for (const OpId earlier : graph.graph[step.op].after) {
-      if (count[earlier] == 0) return false;
+    if (!staged) {
+      for (const OpId earlier : graph.graph[step.op].after) {
+        if (count[earlier] == 0) return false;
+      }
+      continue;
     }
-    if (!staged) continue;
     if (count[step.op] == 1) {
       if (step.op != next) return false;
       next = OpId(next + 1);

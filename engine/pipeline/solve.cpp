@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <limits>
 #include <memory>
+#include <numeric>
 #include <utility>
 #include <vector>
 
@@ -45,6 +46,18 @@ struct Context {
 
   [[nodiscard]] std::int64_t budget(std::size_t device) const {
     return pipeline.budget[device].value_or(Bytes::max()).count();
+  }
+
+  /// What the modes of a variable take, the fastest first.
+  [[nodiscard]] const std::vector<ModeAmounts>& rows(int variable) const {
+    return amounts[timing.stage_of(static_cast<std::size_t>(variable))];
+  }
+  /// The least of what the values, of which Gecode's iterator has one at least, take.
+  template <class Values>
+  [[nodiscard]] ModeAmounts least_left(int variable, Values values) const {
+    ModeAmounts least = rows(variable)[static_cast<std::size_t>(values.val())];
+    for (; values(); ++values) least = least_of(least, rows(variable)[static_cast<std::size_t>(values.val())]);
+    return least;
   }
 
   const Pipeline& pipeline;
@@ -109,15 +122,8 @@ class Fits : public Gecode::Propagator {
   }
 
  private:
-  [[nodiscard]] const std::vector<ModeAmounts>& rows(int i) const {
-    return context_.amounts[context_.timing.stage_of(static_cast<std::size_t>(i))];
-  }
   [[nodiscard]] ModeAmounts least_left(int i) const {
-    ModeAmounts least = rows(i)[static_cast<std::size_t>(views_[i].min())];
-    for (Gecode::Int::ViewValues<IntView> value(views_[i]); value(); ++value) {
-      least = least_of(least, rows(i)[static_cast<std::size_t>(value.val())]);
-    }
-    return least;
+    return context_.least_left(i, Gecode::Int::ViewValues<IntView>(views_[i]));
   }
   [[nodiscard]] bool holds(std::size_t device, const std::vector<ModeAmounts>& amounts) const {
     return context_.timing.peak(device, amounts) <= context_.budget(device);
@@ -135,7 +141,7 @@ class Fits : public Gecode::Propagator {
     const ModeAmounts all = least[place];
     const std::size_t device = context_.timing.stage_of(place) % context_.timing.devices();
     for (Gecode::Int::ViewValues<IntView> value(views_[i]); value(); ++value) {
-      least[place] = rows(i)[static_cast<std::size_t>(value.val())];
+      least[place] = context_.rows(i)[static_cast<std::size_t>(value.val())];
       const bool fails = !holds(device, least) || context_.timing.makespan(least) >= context_.below;
       if (fails) values.push_back(value.val());
     }
@@ -153,8 +159,7 @@ class PipelineSpace : public Gecode::Space {
   explicit PipelineSpace(Context& context) : context_(context), round_(*this, 0, Gecode::Int::Limits::max) {
     modes_ = Gecode::IntVarArray(*this, static_cast<int>(context.timing.variables()));
     for (int i = 0; i < modes_.size(); ++i) {
-      const std::size_t stage = context.timing.stage_of(static_cast<std::size_t>(i));
-      modes_[i] = Gecode::IntVar(*this, 0, static_cast<int>(context.modes[stage].size()) - 1);
+      modes_[i] = Gecode::IntVar(*this, 0, static_cast<int>(context.rows(i).size()) - 1);
     }
     Gecode::ViewArray<IntView> views(*this, Gecode::IntVarArgs(modes_));
     (void)Fits::post(*this, views, round_, context);
@@ -182,14 +187,7 @@ class PipelineSpace : public Gecode::Space {
   /// With the least that is left to every variable.
   [[nodiscard]] std::int64_t least_makespan() const {
     std::vector<ModeAmounts> least;
-    for (int i = 0; i < modes_.size(); ++i) {
-      const auto& rows = context_.amounts[context_.timing.stage_of(static_cast<std::size_t>(i))];
-      ModeAmounts amounts = rows[static_cast<std::size_t>(modes_[i].min())];
-      for (Gecode::IntVarValues value(modes_[i]); value(); ++value) {
-        amounts = least_of(amounts, rows[static_cast<std::size_t>(value.val())]);
-      }
-      least.push_back(amounts);
-    }
+    for (int i = 0; i < modes_.size(); ++i) least.push_back(context_.least_left(i, Gecode::IntVarValues(modes_[i])));
     return context_.timing.makespan(least);
   }
 
@@ -294,10 +292,8 @@ class PipelineSolver {
   void explain() {
     std::vector<ModeAmounts> least;
     for (std::size_t i = 0; i < context_.timing.variables(); ++i) {
-      const auto& rows = context_.amounts[context_.timing.stage_of(i)];
-      ModeAmounts amounts = rows.front();
-      for (const ModeAmounts& row : rows) amounts = least_of(amounts, row);
-      least.push_back(amounts);
+      const auto& rows = context_.rows(static_cast<int>(i));
+      least.push_back(std::accumulate(rows.begin() + 1, rows.end(), rows.front(), least_of));
     }
     for (std::size_t device = 0; device < pipeline_.devices; ++device) {
       const std::int64_t needed = context_.timing.peak(device, least);

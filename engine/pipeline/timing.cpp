@@ -2,11 +2,7 @@
 #include "engine/pipeline/timing.hpp"
 
 #include <algorithm>
-#include <map>
 #include <set>
-#include <tuple>
-
-#include "model/error.hpp"
 
 namespace remora {
 namespace {
@@ -44,42 +40,12 @@ PipelineTiming::PipelineTiming(const Pipeline& pipeline)
 }
 
 void PipelineTiming::add_tasks(const Pipeline& pipeline) {
-  std::map<std::tuple<Kind, std::size_t, int>, std::size_t> places;
-  std::vector<std::vector<PipelineTask>> orders;
-  for (std::size_t device = 0; device < pipeline.devices; ++device) orders.push_back(tasks_of(pipeline, device));
-  std::vector<std::size_t> next(pipeline.devices, 0);
-  std::vector<std::size_t> last(pipeline.devices, kNone);
-  const auto source_of = [&](const PipelineTask& task) -> std::tuple<Kind, std::size_t, int> {
-    const std::size_t stage = task.stage.index();
-    if (task.kind == Kind::weight_gradient) return {Kind::backward, stage, task.microbatch};
-    if (task.kind == Kind::forward) return {Kind::forward, stage - 1, task.microbatch};
-    const bool is_last = stage + 1 == stages_;
-    return {is_last ? Kind::forward : Kind::backward, is_last ? stage : stage + 1, task.microbatch};
-  };
-  const auto add = [&](std::size_t device) {
-    const PipelineTask& task = orders[device][next[device]];
-    Task added{.variable = task.stage.index() * classes_ + static_cast<std::size_t>(task.microbatch) % classes_,
-               .kind = static_cast<std::uint8_t>(task.kind),
-               .before = last[device]};
-    if (task.kind != Kind::forward || task.stage > 0) {
-      const auto source = places.find(source_of(task));
-      if (source == places.end()) return false;
-      added.source = source->second;
-      added.send = std::get<1>(source->first) == task.stage.index() ? 0 : pipeline.send.count();
-    }
-    places[{task.kind, task.stage.index(), task.microbatch}] = last[device] = tasks_.size();
-    tasks_.push_back(added);
-    ++next[device];
-    return true;
-  };
-  for (bool goes_on = true; goes_on;) {
-    goes_on = false;
-    for (std::size_t device = 0; device < pipeline.devices; ++device) {
-      while (next[device] < orders[device].size() && add(device)) goes_on = true;
-    }
-  }
-  for (std::size_t device = 0; device < pipeline.devices; ++device) {
-    ensure(next[device] == orders[device].size(), "pipeline: an order that waits for itself");
+  for (const LinkedTask& linked : linked_tasks(pipeline)) {
+    tasks_.push_back({.variable = choice_index(pipeline, linked.task.stage, linked.task.microbatch),
+                      .kind = static_cast<std::uint8_t>(linked.task.kind),
+                      .before = linked.before.value_or(kNone),
+                      .source = linked.source.value_or(kNone),
+                      .send = linked.send.count()});
   }
 }
 
@@ -88,7 +54,7 @@ void PipelineTiming::add_moments(const Pipeline& pipeline, std::size_t device) {
   std::vector<int> waiting(variables(), 0);
   std::set<Moment> moments;
   for (const PipelineTask& task : tasks_of(pipeline, device)) {
-    const std::size_t variable = task.stage.index() * classes_ + static_cast<std::size_t>(task.microbatch) % classes_;
+    const std::size_t variable = choice_index(pipeline, task.stage, task.microbatch);
     if (task.kind == Kind::forward) ++in_flight[variable];
     moments.insert({variable, static_cast<std::uint8_t>(task.kind), in_flight, waiting});
     if (task.kind == Kind::backward) {

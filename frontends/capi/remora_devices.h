@@ -42,7 +42,7 @@ REMORA_EXPORT const char* remora_device_graph_tensor_name(const remora_device_gr
 REMORA_EXPORT int32_t remora_device_graph_find_device(const remora_device_graph* graph, const char* name);
 
 typedef enum remora_objective { REMORA_LEAST_DURATION = 0, REMORA_LEAST_ENERGY = 1 } remora_objective;
-/* One thing at a time, or copies beside computing, each link on its own. */
+/* One thing at a time, or copies beside computing, each link on its own. A graph with lanes overlaps them and copies in either case. */
 typedef enum remora_copies { REMORA_COPIES_SEQUENTIAL = 0, REMORA_COPIES_OVERLAP = 1 } remora_copies;
 
 /* Begin with {0} and say the size; what stays 0 is the default. */

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/formats/pipeline_json.hpp"
 
-#include <array>
+#include <algorithm>
 #include <ostream>
 #include <string>
 #include <utility>
@@ -12,11 +12,6 @@
 
 namespace remora::json {
 namespace {
-
-constexpr std::array<Word<PipelineOrder>, 4> kOrderNames = {{{PipelineOrder::gpipe, "gpipe"},
-                                                             {PipelineOrder::one_f_one_b, "1f1b"},
-                                                             {PipelineOrder::interleaved, "interleaved"},
-                                                             {PipelineOrder::zero_bubble, "zero-bubble"}}};
 
 template <class Amount>
 Amount amount(const Node& node, std::string_view key) {
@@ -92,8 +87,8 @@ void write_stage(std::ostream& out, const PipelineStage& stage) {
   out << object.dump(1) << "\n";
 }
 
-std::string_view pipeline_order_word(PipelineOrder order) {
-  return word_of(order, kOrderNames);
+const char* pipeline_order_word(PipelineOrder order) {
+  return std::ranges::find(kPipelineOrders, order, &std::pair<const char*, PipelineOrder>::second)->first;
 }
 
 void write_pipeline(std::ostream& out, const Pipeline& pipeline, const PipelinePlan& plan) {
@@ -114,13 +109,11 @@ void write_pipeline(std::ostream& out, const Pipeline& pipeline, const PipelineP
     object["devices"].push_back(std::move(device));
   }
   object["stages"] = Document::array();
-  const auto classes = static_cast<std::size_t>(pipeline.classes);
   for (const StageId s : pipeline.stages.ids()) {
     Document stage{{"name", pipeline.stages[s].name}, {"device", s.index() % pipeline.devices}};
     if (has_plan) stage["modes"] = Document::array();
-    for (std::size_t k = 0; has_plan && k < classes; ++k) {
-      const auto mode = static_cast<std::size_t>(plan.choice[s.index() * classes + k]);
-      stage["modes"].push_back(document_of(pipeline.stages[s].modes[mode]));
+    for (int k = 0; has_plan && k < pipeline.classes; ++k) {
+      stage["modes"].push_back(document_of(mode_of(pipeline, plan.choice, {.stage = s, .microbatch = k})));
     }
     object["stages"].push_back(std::move(stage));
   }

@@ -244,10 +244,10 @@ bool has_lanes(const DeviceGraph& graph) {
                      [](const Device& device) { return !device.lanes.empty(); });
 }
 
-StreamNumbers::StreamNumbers(const DeviceGraph& graph) : graph_(graph) {
+StreamNumbers::StreamNumbers(const DeviceGraph& graph) {
   for (const Device& device : graph.devices) {
-    first_.push_back(links_);
-    links_ += std::max<std::size_t>(1, device.lanes.size());
+    first_.push_back(lanes_);
+    lanes_ += std::max<std::size_t>(1, device.lanes.size());
   }
 }
 

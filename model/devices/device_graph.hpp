@@ -124,26 +124,21 @@ REMORA_API std::optional<CopyCost> copy_cost(const DeviceGraph& graph, TensorId 
 /// Whether a device has lanes: then steps run beside each other, whatever is asked of copies.
 REMORA_API bool has_lanes(const DeviceGraph& graph);
 
-/// Numbers for all streams of a graph, from 0: the lanes, by device, then the links in the graph's order.
+/// Numbers for all streams of a graph, from 0: the lanes, by device, then the ways from device to device, linked or not.
 class StreamNumbers {
  public:
   REMORA_API explicit StreamNumbers(const DeviceGraph& graph);
 
-  [[nodiscard]] std::size_t size() const { return links_ + graph_.links.size(); }
+  [[nodiscard]] std::size_t size() const { return lanes_ + first_.size() * first_.size(); }
   [[nodiscard]] std::size_t of_run(const RunCost& run) const { return first_[run.device] + run.lane.index(); }
-  /// There is such a link.
   [[nodiscard]] std::size_t of_copy(DeviceId from, DeviceId to) const {
-    std::size_t link = 0;
-    while (graph_.links[link].from != from || graph_.links[link].to != to) ++link;
-    return links_ + link;
+    return lanes_ + from.index() * first_.size() + to.index();
   }
-  [[nodiscard]] std::size_t of_link(std::size_t link) const { return links_ + link; }
 
  private:
-  const DeviceGraph& graph_;
-  /// By device: its first lane; and the first link.
+  /// By device: its first lane; and how many lanes there are.
   Table<DeviceId, std::size_t> first_;
-  std::size_t links_ = 0;
+  std::size_t lanes_ = 0;
 };
 
 /// Of all tensors, and fixed memory: more than the graph can fill on one device. The graph is valid.

@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <iostream>
 #include <optional>
 #include <sstream>
@@ -135,10 +134,9 @@ void print_pipeline(std::ostream& out, const Pipeline& pipeline, const PipelineP
     out << "one mode    " << text::grouped(plan.uniform_makespan.count()) << " with mode " << *plan.uniform
         << " everywhere, the best that holds the budgets\n";
   }
-  const auto classes = static_cast<std::size_t>(pipeline.classes);
   for (const StageId s : pipeline.stages.ids()) {
     out << "stage " << s << "     modes";
-    for (std::size_t k = 0; k < classes; ++k) out << ' ' << plan.choice[s.index() * classes + k];
+    for (int k = 0; k < pipeline.classes; ++k) out << ' ' << plan.choice[choice_index(pipeline, s, k)];
     const std::size_t device = s.index() % pipeline.devices;
     if (s.index() < pipeline.devices) out << ", device " << text::exact_bytes_text(plan.peak[device]);
     if (s.index() < pipeline.devices && pipeline.budget[device]) {
@@ -179,12 +177,8 @@ int pipeline_command(const Words& words) {
   if (!arguments.parse(words)) return kSuccess;
   const std::string output = arguments.has("output") ? arguments.output("output") : "";
   if (!output.empty()) json::check_writable(output);
-  constexpr std::array<std::pair<const char*, PipelineOrder>, 4> kOrders{{{"gpipe", PipelineOrder::gpipe},
-                                                                          {"1f1b", PipelineOrder::one_f_one_b},
-                                                                          {"interleaved", PipelineOrder::interleaved},
-                                                                          {"zero-bubble", PipelineOrder::zero_bubble}}};
   Pipeline pipeline{.microbatches = arguments.get<int>("microbatches"),
-                    .order = choose("schedule", arguments.get<std::string>("schedule"), kOrders),
+                    .order = choose("schedule", arguments.get<std::string>("schedule"), json::kPipelineOrders),
                     .send = Duration(arguments.get<std::int64_t>("send")),
                     .classes = arguments.get<int>("classes")};
   std::vector<std::string> paths{arguments.file("STAGE")};

@@ -48,6 +48,18 @@ TEST(DeviceGraph, IsReadAndWritten) {
   EXPECT_EQ(again.str(), out.str());
 }
 
+/// Of the graph with something replaced.
+void expect_faults(std::string_view graph, const std::vector<Malformed>& faults) {
+  for (const Malformed& fault : faults) {
+    SCOPED_TRACE(std::string(fault.from) + " -> " + std::string(fault.to));
+    const std::string text = replaced(graph, fault.from, fault.to);
+    ASSERT_FALSE(text.empty());
+    const Fault found = fault_of([&] { static_cast<void>(read_device_graph(Text(text))); });
+    EXPECT_EQ(found.place, fault.place) << found.what;
+    EXPECT_NE(found.what.find(fault.fragment), std::string::npos) << found.what;
+  }
+}
+
 TEST(DeviceGraph, NamesThePlaceOfEveryFault) {
   const std::vector<Malformed> faults = {
       {R"([{"name": "gpu"}, {"name": "cpu", "fixed_memory": 0}])", "[]", "$.links[0].from", "no device"},
@@ -73,14 +85,7 @@ TEST(DeviceGraph, NamesThePlaceOfEveryFault) {
       {R"("size": 4)", R"("size": 1223372036854775807)", "$.tensors[0]", "64 bits"},
       {R"("latency": 1)", R"("latency": 9223372036854775800)", "$.tensors[0]", "64 bits"},
   };
-  for (const Malformed& fault : faults) {
-    SCOPED_TRACE(std::string(fault.from) + " -> " + std::string(fault.to));
-    const std::string text = replaced(kTwoDevices, fault.from, fault.to);
-    ASSERT_FALSE(text.empty());
-    const Fault found = fault_of([&] { static_cast<void>(read_device_graph(Text(text))); });
-    EXPECT_EQ(found.place, fault.place) << found.what;
-    EXPECT_NE(found.what.find(fault.fragment), std::string::npos) << found.what;
-  }
+  expect_faults(kTwoDevices, faults);
 }
 
 constexpr const char* kLanes = R"({"format": "remora-graph", "version": 3, "name": "lanes",
@@ -146,14 +151,7 @@ TEST(DeviceGraph, NamesThePlaceOfFaultsInLanes) {
       {R"("bytes": 4, "per": 3)", R"("bytes": 0, "per": 3)", "$.collectives[1].bytes", "1"},
       {R"("version": 3)", R"("version": 4)", "$.version", "versions 1 to 3"},
   };
-  for (const Malformed& fault : faults) {
-    SCOPED_TRACE(std::string(fault.from) + " -> " + std::string(fault.to));
-    const std::string text = replaced(kLanes, fault.from, fault.to);
-    ASSERT_FALSE(text.empty());
-    const Fault found = fault_of([&] { static_cast<void>(read_device_graph(Text(text))); });
-    EXPECT_EQ(found.place, fault.place) << found.what;
-    EXPECT_NE(found.what.find(fault.fragment), std::string::npos) << found.what;
-  }
+  expect_faults(kLanes, faults);
 }
 
 /// The steps as a schedule with what they take.
