@@ -37,7 +37,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.flop_counter import flop_registry
 
 from ._errors import CaptureError
-from ._graph import Op, StepGraph, has_effect, is_own, is_random, rounded, tensors_in
+from ._graph import Op, StepGraph, has_effect, is_own, is_random, rounded, storage_bytes, tensors_in
 from ._ranks import agreed
 from ._regions import Compiled
 
@@ -407,10 +407,7 @@ def _output_sizes(call: Call, arguments: Any, result: Any) -> list[int]:
     made = tensors_in(result)
     if any(t.numel() and t.untyped_storage().data_ptr() in given for t in made):
         raise CaptureError(f"{call.node.name}: {call.target} gives back an argument, against what it says")
-    return [
-        rounded(int(t.untyped_storage().nbytes()), call.device) if t.device.type == call.device.type else 0
-        for t in made
-    ]
+    return [storage_bytes(t, call.device) for t in made]
 
 
 def _name(target: Any) -> str:

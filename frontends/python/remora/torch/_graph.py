@@ -228,9 +228,7 @@ class StepGraph:
 
     def bytes_of(self, tensor: torch.Tensor) -> int:
         """What a tensor's storage takes on the step's device, in bytes; 0 if it lies elsewhere."""
-        if tensor.device.type != self.device.type:
-            return 0
-        return rounded(int(tensor.untyped_storage().nbytes()), self.device)
+        return storage_bytes(tensor, self.device)
 
     # -- Reading the graph ---------------------------------------------------------------------------------------------
 
@@ -468,6 +466,13 @@ class StepGraph:
 def rounded(size: int, device: torch.device) -> int:
     """What the allocator of a device takes for so many bytes."""
     return -(-size // ROUNDING) * ROUNDING if device.type == "cuda" else size
+
+
+def storage_bytes(tensor: torch.Tensor, device: torch.device) -> int:
+    """What a tensor's storage takes on a device, in bytes; 0 if it lies elsewhere."""
+    if tensor.device.type != device.type:
+        return 0
+    return rounded(int(tensor.untyped_storage().nbytes()), device)
 
 
 def is_random(node: fx.Node) -> bool:

@@ -9,7 +9,7 @@ device; `replay` (_inductor_replay.py) says what that program takes.
 from __future__ import annotations
 
 import copy
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -128,14 +128,27 @@ class _Nothing:
 
 
 @contextmanager
+def compiling_by(make: Callable[[Callable[[Any], Any], Any], Any]) -> Iterator[None]:
+    """While it lasts, `make` compiles what Inductor has lowered: it is given Inductor's own way, and the graph."""
+    from torch._inductor.graph import GraphLowering
+
+    lowering: Any = GraphLowering
+    own = lowering.compile_to_module
+    lowering.compile_to_module = lambda graph: make(own, graph)
+    try:
+        yield
+    finally:
+        lowering.compile_to_module = own
+
+
+@contextmanager
 def _stopped(metadata: Any) -> Iterator[tuple[Any, Any]]:
     """Lets Inductor compile up to its kernels, in the surroundings of the graph that is compiled at present."""
     from torch._inductor import compile_fx, config
-    from torch._inductor.graph import GraphLowering
 
     written: list[Lowered] = []
 
-    def stop(graph: GraphLowering) -> _Nothing:
+    def stop(_: Callable[[Any], Any], graph: Any) -> _Nothing:
         code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
         written.append(_read(graph, code.value))
         return _Nothing()
@@ -144,14 +157,13 @@ def _stopped(metadata: Any) -> Iterator[tuple[Any, Any]]:
         assert len(written) == 1, "one graph gives one program"
         return written[0]
 
-    compile_to_module = GraphLowering.compile_to_module
     context = TracingContext.try_get()
     assert context is not None, "a graph is lowered while another is compiled"
     before = context.fw_metadata
     context.fw_metadata = metadata
-    GraphLowering.compile_to_module = stop  # type: ignore[assignment, method-assign]
     try:
         with (
+            compiling_by(stop),
             config.patch(fx_graph_cache=False, fx_graph_remote_cache=False),
             torch.no_grad(),
             torch._C._DisableAutocast(),
@@ -159,7 +171,6 @@ def _stopped(metadata: Any) -> Iterator[tuple[Any, Any]]:
         ):
             yield lambda: _with_strides(found(), strides), compile_fx.create_compiler_config_extra
     finally:
-        GraphLowering.compile_to_module = compile_to_module  # type: ignore[method-assign]
         context.fw_metadata = before
 
 

@@ -18,6 +18,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from ._costs import cache_folder, write_json
+from ._inductor_lower import compiling_by
 
 Pairs = list[tuple[str, str]]
 """Names of buffers: of a result, and of the argument in whose place it may lie."""
@@ -49,22 +50,15 @@ def compiled_with_pairs(compile_it: Callable[..., Any]) -> tuple[Any, Pairs]:
 @contextmanager
 def _noted() -> Iterator[list[Pairs]]:
     """Fills a list with the pairs of each program that Inductor writes."""
-    from torch._inductor.graph import GraphLowering
-
     found: list[Pairs] = []
-    lowering: Any = GraphLowering
-    compile_to_module = lowering.compile_to_module
 
-    def noting(graph: GraphLowering) -> Any:
-        module = compile_to_module(graph)
+    def noting(own: Callable[[Any], Any], graph: Any) -> Any:
+        module = own(graph)
         found.append([pair for node in graph.scheduler.nodes for pair in _pairs_in(graph, node)])
         return module
 
-    lowering.compile_to_module = noting
-    try:
+    with compiling_by(noting):
         yield found
-    finally:
-        lowering.compile_to_module = compile_to_module
 
 
 def _pairs_in(graph: Any, kernel: Any) -> Iterator[tuple[str, str]]:

@@ -20,7 +20,7 @@ import torch
 
 from remora.errors import InputError
 
-from .._graph import StepGraph, rounded
+from .._graph import StepGraph, rounded, storage_bytes
 from ._optimizer import OptimizerMemory
 
 
@@ -67,7 +67,7 @@ class Sharding:
 
 def size_of(tensor: torch.Tensor) -> int:
     """The bytes of a tensor's storage, as its device's allocator gives them."""
-    return rounded(int(tensor.untyped_storage().nbytes()), tensor.device)
+    return storage_bytes(tensor, tensor.device)
 
 
 def sum_of(tensors: Iterable[torch.Tensor]) -> int:

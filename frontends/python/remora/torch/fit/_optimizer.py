@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from remora.errors import InputError
 
-from .._graph import rounded, tensors_in
+from .._graph import rounded, storage_bytes, tensors_in
 
 Optimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 OPTIMIZERS: dict[str, Optimizer] = {
@@ -117,12 +117,7 @@ def optimizer_memory(
 def _state_bytes(optimizer: torch.optim.Optimizer, device: torch.device, real: bool = False) -> int:
     """The bytes of an optimizer's state; `real`: of what has memory in it, the counters of steps."""
     tensors = [t for t in tensors_in(dict(optimizer.state)) if not (real and isinstance(t, FakeTensor))]
-    storages = {t.untyped_storage()._cdata: t for t in tensors if _lies_on(t, device)}
-    return sum(rounded(int(t.untyped_storage().nbytes()), device) for t in storages.values())
-
-
-def _lies_on(tensor: torch.Tensor, device: torch.device) -> bool:
-    return tensor.device.type == device.type
+    return sum({t.untyped_storage()._cdata: storage_bytes(t, device) for t in tensors}.values())
 
 
 class _Numbers(TorchFunctionMode):
@@ -156,7 +151,7 @@ class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
         scalar = wrapped_number(function, arguments) if self.device.type == "cpu" else 0
         for tensor in tensors_in(made):
             storage = tensor.untyped_storage()
-            if storage._cdata not in self._known and _lies_on(tensor, self.device):
+            if storage._cdata not in self._known and tensor.device.type == self.device.type:
                 self._known.add(storage._cdata)
                 self._hold(storage)
         self.peak = max(self.peak, self.held + scalar)
