@@ -4,8 +4,9 @@
 Usage: contenders.py NETWORK CONTENDER [DEVICE [LOCK]]
 
 Contenders: eager; checkpoint (each block by torch.utils.checkpoint); selective (the same, matrix products saved);
-compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor) and inductor:R (with it);
-remora:B, fused:B (the same with compiled regions) and program:B (with Inductor's kernels of the whole step) under the
+compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor) and inductor:R (with it;
+inductor:R:greedy and inductor:R:ilp by PyTorch's other solvers); remora:B, fused:B (the same with compiled regions),
+program:B (with Inductor's kernels of the whole step) and partitioner:B (stock Inductor, remora.torch.inductor) under the
 budget B: 60%, or 12345678 (bytes beyond what is there throughout), or "least": the smallest for which a schedule is
 found, or "activations:60": gradients, and 60 % of what the step takes beyond them; auto:B (rt.auto_checkpoint), and its
 rivals plain (as eager), kept (as selective) and every:N (each N-th block by torch.utils.checkpoint).
@@ -346,11 +347,15 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
     elif kind in ("selective", "kept"):
         checkpointed(blocks, context_fn=functools.partial(create_selective_checkpoint_contexts, products_saved))
     elif kind in ("compiled", "inductor"):
-        torch._functorch.config.activation_memory_budget = float(amount)
+        ratio, _, solver = amount.partition(":")
+        torch._functorch.config.activation_memory_budget = float(ratio)
+        torch._functorch.config.activation_memory_budget_solver = solver or "dp"
         # Both parts before the first run.
         torch._functorch.config.force_non_lazy_backward_lowering = True
         backend = "inductor" if kind == "inductor" else "aot_eager_decomp_partition"
         called = torch.compile(model, backend=GPU.before_run(torch._dynamo.lookup_backend(backend)), dynamic=False)
+    elif kind == "partitioner":
+        return checking.Case.body(torch.compile(model, dynamic=False), loss), partitioned(network, amount)
     elif kind == "auto":
         return checking.Case.body(model, loss), automatic(network, amount)
     elif kind not in ("eager", "plain", *FUSED):
@@ -396,13 +401,37 @@ def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: 
     return planned
 
 
+def there(network: Network) -> int:
+    """The bytes that are there throughout: parameters, buffers and the batch."""
+    model, inputs, _, _ = network
+    tensors = (*model.parameters(), *model.buffers(), *inputs)
+    return sum({t.untyped_storage()._cdata: t.nbytes for t in tensors}.values())
+
+
+def partitioned(network: Network, amount: str) -> Callable[[], dict[str, Any]]:
+    """What stock Inductor saves for backward chosen under a budget, from now on; what is told of it after a run."""
+    import remora.torch.inductor as inductor
+
+    budget: int | str = there(network) + int(amount) if amount.isdigit() else amount
+    installed = inductor.install("1%" if amount == "least" else budget, threads=1, time_limit=SECONDS)
+
+    def told() -> dict[str, Any]:
+        plan = max(installed.plans, key=lambda plan: plan.predicted_peak)
+        return {
+            "predicted_peak": plan.predicted_peak - plan.fixed_memory,
+            "predicted_overhead": plan.overhead,
+            "predicted_seconds": plan.predicted_time / 1e9,
+        }
+
+    return told
+
+
 def automatic(network: Network, amount: str) -> Callable[[], dict[str, Any]]:
     """Checkpoints chosen under a budget; what is told of them."""
     import remora.torch as rt
 
     model, inputs, loss, _ = network
-    there = {t.untyped_storage()._cdata: t.nbytes for t in (*model.parameters(), *model.buffers(), *inputs)}
-    budget: int | str = sum(there.values()) + int(amount) if amount.isdigit() else amount
+    budget: int | str = there(network) + int(amount) if amount.isdigit() else amount
 
     def choose(budget: int | str) -> None:
         rt.auto_checkpoint(
