@@ -4,6 +4,7 @@
 #pragma once
 
 #include <string>
+#include <vector>
 
 #include "model/api.hpp"
 #include "model/types.hpp"
@@ -17,6 +18,10 @@ namespace remora {
 /// Throws InputError that quotes the text and says what was expected. A number without a unit that is at most 100, and
 /// not whole or below a tenth of the peak, is refused, too: it was meant as a percentage ("80", "0.8"), and the error says so.
 REMORA_API Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak);
+
+/// Budgets from a list: amounts as above and ranges FROM:TO:STEP of one kind, both ends included where the step meets them,
+/// between commas ("100%:40%:5%", "12GiB,10GiB:6GiB:1GiB"). In the order of the text; each budget once. Throws InputError.
+REMORA_API std::vector<Bytes> parse_budgets(const std::string& text, Bytes fixed, Bytes peak);
 
 /// An amount that no percentage can name, such as the memory of one device among several: bytes as above. A number without a
 /// unit that is at most 100, and not whole or below a tenth of `most`, is refused with the question for its unit. `most`: what

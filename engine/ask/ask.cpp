@@ -185,6 +185,11 @@ Bytes budget_of(const std::string& text, const Request& request) {
   return parse_budget(text, unlimited.graph().fixed_memory, baseline_peak(unlimited));
 }
 
+std::vector<Bytes> budgets_of(const std::string& text, const Request& request) {
+  const Instance unlimited(request.graph, {}, request.modes);
+  return parse_budgets(text, unlimited.graph().fixed_memory, baseline_peak(unlimited));
+}
+
 bool is_asked(const Request& request, const Schedule& schedule) {
   const int computes = schedule.solver.max_computes;
   const OrderRequest order = order_asked(request);

@@ -109,6 +109,8 @@ REMORA_API Answer solve(const Request& request, const SolveCallbacks& callbacks 
 
 /// The budget that a text names (model/budget.hpp), of the request's graph: "80%", "12GiB".
 REMORA_API Bytes budget_of(const std::string& text, const Request& request);
+/// The same of lists and ranges: "100%:40%:5%".
+REMORA_API std::vector<Bytes> budgets_of(const std::string& text, const Request& request);
 
 /// Throws the InputError of a request that no graph could mend: options out of range, and what the strategy would take no
 /// notice of.

@@ -8,11 +8,13 @@
 #include <cstddef>
 #include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <limits>
 #include <memory>
 #include <mutex>
 #include <new>
 #include <string_view>
+#include <system_error>
 #include <thread>
 #include <utility>
 
@@ -37,6 +39,7 @@ constexpr int kInfeasible = 8;
 constexpr int kSimplexInterrupt = 1;
 constexpr int kMipInterrupt = 6;
 constexpr int kHasSolution = 2;
+constexpr const char* kBroughtAlong = "libhighs.so";
 
 /// Only the first member is written; more follow.
 struct CallbackInput {
@@ -99,6 +102,25 @@ std::string& offered() {
   return library;
 }
 
+/// Where an installation or a build folder has a library of its own: in the folder `remora` beside the shared library that this
+/// code is part of, or among the libraries below the program's prefix.
+std::vector<std::string> brought_along() {
+  std::vector<std::string> places;
+  const auto add_those_of = [&places](const char* module) {
+    std::error_code error;
+    const std::filesystem::path folder = std::filesystem::canonical(module, error).parent_path();
+    if (error) return;
+    places.push_back(folder / "remora" / kBroughtAlong);
+    places.push_back(folder.parent_path() / REMORA_PRIVATE_FOLDER / kBroughtAlong);
+  };
+  Dl_info self{};
+  // Of the program itself this is what it was called by: no path where the shell looked it up.
+  const bool is_found = dladdr(reinterpret_cast<const void*>(&find_highs), &self) != 0 && self.dli_fname != nullptr;
+  if (is_found && std::string_view(self.dli_fname).find('/') != std::string_view::npos) add_those_of(self.dli_fname);
+  add_those_of("/proc/self/exe");
+  return places;
+}
+
 Loaded load() {
   Loaded loaded;
   const char* named = std::getenv("REMORA_HIGHS");
@@ -113,8 +135,10 @@ Loaded load() {
   if (named != nullptr) {
     library = dlopen(named, RTLD_NOW | RTLD_LOCAL);
   } else {
-    for (const char* const name : {"libhighs.so.1", "libhighs.so"}) {
-      library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+    std::vector<std::string> places = brought_along();
+    places.insert(places.end(), {"libhighs.so.1", "libhighs.so"});
+    for (const std::string& place : places) {
+      library = dlopen(place.c_str(), RTLD_NOW | RTLD_LOCAL);
       if (library != nullptr) break;
     }
   }

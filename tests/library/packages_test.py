@@ -37,6 +37,17 @@ def check_needs(packages):
             assert "installed" in run(["dpkg-query", "--show", "--showformat=${Status}", name]), name
 
 
+def highs_comes_along(build, root):
+    if not (build / "lib/remora/libhighs.so").exists():
+        print("a build without HiGHS")
+        return
+    alone = {name: value for name, value in os.environ.items() if name != "REMORA_HIGHS"}
+    assert "with HiGHS 1." in run([root / "usr/bin/remora", "--version"], env=alone)
+    os.rename(root / "usr/lib/remora/libhighs.so", root / "elsewhere.so")
+    assert "libhighs.so is not there" in run([root / "usr/bin/remora", "--version"], env=alone)
+    os.rename(root / "elsewhere.so", root / "usr/lib/remora/libhighs.so")
+
+
 def main():
     skip_under_sanitizers()
     for tool in ("dpkg", "dpkg-deb", "dpkg-shlibdeps"):
@@ -67,6 +78,7 @@ def main():
                        "usr/share/doc/remora/docs/develop/third_party.md", "usr/share/doc/libremora0.1/third_party.md"):
             assert wanted in files, (wanted, files)
         assert run([root / "usr/bin/remora", "--version"]).startswith("remora "), "does not run"
+        highs_comes_along(pathlib.Path(build), root)
         programs_find_their_own(root / "usr", folder)
         shells_and_man_know_every_command(root / "usr")
         has_run = the_pass_works(root / "usr/lib/remora/libremora_mlir.so", root / "usr", folder)

@@ -2,6 +2,7 @@
 #include "model/budget.hpp"
 
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -44,6 +45,15 @@ TEST(ParseBudget, TakesUnitsAsPeopleWriteThem) {
 TEST(ParseBudget, OfThePeakOrOfWhatIsAboveFixedMemory) {
   EXPECT_EQ(parse_budget("60%", Bytes(1000), Bytes(2000)), Bytes(1600));
   EXPECT_EQ(parse_budget("60%peak", Bytes(1000), Bytes(2000)), Bytes(1200));
+}
+
+TEST(ParseBudgets, TakesListsAndRanges) {
+  const auto budgets = [](const char* text) { return parse_budgets(text, Bytes(100), Bytes(1100)); };
+  EXPECT_EQ(budgets("100%:90%:5%"), (std::vector{Bytes(1100), Bytes(1050), Bytes(1000)}));
+  EXPECT_EQ(budgets("1KiB,300:500:100,1024"), (std::vector{Bytes(1024), Bytes(300), Bytes(400), Bytes(500)}));
+  for (const char* text : {"", "50%-90%", "90%:50%", "90%:100:10", "100%:50%:0%", "1000:2000:0", "1:2000000:1"}) {
+    EXPECT_THROW(budgets(text), InputError) << text;
+  }
 }
 
 TEST(ParseBudget, AsksWhetherAPercentageWasMeant) {

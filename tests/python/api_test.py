@@ -304,6 +304,10 @@ def test_a_sweep_is_a_curve(tmp_path: Path) -> None:
     assert [p.schedule for p in read] == [p.schedule for p in curve]
     given = remora.sweep(graph, ["100%", "80%", 12000], work_limit=5000)
     assert {point.budget for point in given} >= {12000, graph.baseline_peak}
+    ranged = remora.sweep(graph, "100%:80%:10%,12000", work_limit=5000)
+    assert {point.budget for point in ranged} >= {12000, graph.baseline_peak} and len(ranged) == 4
+    with pytest.raises(remora.InputError, match="neither a budget nor a range"):
+        remora.sweep(graph, ["90%", "90%-50%"], work_limit=5000)
     with pytest.raises(remora.InputError, match="another"):
         remora.Curve.load(tmp_path / "curve.json", ladder(13))
 

@@ -49,17 +49,20 @@ Answer run(const Request& request, Display display, const SignalGuard& signals) 
   if (display == Display::none) return solve(request, {.cancel = &signals.flag()});
   const Instance instance(request.graph, {.budget = request.budget});
   const bool is_log = isatty(STDERR_FILENO) != 1;
-  ProgressTable table(instance, std::cerr, text::terminal_width(STDERR_FILENO, ProgressTable::kWideTable),
-                      is_log ? kPauseInLogs : 0);
-  ProgressBar bar(instance, request.options, std::cerr);
+  const int width = text::terminal_width(STDERR_FILENO, ProgressTable::kWideTable);
+  ProgressTable table(instance, std::cerr, width, is_log ? kPauseInLogs : 0);
+  ProgressBar bar(instance, request.options, std::cerr, width);
   ProgressLines lines(instance, std::cerr);
   SolveCallbacks callbacks;
   callbacks.cancel = &signals.flag();
   if (says_more(display))
     callbacks.settled = [](const std::string& order) { std::cerr << "remora: " << order << "\n"; };
   if (display == Display::table) {
-    callbacks.progress = [&](const Progress& progress) { table.add(progress); };
-    callbacks.heartbeat = [&](const Progress& progress) { table.beat(progress); };
+    callbacks.progress = [&](const Progress& progress) {
+      bar.wipe();
+      table.add(progress);
+    };
+    callbacks.heartbeat = [&](const Progress& progress) { is_log ? table.beat(progress) : bar.show(progress); };
   }
   if (display == Display::bar) callbacks.heartbeat = [&](const Progress& progress) { bar.show(progress); };
   if (display == Display::lines) callbacks.progress = [&](const Progress& progress) { lines.add(progress); };
@@ -86,7 +89,7 @@ std::optional<Bytes> read_alignment(const Arguments& arguments) {
 }  // namespace
 
 void add_display_options(OptionGroup& group) {
-  group.add_options()("progress", "on a terminal, a single updating line instead of the progress table")(
+  group.add_options()("progress", "on a terminal, the updating line alone, without the progress table above it")(
       "json-progress", "progress on standard error as JSON, one line per event, instead of table and summary")(
       "quiet,q", "no progress table, no summary, no warnings");
 }

@@ -22,81 +22,20 @@
 namespace remora::cli {
 namespace {
 
-constexpr int kMostBudgets = 10'000;
 constexpr const char* kChosenComputes = "auto";
 
-std::vector<std::string> split(const std::string& text, char separator) {
-  std::vector<std::string> parts;
-  std::size_t begin = 0;
-  for (std::size_t end = 0; end != std::string::npos; begin = end + 1) {
-    end = text.find(separator, begin);
-    parts.push_back(text.substr(begin, end == std::string::npos ? end : end - begin));
-  }
-  return parts;
-}
+/// A budget; of several devices also one budget each time: --budget gpu=6GiB --budget cpu=100GiB is --budget gpu=6GiB,cpu=100GiB.
+class BudgetOption : public boost::program_options::typed_value<std::string> {
+ public:
+  BudgetOption() : typed_value(nullptr) {}
 
-/// 62.5 of "62.5%"; nothing if it is no percentage.
-std::optional<double> percentage(std::string_view text) {
-  if (!text.ends_with('%')) return std::nullopt;
-  text.remove_suffix(1);
-  double value = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-  if (error != std::errc() || stop != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
-  return value;
-}
-
-/// Percentages are steps of their own: 5 % of the peak each, not of what is left.
-std::vector<Bytes> percent_range(double from, double to, double step, Bytes fixed, Bytes peak, int count) {
-  std::vector<Bytes> budgets;
-  budgets.reserve(static_cast<std::size_t>(count));
-  const double sign = to < from ? -1 : 1;
-  for (int i = 0; i < count; ++i) {
-    std::array<char, 64> text{};
-    // The last one may miss 0 by a hair.
-    std::snprintf(text.data(), text.size(), "%.9f%%", std::max(0.0, from + sign * step * i));
-    budgets.push_back(read_budget(text.data(), fixed, peak));
+  void xparse(boost::any& stored, const std::vector<std::string>& words) const override {
+    const bool is_next = !stored.empty() && words.size() == 1 && words.front().find('=') != std::string::npos;
+    const auto* before = is_next ? boost::any_cast<std::string>(&stored) : nullptr;
+    if (before == nullptr || before->find('=') == std::string::npos) return typed_value::xparse(stored, words);
+    stored = *before + "," + words.front();
   }
-  return budgets;
-}
-
-/// How many steps there are, both ends counted. Throws UsageError.
-int steps_between(double from, double to, double step, const std::string& option, const std::string& text) {
-  if (!(step > 0)) throw UsageError(option + ": the step of '" + text + "' must be above 0");
-  // A hair more, for steps like 0.1 % that have no exact double.
-  const double count = std::floor(std::abs(to - from) / step + 1e-9) + 1;
-  if (!(count <= kMostBudgets)) throw UsageError(option + ": '" + text + "' is more than 10,000 budgets");
-  return static_cast<int>(count);
-}
-
-std::vector<Bytes> parse_range(const std::string& option, const std::string& text, Bytes fixed, Bytes peak) {
-  const std::vector<std::string> ends = split(text, ':');
-  const bool is_range = text.find("..") != std::string::npos || text.find('-', 1) != std::string::npos;
-  if (ends.size() == 1 && !is_range) return {read_budget(text, fixed, peak, option)};
-  if (ends.size() != 3) {
-    throw UsageError(option + ": '" + text + "' is neither a budget nor a range FROM:TO:STEP (90%:50%:10%)");
-  }
-  const auto from = percentage(ends[0]);
-  const auto to = percentage(ends[1]);
-  const auto step = percentage(ends[2]);
-  if (from && to && step) {
-    return percent_range(*from, *to, *step, fixed, peak, steps_between(*from, *to, *step, option, text));
-  }
-  if (from || to || step) throw UsageError(option + ": '" + text + "' mixes bytes and percentages");
-  const Bytes first = read_budget(ends[0], fixed, peak, option);
-  const Bytes last = read_budget(ends[1], fixed, peak, option);
-  // A step may be a few bytes.
-  const Bytes width = read_budget(ends[2], Bytes(0), Bytes(0), option);
-  if (width == Bytes(0)) throw UsageError(option + ": the step of '" + text + "' must be above 0");
-  const std::int64_t count = std::abs(last.count() - first.count()) / width.count() + 1;
-  if (count > kMostBudgets) throw UsageError(option + ": '" + text + "' is more than 10,000 budgets");
-  std::vector<Bytes> budgets;
-  budgets.reserve(static_cast<std::size_t>(count));
-  for (std::int64_t i = 0; i < count; ++i) {
-    const Bytes distance(width.count() * i);
-    budgets.push_back(last < first ? first - distance : first + distance);
-  }
-  return budgets;
-}
+};
 
 }  // namespace
 
@@ -109,13 +48,11 @@ Bytes read_budget(const std::string& text, Bytes fixed, Bytes peak, const std::s
 }
 
 std::vector<Bytes> read_budgets(const std::string& option, const std::string& text, Bytes fixed, Bytes peak) {
-  std::vector<Bytes> budgets;
-  for (const std::string& part : split(text, ',')) {
-    for (const Bytes budget : parse_range(option, part, fixed, peak)) {
-      if (std::find(budgets.begin(), budgets.end(), budget) == budgets.end()) budgets.push_back(budget);
-    }
+  try {
+    return remora::parse_budgets(text, fixed, peak);
+  } catch (const InputError& error) {
+    throw UsageError(option + ": " + error.what());
   }
-  return budgets;
 }
 
 namespace po = boost::program_options;
@@ -191,7 +128,8 @@ void lift_time_limit(const Arguments& arguments, SolveOptions& options) {
 
 OptionGroup problem_options(bool needs_budget) {
   OptionGroup group("The problem");
-  auto* budget = po::value<std::string>()->value_name("B");
+  auto* budget = new BudgetOption();  // the group owns it
+  budget->value_name("B");
   if (needs_budget) budget->required();
   group.add_options()(
       "budget,b", budget,

@@ -170,7 +170,12 @@ constexpr const char* kWipe = "\r\033[K";
 }  // namespace
 
 ProgressBar::~ProgressBar() {
+  wipe();
+}
+
+void ProgressBar::wipe() {
   if (last_ >= 0) out_ << kWipe << std::flush;
+  last_ = -1;
 }
 
 double ProgressBar::part_used(const Progress& progress) const {
@@ -190,16 +195,18 @@ void ProgressBar::show(const Progress& progress) {
   if (bar.size() < kWidth) bar += '>';
   bar.resize(kWidth, ' ');
   const ProgressFigures figures = progress_figures(instance_, progress);
-  std::array<char, 160> line{};
-  std::snprintf(line.data(), line.size(), "%s[%s] %3.0f %%  %7.1f s  phase %d  ", kWipe, bar.c_str(), 100 * part,
+  std::array<char, 160> head{};
+  std::snprintf(head.data(), head.size(), "[%s] %3.0f %%  %7.1f s  phase %d  ", bar.c_str(), 100 * part,
                 progress.seconds, progress.phase);
-  out_ << line.data();
+  std::string line = head.data();
   if (figures.feasible) {
-    out_ << "overhead " << text::percent_text(figures.overhead, 3) << "  gap " << text::percent_text(figures.gap, 3);
+    line += "overhead " + text::percent_text(figures.overhead, 3) + "  gap " + text::percent_text(figures.gap, 3);
   } else {
-    out_ << "peak " << text::percent_text(figures.filled, 1) << " of the budget";
+    line += "peak " + text::percent_text(figures.filled, 1) + " of the budget";
   }
-  out_ << std::flush;
+  // A full line would wrap, and what has wrapped can't be wiped.
+  if (line.size() >= width_) line.resize(width_ > 0 ? width_ - 1 : 0);
+  out_ << kWipe << line << std::flush;
 }
 
 }  // namespace remora::cli

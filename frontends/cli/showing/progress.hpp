@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How a solve shows its progress on standard error: a table that grows, or on a terminal one line that changes.
+// How a solve shows its progress on standard error: a table that grows, and on a terminal a line below it that changes.
 #pragma once
 
 #include <functional>
@@ -89,13 +89,16 @@ class ProgressLines {
 /// The bar is the part of the time or work limit that is used, whichever is more; without a limit there is none.
 class ProgressBar {
  public:
-  ProgressBar(const Instance& instance, const SolveOptions& options, std::ostream& out)
-      : instance_(instance), options_(options), out_(out) {}
+  /// `width`: of the terminal, in columns; what is longer is cut off.
+  ProgressBar(const Instance& instance, const SolveOptions& options, std::ostream& out, int width = 120)
+      : instance_(instance), options_(options), out_(out), width_(static_cast<std::size_t>(width)) {}
   ProgressBar(const ProgressBar&) = delete;
   ProgressBar& operator=(const ProgressBar&) = delete;
   ~ProgressBar();
 
   void show(const Progress& progress);
+  /// Makes room for a line of something else; the next `show` brings it back.
+  void wipe();
 
  private:
   [[nodiscard]] double part_used(const Progress& progress) const;
@@ -103,6 +106,7 @@ class ProgressBar {
   const Instance& instance_;
   const SolveOptions& options_;
   std::ostream& out_;
+  std::size_t width_;
   double last_ = -1;
 };
 

@@ -28,9 +28,15 @@ namespace nb = nanobind;
 
 std::vector<Bytes> budgets_from(const std::vector<std::string>& texts, const Request& request) {
   std::vector<Bytes> budgets;
-  budgets.reserve(texts.size());
-  for (const std::string& text : texts) {
-    budgets.push_back(amount_from(text, request, "budgets[" + std::to_string(budgets.size()) + "]"));
+  for (std::size_t i = 0; i < texts.size(); ++i) {
+    try {
+      const std::vector<Bytes> named = budgets_of(texts[i], request);
+      budgets.insert(budgets.end(), named.begin(), named.end());
+    } catch (const InputError& error) {
+      // Of the graph, else.
+      if (!error.place().empty()) throw;
+      throw InputError("budgets[" + std::to_string(i) + "]", error.what());
+    }
   }
   return budgets;
 }

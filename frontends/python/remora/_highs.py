@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""HiGHS, where the package highsbox carries it: ``pip install remora[highs]``."""
+"""HiGHS, as the package highsbox carries it, which comes with this one."""
 
 import importlib.util
 from pathlib import Path

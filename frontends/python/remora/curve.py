@@ -274,7 +274,7 @@ def _made_curve(core: _engine.Curve, graph: Graph) -> Curve:
 
 def sweep(
     graph: Graph,
-    budgets: Iterable[Budget] | None = None,
+    budgets: Iterable[Budget] | str | None = None,
     *,
     points: SupportsIndex = 20,
     resolution: float = 0.005,
@@ -291,8 +291,9 @@ def sweep(
     Parameters
     ----------
     graph : Graph
-    budgets : iterable of int or str, optional
-        In any order, each at most once; chosen by bisection, where the curve is least known, by default.
+    budgets : iterable of int or str, or str, optional
+        In any order, each at most once; a text may be a range, ``"100%:40%:5%"`` (from, to, step). Chosen by
+        bisection, where the curve is least known, by default.
     points : int
         Budgets to choose at most.
     resolution : float
@@ -320,7 +321,8 @@ def sweep(
     asked = request(graph, texts, max_computes, order)
     if budgets is not None and not (points == 20 and resolution == 0.005):
         raise InputError("points", "budgets are given: there is nothing to choose")
-    given = [] if budgets is None else [budget_text(budget, "budgets") for budget in listed(budgets, "budgets")]
+    several = [budgets] if isinstance(budgets, str) else budgets
+    given = [] if several is None else [budget_text(budget, "budgets") for budget in listed(several, "budgets")]
     if budgets is not None and not given:
         raise InputError("budgets", "the list is empty")
     most = integer(points, "points", 2**31 - 1)

@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <sstream>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -27,6 +28,25 @@ TEST(ProgressBar, ShowsThePartOfTheLimitThatIsUsedAndWipesItself) {
     out.str("");
   }
   EXPECT_EQ(out.str(), "\r\033[K");
+}
+
+TEST(ProgressBar, GivesWayToALineOfTheTableAndKeepsToTheTerminalsWidth) {
+  const Instance instance(remora::test::figure_1(), {.budget = Bytes(3)});
+  std::ostringstream out;
+  ProgressBar bar(instance, {}, out, 40);
+  bar.wipe();
+  EXPECT_EQ(out.str(), "");
+  const Progress progress{
+      .seconds = 2.5, .phase = 2, .duration = Duration(6), .peak = Bytes(3), .lower_bound = Duration(6)};
+  bar.show(progress);
+  EXPECT_EQ(out.str().size(), std::string("\r\033[K").size() + 39);
+  out.str("");
+  bar.wipe();
+  EXPECT_EQ(out.str(), "\r\033[K");
+  out.str("");
+  // At once, though hardly any time has passed.
+  bar.show(progress);
+  EXPECT_NE(out.str(), "");
 }
 
 TEST(ProgressBar, UsesTheWorkLimitWhereTimeHasNone) {

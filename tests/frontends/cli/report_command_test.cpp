@@ -219,6 +219,15 @@ TEST_F(DeviceReportCommand, WritesEverything) {
   }
 }
 
+TEST_F(DeviceReportCommand, ABudgetForEachDeviceMayStandByItself) {
+  ASSERT_EQ(solve("gpu=6,cpu=100M"), 0);
+  const std::string together = Json::parse(read("schedule.json"))["budget"].dump();
+  ASSERT_EQ(solve("gpu=6 --budget cpu=100M"), 0);
+  EXPECT_EQ(Json::parse(read("schedule.json"))["budget"].dump(), together);
+  for (const char* twice : {"6 --budget 7", "gpu=6 --budget 7", "60% -b cpu=100M"})
+    EXPECT_EQ(solve(twice), 64) << twice;
+}
+
 TEST_F(DeviceReportCommand, AsksForTheUnitOfABareNumber) {
   Json graph = Json::parse(read("graph.json"));
   for (Json& tensor : graph["tensors"]) tensor["size"] = 1 << 20;
