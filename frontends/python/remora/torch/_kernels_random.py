@@ -59,8 +59,8 @@ class DrawnAgain(CustomGraphPass):  # type: ignore[misc]
                         node.replace_input_with(given, _again(graph, given, drawn, again, node))
 
     def uuid(self) -> Any:
-        """Inductor keeps programs by this."""
-        others = [other.uuid() for other in self.before]
+        """Inductor keeps programs by this; None: it keeps none."""
+        others = [other.uuid() if isinstance(other, CustomGraphPass) else None for other in self.before]
         return None if None in others else hashlib.sha256(repr((_SOURCE, self.forward, others)).encode()).digest()
 
 
