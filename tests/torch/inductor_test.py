@@ -112,7 +112,9 @@ def test_at_the_whole_budget_everything_is_inductors_own() -> None:
     assert torch.equal(loss, step(torch.compile(other), inputs))
     assert all(torch.equal(a, b) for a, b in zip(gradients(model), gradients(other), strict=True))
     (plan,) = installed.plans
-    assert plan.predicted_peak == plan.stock_peak and plan.overhead == 0
+    assert plan.predicted_peak <= plan.stock_peak and plan.overhead <= 0.02
+    alone = measured(torch.compile(other), inputs)
+    assert abs(plan.stock_peak - plan.fixed_memory - alone) <= 0.03 * alone, "100 % is what Inductor takes by itself"
 
 
 def test_a_budget_that_cannot_be_held_is_said() -> None:

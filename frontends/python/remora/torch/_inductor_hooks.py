@@ -142,6 +142,7 @@ class Partitioner(Named, CustomPartitionerFn):
         self.settings = {name: value for name, value in asdict(options).items() if name in kept}
         self._calls = Calls(options.cost, functools.partial(say, options))
         self._patches = contextlib.ExitStack()
+        self._own: dict[str, Any] = {}  # Inductor's settings as they were
 
     def enter(self) -> None:
         """Lets Inductor call it, refuse fusions that raise a program's peak, and compile both parts at once."""
@@ -153,6 +154,7 @@ class Partitioner(Named, CustomPartitionerFn):
         if all(getattr(config, name) is None for name in guards):
             # A loop that is made again would be fused with a later reader, and what is freed between them lives longer.
             patches[guards[0]] = 0.0
+            self._own = {guards[0]: None}
         self._patches.enter_context(config.patch(patches))
         # A backward part that is compiled later, out of these settings, would be another one than planned.
         self._patches.enter_context(functorch.patch(force_non_lazy_backward_lowering=True))
@@ -255,25 +257,25 @@ class Partitioner(Named, CustomPartitionerFn):
             known = Known(key, self.options.cache)
             search = None
             if known.stock is None:
-                search = Search(joint, known, self.options, functools.partial(say, self.options))
+                search = Search(joint, known, self.options, self._own, functools.partial(say, self.options))
             assert known.stock is not None
-            budget = in_bytes(self.options, joint.fixed, known.stock.peak(Later())) - held
+            budget = in_bytes(self.options, joint.fixed, known.alone) - held
             asked = [budget, later.needed, later.gradients]
             if asked not in known.asked:
-                search = search or Search(joint, known, self.options, functools.partial(say, self.options))
+                search = search or Search(joint, known, self.options, self._own, functools.partial(say, self.options))
                 search.look(budget)
                 known.asked.append(asked)
                 known.write()
             chosen = known.best(budget, later) or known.least(later)
-            return [asdict(chosen), asdict(known.stock), budget]
+            return [asdict(chosen), asdict(known.stock), known.alone, budget]
 
         question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
-        row, first, budget = agreed(f"partition/{hashlib.sha256(question.encode()).hexdigest()}", found)
+        row, first, alone, budget = agreed(f"partition/{hashlib.sha256(question.encode()).hexdigest()}", found)
         chosen, stock = partition_of(row), partition_of(first)
         plan = InductorPlan(
             budget + held,
             chosen.peak(Later()) + held,
-            stock.peak(Later()) + held,
+            alone + held,
             joint.fixed,
             chosen.forward_peak + held,
             chosen.backward_peak + held,

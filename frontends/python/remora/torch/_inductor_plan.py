@@ -43,7 +43,7 @@ LEAST_SHARE = 0.02
 
 
 class Known:
-    """What is known of the partitions of a joint graph; `stock` is PyTorch's own.
+    """What is known of the partitions of a joint graph: `stock`, PyTorch's own, `alone`, its peak without our settings.
 
     Parameters
     ----------
@@ -58,9 +58,10 @@ class Known:
         self.rows: list[Partition] = []
         self.asked: list[list[int]] = []  # budgets, and what later graphs asked for
         self.stock: Partition | None = None
+        self.alone = 0
         if self._path is not None and self._path.exists():
             told = json.loads(self._path.read_text(encoding="utf-8"))
-            self.asked, self.stock = told["asked"], partition_of(told["stock"])
+            self.asked, self.stock, self.alone = told["asked"], partition_of(told["stock"]), told["alone"]
             self.rows = [partition_of(row) for row in told["rows"]]
 
     def learn(self, found: Partition) -> None:
@@ -81,7 +82,8 @@ class Known:
         if self._path is not None:
             assert self.stock is not None
             rows = [asdict(row) for row in self.rows]
-            write_json(self._path, {"asked": self.asked, "stock": asdict(self.stock), "rows": rows})
+            told = {"asked": self.asked, "stock": asdict(self.stock), "alone": self.alone, "rows": rows}
+            write_json(self._path, told)
 
 
 @functools.cache
@@ -192,17 +194,28 @@ class Search:
     known : Known
         What was found before; learns what is found.
     options : Options
+    own : dict
+        The settings of Inductor that are others than they would be without us, as they would be.
     say : callable
         Told what is being done.
     """
 
-    def __init__(self, joint: Joint, known: Known, options: Options, say: Callable[[str], None]) -> None:
+    def __init__(
+        self, joint: Joint, known: Known, options: Options, own: dict[str, Any], say: Callable[[str], None]
+    ) -> None:
         self.joint, self.known, self.options, self._say = joint, known, options, say
+        from torch._inductor import config
+
         say("lowering Inductor's own partition")
         self._stock = Base(joint, joint.stock())
         self._shares: dict[float, tuple[str, ...]] = {}  # what PyTorch's knapsack saves
         known.stock = self._stock.partition
         known.learn(known.stock)
+        known.alone = known.stock.peak(Later())
+        if own:
+            with config.patch(own):
+                halves = joint.halves(joint.saving(known.stock.saved))
+            known.alone = joint.evaluated(halves, known.stock.saved, within=0).peak(Later())
 
     def look(self, budget: int) -> None:
         """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments."""
