@@ -301,7 +301,7 @@ ArenaTensors read_arena_tensors(std::string_view bytes, const std::string& sourc
   const Tables graphs(reader, model, model::subgraphs);
   if (graphs.size() != 1) {
     reader.fail("has " + std::to_string(graphs.size()) +
-                " subgraphs; TFLite Micro takes the offsets of the first one for all, so a plan is for models of one");
+                " subgraphs; versions of TFLite Micro take the first one's offsets for all, so a plan is for models of one");
   }
   if (plan_buffer(reader, model)) reader.fail("has a plan of offsets already (" + std::string(kPlan) + ")");
   const Tables tensors(reader, graphs.at(0), subgraph::tensors);

@@ -39,7 +39,7 @@ struct ArenaTensors {
 bool looks_like_model(std::string_view bytes);
 
 /// Buffers are named by the tensors, with sizes rounded up to kAlignment, in time linear in the file. Throws InputError
-/// that names `source` for what is damaged, for more than one subgraph (the runtime takes the first one's offsets for all),
+/// that names `source` for what is damaged, for more than one subgraph (older runtimes take the first one's offsets for all),
 /// a tensor that needs room and has no size (texts, unknown dimensions), a model that has a plan already, and one with
 /// fields that are not known here, such as data in other files.
 ArenaTensors read_arena_tensors(std::string_view bytes, const std::string& source);

@@ -11,6 +11,8 @@ from types import SimpleNamespace
 import programs
 import pytest
 import torch
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.exir import to_edge_transform_and_lower
 from executorch.exir.banked_memory_planning import Bank, BankedGreedy, BankPlacementError, TargetMemoryMap
 from executorch.exir.memory_planning import MemoryAlgoResult, Verifier, greedy, naive
 from executorch.exir.tensor import TensorSpec
@@ -103,6 +105,14 @@ def test_state_and_control_flow() -> None:
         for _ in range(3):
             first, second = (method.execute(given) for method in methods)
             assert programs.same(first, second)
+
+
+def test_delegates_keep_their_padding() -> None:
+    network, inputs = programs.network("MobileNet-like")
+    edge = to_edge_transform_and_lower(torch.export.export(network, inputs), partitioner=[XnnpackPartitioner()])
+    theirs, ours = (programs.planned(edge, algorithm) for algorithm in (greedy, planning_algo))
+    assert programs.arenas(ours) <= programs.arenas(theirs)
+    assert programs.same(programs.run(theirs, inputs), programs.run(ours, inputs))
 
 
 def test_random_tensors_are_sound_and_no_larger() -> None:

@@ -17,11 +17,17 @@ from executorch.runtime import Runtime
 Inputs = tuple[torch.Tensor, ...]
 
 
-def exported(model: str | models.Model) -> tuple[EdgeProgramManager, Inputs]:
-    """A model's program in the edge dialect, with weights and inputs that are the same every time."""
+def network(model: str) -> models.Model:
+    """A model, with weights and inputs that are the same every time."""
     torch.manual_seed(0)
-    network, inputs = models.MODELS[model]() if isinstance(model, str) else model
-    return to_edge(torch.export.export(network.eval().requires_grad_(False), inputs)), inputs
+    made, inputs = models.MODELS[model]()
+    return made.eval(), inputs
+
+
+def exported(model: str | models.Model) -> tuple[EdgeProgramManager, Inputs]:
+    """A model's program in the edge dialect."""
+    made, inputs = network(model) if isinstance(model, str) else model
+    return to_edge(torch.export.export(made.eval().requires_grad_(False), inputs)), inputs
 
 
 def planned(edge: EdgeProgramManager, algorithm: Callable[..., Any], **options: Any) -> ExecutorchProgramManager:

@@ -4,6 +4,7 @@
 The program's graph becomes a graph of Remora, a node an op, with the lives that ExecuTorch will give to tensors:
 
     an input of the program   an op without duration that runs first and only once: it is gone after its last use
+    state, a changed input    an input of the graph, which stays in memory
     a node                    an op; each tensor that it returns, used or not, lies in the arena until its last use
     view_copy                 no op: the program's lowering makes it a view of the same bytes, so it keeps what it views
     weights, constants        nothing: they are not in the arena
@@ -25,7 +26,7 @@ from executorch.exir.dialects._ops import ops
 from executorch.exir.pass_base import ExportedProgramPassBase, ExportedProgramPassResult
 from executorch.exir.tensor import ALIGNMENT
 from torch.export import ExportedProgram
-from torch.export.exported_program import ExportGraphSignature, InputKind, TensorArgument
+from torch.export.graph_signature import ExportGraphSignature, InputKind, TensorArgument
 from torch.fx import Graph as FxGraph
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
@@ -125,15 +126,17 @@ class _Program:
             spec.arg.name for spec in signature.input_specs if spec.kind in _CONSTANTS and spec.target not in mutable
         }
         self.state = {spec.arg.name for spec in signature.input_specs if spec.target in mutable}
+        self.state.update(signature.user_inputs_to_mutate.values())
 
     def storage(self, node: Node) -> list[tuple[Node, int]]:
         """The tensors whose bytes a node's value lies in: the node that made each, and its place among its results."""
         if node.op == "get_attr" or (node.op == "placeholder" and node.name in self.constants):
             return []
         if _is_view(node):
-            return self.storage(node.args[0])
+            return self.storage(_base(node))
         if _is_item(node):
-            return [self.storage(node.args[0])[node.args[1]]]
+            place: Any = node.args[1]
+            return [self.storage(_base(node))[place]]
         return [(node, place) for place in range(len(_tensors(node)))]
 
     def graph(self, cost: Callable[[Node], int]) -> tuple[remora.Graph, dict[remora.Op, Node]]:
@@ -175,7 +178,7 @@ class _Program:
         def value(node: Node) -> Node:
             if not (_is_view(node) or _is_item(node)):
                 return current[node]
-            key = (node, value(node.args[0]))
+            key = (node, value(_base(node)))
             if key not in derived:
                 derived[key] = written.node_copy(node, value)
             return derived[key]
@@ -192,10 +195,14 @@ class _Program:
         return self.program._update(module, _signature(self.program.graph_signature, outputs))
 
 
-def _tensors(node: Node) -> list[torch.Tensor]:
+def _values(node: Node) -> list[Any]:
+    """What it returns, one or several; [None] if that is not known."""
     value = node.meta.get("val")
-    values = value if isinstance(value, (list, tuple)) else [value]
-    return [one for one in values if isinstance(one, torch.Tensor)]
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def _tensors(node: Node) -> list[torch.Tensor]:
+    return [value for value in _values(node) if isinstance(value, torch.Tensor)]
 
 
 def _is_view(node: Node) -> bool:
@@ -203,12 +210,18 @@ def _is_view(node: Node) -> bool:
     return node.target in _VIEWS and all(user.op != "output" for user in node.users)
 
 
+def _base(node: Node) -> Node:
+    """What a view is of, or what an item is taken from."""
+    base: Any = node.args[0]
+    return base  # type: ignore[no-any-return]
+
+
 def _is_item(node: Node) -> bool:
     return node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem"
 
 
 def _may_repeat(node: Node) -> bool:
-    target = getattr(node.target, "_op", node.target)
+    target: Any = getattr(node.target, "_op", node.target)
     if target is executorch_call_delegate:
         return False
     return not target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
@@ -219,12 +232,11 @@ def _expect_supported(node: Node) -> None:
     is_special = isinstance(node.target, torch._ops.HigherOrderOperator)
     if is_special and node.target is not executorch_call_delegate:
         raise InputError(f"node {node.name}", f"recomputes are not for programs with control flow ({node.target})")
-    value = node.meta.get("val")
-    values = value if isinstance(value, (list, tuple)) else [value]
-    if not values or not all(isinstance(one, torch.Tensor) for one in values):
-        raise InputError(f"node {node.name}", f"gives {type(value).__name__}, and recomputes are for tensors alone")
-    if not all(isinstance(size, int) for one in values for size in one.shape):
-        raise InputError(f"node {node.name}", f"has the shape {list(values[0].shape)}, which is not constant")
+    for value in _values(node):
+        if not isinstance(value, torch.Tensor):
+            raise InputError(f"node {node.name}", f"gives {type(value).__name__}, and recomputes are for tensors alone")
+        if not all(isinstance(size, int) for size in value.shape):
+            raise InputError(f"node {node.name}", f"has the shape {list(value.shape)}, which is not constant")
 
 
 def _signature(signature: ExportGraphSignature, outputs: Any) -> ExportGraphSignature:
