@@ -77,7 +77,7 @@ def modules() -> dict[str, ast.Module]:
 
 
 # Modules for PyTorch: its own insides are private, too, and what a program needs of it is imported where it is used.
-FOR_TORCH = ("remora.torch.", "remora.torchtitan.", "remora.fit")
+FOR_TORCH = ("remora.executorch.", "remora.torch.", "remora.torchtitan.", "remora.fit")
 
 
 def is_private(name: str) -> bool:

@@ -24,6 +24,7 @@
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/formats/tflite.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/schedule_buffers.hpp"
@@ -41,8 +42,9 @@ OptionGroup problem_options_of_place() {
                       "at one time; without it, "
                       "the smallest arena is sought")(
       "alignment", po::value<std::int64_t>()->value_name("N"),
-      "every offset is a multiple of N (default 1; for a schedule 64), and of the "
-      "buffer's own alignment")("graph", input_file(), "the schedule's graph, where BUFFERS is a schedule");
+      "every offset is a multiple of N (default 1; for a schedule 64, for a TFLite model 16), and of the "
+      "buffer's own alignment")("graph", input_file(), "the schedule's graph, where BUFFERS is a schedule")(
+      "tflite", "BUFFERS is a TFLite model; the output is the model with a plan for TFLite Micro's arena");
   return group;
 }
 
@@ -55,11 +57,11 @@ OptionGroup search_options_of_place() {
 
 OptionGroup place_output() {
   OptionGroup group("Output");
-  group.add_options()(
-      "output,o", output_file(),
-      "where to write the buffers with their offsets (for a schedule: the schedule with addresses, or a table if the "
-      "file is named *.csv); - for standard output")("json", "print the figures as JSON")("quiet,q",
-                                                                                          "no progress table");
+  group.add_options()("output,o", output_file(),
+                      "where to write the buffers with their offsets (for a schedule or a model: that with addresses, "
+                      "or a table if the "
+                      "file is named *.csv); - for standard output")("json", "print the figures as JSON")(
+      "quiet,q", "no progress table");
   return group;
 }
 
@@ -98,10 +100,12 @@ Bytes read_place_alignment(const Arguments& arguments, std::int64_t usual) {
   return Bytes(alignment);
 }
 
-/// What is to be placed, and the schedule that it is of, if it is of one.
+/// What is to be placed, and the schedule or the model that it is of, if it is of one.
 struct PlaceInput {
+  FileText file{};
   std::vector<Buffer> buffers{};
   Bytes alignment{1};
+  std::optional<tflite::ArenaTensors> tensors{};
   LoadedGraph graph{};
   Schedule schedule{};
   std::vector<Holder> holders{};
@@ -110,13 +114,18 @@ struct PlaceInput {
 };
 
 PlaceInput load_input(Arguments& arguments) {
-  const FileText file = read_once(arguments.file("BUFFERS"));
+  PlaceInput input{.file = read_once(arguments.file("BUFFERS"))};
+  const FileText& file = input.file;
   const std::string& path = file.path;
-  PlaceInput input;
   const bool is_schedule = arguments.has("graph");
+  const bool is_model = arguments.has("tflite");
+  if (is_schedule && is_model) throw UsageError("--graph is for a schedule, and --tflite for a model");
   constexpr std::int64_t kUsual = 64;
-  input.alignment = read_place_alignment(arguments, is_schedule ? kUsual : 1);
-  if (is_schedule) {
+  input.alignment = read_place_alignment(arguments, is_model ? tflite::kAlignment.count() : is_schedule ? kUsual : 1);
+  if (is_model) {
+    input.tensors = tflite::read_arena_tensors(file.content, path);
+    input.buffers = input.tensors->buffers;
+  } else if (is_schedule) {
     adopt_reading(arguments, file, arguments.has("quiet"));
     input.graph = load_graph(arguments.input("graph"), arguments, arguments.has("quiet"));
     input.schedule = load_schedule(file, *input.graph.graph);
@@ -131,6 +140,7 @@ PlaceInput load_input(Arguments& arguments) {
     if (first != std::string::npos && file.content[first] == '{') {
       throw UsageError(path + " is not a table of buffers; a schedule needs its graph: --graph FILE");
     }
+    if (tflite::looks_like_model(file.content)) throw UsageError(path + " is a TFLite model; say --tflite");
     input.buffers = interchange::read_buffers(file.content, path);
   }
   align(input.buffers, input.alignment);
@@ -142,8 +152,13 @@ PlaceInput load_input(Arguments& arguments) {
   return input;
 }
 
-/// Writes the schedule with its arena, or a table. False if the arena is above the schedule's budget.
+/// Writes the schedule or the model with its offsets, or a table. False if the arena is above the schedule's budget.
 bool write_placed(const Arguments& arguments, PlaceInput& input, const PlaceResult& result, const std::string& output) {
+  if (input.tensors && !output.ends_with(".csv")) {
+    const std::string planned = tflite::with_plan(input.file.content, input.file.path, *input.tensors, result.offsets);
+    arguments.files().write(output, [&](std::ostream& out) { out << planned; });
+    return true;
+  }
   if (!input.is_schedule() || output.ends_with(".csv")) {
     arguments.files().write(output,
                             [&](std::ostream& out) { interchange::write_buffers(out, input.buffers, result.offsets); });
@@ -257,11 +272,10 @@ int place_exit_code(PlacementStatus status) {
 }  // namespace
 
 int place_command(const Words& words) {
-  Arguments arguments(
-      "place", "Gives buffers offsets in one arena: the smallest, or one within a capacity.",
-      {{"BUFFERS",
-        "buffers with their lifespans (CSV as google/minimalloc reads it, docs/guide/place.md), or with "
-        "--graph a remora-schedule; - for standard input"}});
+  Arguments arguments("place", "Gives buffers offsets in one arena: the smallest, or one within a capacity.",
+                      {{"BUFFERS",
+                        "buffers with their lifespans (CSV as google/minimalloc reads it, docs/guide/place.md), with "
+                        "--graph a remora-schedule, or with --tflite a TFLite model; - for standard input"}});
   for (const OptionGroup& group :
        {problem_options_of_place(), search_options_of_place(), graph_options(), place_output()}) {
     arguments.add(group);

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -6,7 +7,9 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
+#include "frontends/formats/file.hpp"
 #include "frontends/formats/interchange.hpp"
+#include "frontends/formats/tflite.hpp"
 #include "model/placement.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -73,6 +76,29 @@ TEST_F(PlaceCommand, TakesMinimallocsWords) {
   EXPECT_EQ(outcome.code, 0) << outcome.err;
   EXPECT_EQ(offsets_in("out.csv").size(), 5U);
   EXPECT_EQ(place("--capacity=12 --input @b.csv --timeout 10m").code, 64);
+}
+
+TEST_F(PlaceCommand, PlansTfliteModels) {
+  const std::string model = json::read_file(REMORA_SOURCE_DIR "/tests/data/tflite/mlp.tflite");
+  write("m.tflite", model);
+  const Outcome outcome = place("--tflite @m.tflite -o @p.tflite --json -q");
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  EXPECT_EQ(Json::parse(outcome.out)["arena"], 96);
+  const std::string planned = read("p.tflite");
+  EXPECT_EQ(tflite::read_plan(planned, "").size(), 19U);
+  EXPECT_EQ(place("--tflite @m.tflite -o @p.csv -q").code, 0);
+  EXPECT_EQ(interchange::read_buffers(read("p.csv"), "").size(), 9U);
+
+  EXPECT_EQ(place("--tflite @m.tflite --capacity 95B -q").code, 20);
+  EXPECT_EQ(place("@m.tflite").code, 64) << "a model, and nobody said so";
+  EXPECT_EQ(place("--tflite @m.tflite --graph @m.tflite").code, 64);
+  write("cut.tflite", model.substr(0, 1000));
+  for (const std::string name : {"cut.tflite", "p.tflite", "b.csv"}) {
+    const Outcome refused = place("--tflite @" + name + " -o @none.tflite");
+    EXPECT_EQ(refused.code, 65) << name;
+    EXPECT_EQ(std::count(refused.err.begin(), refused.err.end(), '\n'), 1) << refused.err;
+    EXPECT_FALSE(std::filesystem::exists(path("none.tflite")));
+  }
 }
 
 TEST_F(PlaceCommand, AlignsOffsets) {
