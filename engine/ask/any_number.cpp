@@ -10,32 +10,38 @@
 namespace remora {
 namespace {
 
-/// By op: the first compute, and recomputes of which each serves a read. Readers come behind their producers.
-Table<OpId, int> computes_that_pay(const Instance& instance, Duration extra) {
-  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
-  Table<OpId, int> most(instance.op_count(), 1);
-  for (int v = instance.op_count(); v-- > 0;) {
-    const OpId op(v);
-    const Op& own = instance.graph()[op];
-    std::int64_t again = own.recompute ? own.max_computes.value_or(kMost) - 1 : 0;
-    if (instance.problem().order == OrderMode::input) again = std::min<std::int64_t>(again, instance.op_count() - v);
+/// By stages and by time.
+Table<OpId, int> most_computes(const Instance& instance, Duration extra) {
+  return computes_that_pay(instance.graph(), [&](OpId op) {
+    std::int64_t again = std::numeric_limits<std::int64_t>::max();
+    if (instance.problem().order == OrderMode::input) again = instance.op_count() - op;
     if (instance.duration(op) > Duration(0)) {
       again = std::min(again, std::max<std::int64_t>(0, extra.count() - 1) / instance.duration(op).count());
     }
-    std::int64_t reads = 0;
-    for (const TensorId t : instance.outputs(op)) {
-      reads += instance.keep(t) ? 1 : 0;
-      for (const OpId reader : instance.users(t)) reads += most[reader];
-    }
-    most[op] = static_cast<int>(std::min({1 + again, 1 + reads, kMost}));
-  }
-  return most;
+    return again;
+  });
 }
 
 }  // namespace
 
+Table<OpId, int> computes_that_pay(const Graph& graph, const std::function<std::int64_t(OpId)>& again) {
+  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  Table<TensorId, std::int64_t> reads(graph.tensors.size(), 0);
+  Table<OpId, int> most(graph.ops.size(), 1);
+  for (std::size_t v = graph.ops.size(); v-- > 0;) {
+    const OpId op(v);
+    const Op& own = graph[op];
+    std::int64_t pays = 0;
+    for (const TensorId t : own.outputs) pays += reads[t] + (graph[t].keep ? 1 : 0);
+    const std::int64_t allowed = own.recompute ? own.max_computes.value_or(kMost) - 1 : 0;
+    most[op] = static_cast<int>(1 + std::min({pays, allowed, kMost - 1, allowed > 0 ? again(op) : 0}));
+    for (const TensorId t : own.inputs) reads[t] += most[op];
+  }
+  return most;
+}
+
 AnyNumber::AnyNumber(const Instance& instance, Duration extra)
-    : instance_(instance), extra_(extra), most_(computes_that_pay(instance, extra)) {}
+    : instance_(instance), extra_(extra), most_(most_computes(instance, extra)) {}
 
 bool AnyNumber::is_within(const Instance& stated) const {
   // Where a mode weighs more than one compute, a larger number allows others.

@@ -10,6 +10,8 @@
 // columns for the computes of an op: with as many computes as could pay, its bound holds for any number (engine/bound/periods).
 #pragma once
 
+#include <cstdint>
+#include <functional>
 #include <memory>
 
 #include "engine/bound/periods/period_proof.hpp"
@@ -18,6 +20,10 @@
 #include "model/types.hpp"
 
 namespace remora {
+
+/// By op: how often it runs at most in a schedule in which each recompute serves a read. `again`: the recomputes that stages and time
+/// allow. The graph must be valid. O(edges).
+Table<OpId, int> computes_that_pay(const Graph& graph, const std::function<std::int64_t(OpId)>& again);
 
 class AnyNumber {
  public:

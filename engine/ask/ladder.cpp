@@ -37,9 +37,6 @@ constexpr double kPatience = 0.25;
 constexpr double kLongerPatience = 0.5;
 constexpr double kSecondsOfDoubt = 0.6;  // then checkpoints of one compute more are looked for
 constexpr double kPartOfDoubt = 0.05;
-constexpr double kPartBeyondProof = 1;      // of what a proof has taken: for any number of computes
-constexpr double kSecondsAfterProof = 0.5;  // at least, or such a part of the limit; of a work limit that part
-constexpr double kPartOfWorkAfterProof = 0.2;
 /// What is constructed, where there is no schedule, may take as many, and such a part of what is left of the time.
 constexpr int kMostOfConstruction = static_cast<int>(kComputesWithin64Bits);
 constexpr double kPartOfConstruction = 0.2;
@@ -95,10 +92,7 @@ class Ladder {
       cut_ = {};
       const bool pays = take(solve_one(stated, start, is_last ? nullptr : &next, allowance_.left()));
       if (best_.status == Status::optimal) {
-        const Limits& all = allowance_.limits();
-        look_beyond(stated,
-                    allowance_.again(kPartBeyondProof, {std::min(kSecondsAfterProof, all.part(kPartOfDoubt).seconds),
-                                                        all.part(kPartOfWorkAfterProof).work}));
+        look_beyond(stated, limits_beyond_proof(allowance_));
         break;
       }
       if (!pays || is_last || !may_pay()) break;
@@ -326,6 +320,16 @@ class Ladder {
 };
 
 }  // namespace
+
+Limits limits_beyond_proof(const Allowance& allowance) {
+  constexpr double kPartOfProof = 1;
+  constexpr double kLeastSeconds = 0.5;
+  constexpr double kLeastPart = 0.05;  // or such a part of the limit; of a work limit this one:
+  constexpr double kLeastPartOfWork = 0.2;
+  const Limits& all = allowance.limits();
+  return allowance.again(kPartOfProof,
+                         {std::min(kLeastSeconds, all.part(kLeastPart).seconds), all.part(kLeastPartOfWork).work});
+}
 
 Instance with_computes(const Instance& instance, int most) {
   Problem problem = instance.problem();

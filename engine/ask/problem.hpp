@@ -11,6 +11,7 @@
 #include <span>
 
 #include "engine/ask/ask.hpp"
+#include "engine/base/allowance.hpp"
 #include "engine/base/callbacks.hpp"
 #include "engine/base/options.hpp"
 #include "engine/search/search.hpp"
@@ -67,6 +68,8 @@ Schedule solve_with_addresses(const Instance& instance, const SolveOptions& opti
 inline constexpr int kMostComputes = 8;
 /// Of what a proof has taken: for the same with more computes.
 inline constexpr double kPartAfterProof = 0.25;
+/// Of a search for a schedule that is shorter than one that is proved, with however many computes: as long again as the proof took.
+Limits limits_beyond_proof(const Allowance& allowance);
 
 /// The same problem with at most so many computes an op.
 Instance with_computes(const Instance& instance, int most);

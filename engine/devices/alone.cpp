@@ -54,7 +54,7 @@ class OneDevice final : public Member {
         device_(device),
         cancel_(options.cancel),
         instance_(std::make_shared<const Graph>(std::move(alone)),
-                  {problem.budget[device].value_or(Bytes::max()), problem.max_computes}),
+                  {problem.budget[device].value_or(Bytes::max()), std::min(problem.max_computes, kMostComputes)}),
         options_(options_alone(options)),
         search_(instance_, options_, parts_alone(instance_, options_)),
         chooses_(chooses),
@@ -85,7 +85,9 @@ class OneDevice final : public Member {
   }
   [[nodiscard]] Wish wish() const override { return wish_; }
   void offer(const std::vector<DeviceStep>& steps) override {
-    if (const auto sequence = sequence_of(steps)) search_.offer(make_solution(instance_, *sequence), Source::start);
+    const auto sequence = sequence_of(steps);
+    if (sequence && is_permitted(instance_, *sequence))
+      search_.offer(make_solution(instance_, *sequence), Source::start);
   }
   [[nodiscard]] Work work() const override { return search_.work() + chosen_work_; }
   [[nodiscard]] double gap() const override {

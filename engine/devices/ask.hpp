@@ -72,7 +72,8 @@ struct Callbacks {
 };
 
 /// Optimal where the schedule costs no more than the bound; infeasible where that is proved, with the reason as solver.note; unknown
-/// where none was found. Replayed by verify().
+/// where none was found. Where the number of computes is left out, `optimal` holds for any number; of a feasible schedule
+/// `solver.optimal_for_max_computes` says for which number it is proved. Replayed by verify().
 REMORA_API DeviceSchedule solve(const Request& request, const Callbacks& callbacks = {});
 
 /// Of the device that was swept: its budgets, peaks and fixed memory.

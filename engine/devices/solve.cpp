@@ -2,10 +2,12 @@
 #include "engine/devices/solve.hpp"
 
 #include <algorithm>
+#include <limits>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "engine/ask/any_number.hpp"
 #include "engine/ask/problem.hpp"
 #include "engine/devices/overlap.hpp"
 #include "engine/devices/sequential.hpp"
@@ -69,9 +71,42 @@ DeviceSchedule solve_or_wish(const DeviceGraph& graph, const Problem& problem, c
   return schedule;
 }
 
+/// Of schedules that cost less than this one, by op, the most runs on all devices together. Costs add up but for durations beside each
+/// other.
+Table<OpId, int> runs_that_pay(const DeviceGraph& graph, const Problem& problem, std::int64_t cost) {
+  const Instance instance(graph, problem);
+  const auto cheapest = [&](OpId op) {
+    std::int64_t least = kNoWay;
+    for (const RunCost& run : graph.runs[op]) least = std::min(least, instance.run_price(op, run.device));
+    return least;
+  };
+  std::int64_t once = 0;
+  for (const OpId op : graph.runs.ids()) once += cheapest(op);
+  const bool adds_up = problem.copies == CopyMode::sequential || problem.objective == Objective::energy;
+  return computes_that_pay(graph.graph, [&](OpId op) {
+    std::int64_t again = std::numeric_limits<std::int64_t>::max();
+    if (problem.order == OrderMode::input) {
+      again = (instance.op_count() - op) * static_cast<std::int64_t>(graph.runs[op].size());
+    }
+    const std::int64_t price = cheapest(op);
+    if (adds_up && price > 0) again = std::min(again, std::max<std::int64_t>(0, cost - 1 - once) / price);
+    return again;
+  });
+}
+
+/// Of any op, in the steps.
+int most_runs_in(const std::vector<DeviceStep>& steps) {
+  std::map<OpId, int> runs;
+  int most = 0;
+  for (const DeviceStep& step : steps) {
+    if (!step.is_copy()) most = std::max(most, ++runs[step.op]);
+  }
+  return most;
+}
+
 /// How often an op may run, on all devices together, where that is left to the engine: the problem's number first, and more
-/// where that is proved to have no schedule or to be settled, where it finds none, or where one device alone costs less with
-/// more than all that is known (Turns::choose_computes).
+/// where that is proved to have no schedule, where it finds none, or where one device alone costs less with more than all that is known
+/// (Turns::choose_computes). A schedule that is proved for a number is looked at once more with as many as may pay.
 class Ladder {
  public:
   Ladder(const DeviceGraph& graph, Problem problem, const Options& options)
@@ -93,11 +128,11 @@ class Ladder {
       const bool pays = take(std::move(found));
       // What is wished for and known is taken, however late.
       if (!pays || !may_go_on || ((allowance_.is_over() || has_enough()) && wish.steps.empty())) break;
-      if (wish.computes == 0 && !may_pay()) break;
+      if (wish.computes == 0 && !may_hold()) break;
       start_ = !wish.steps.empty() ? std::move(wish.steps) : best_.has_schedule() ? best_.steps : start_;
-      after_proof_ = wish.computes == 0 && best_.has_schedule();
       problem_.max_computes = std::max(wish.computes, problem_.max_computes + 1);
     }
+    if (best_.status == Status::optimal) look_beyond();
     best_.solver.seconds = allowance_.elapsed();
     best_.solver.work = allowance_.spent().count();
     best_.solver.work_limit = options_.work_limit;
@@ -110,11 +145,8 @@ class Ladder {
 
   /// A start that holds the budgets with more computes is where it begins.
   void begin_with_start() {
-    std::map<OpId, int> computes;
     Problem wider = problem_;
-    for (const DeviceStep& step : start_) {
-      if (!step.is_copy()) wider.max_computes = std::max(wider.max_computes, ++computes[step.op]);
-    }
+    wider.max_computes = std::max(wider.max_computes, most_runs_in(start_));
     if (wider.max_computes > problem_.max_computes && wider.max_computes <= kComputesWithin64Bits &&
         cost_of_schedule(graph_, wider, start_)) {
       problem_ = std::move(wider);
@@ -128,7 +160,7 @@ class Ladder {
   }
 
   [[nodiscard]] Options options() const {
-    Options options = within(options_, after_proof_ ? allowance_.again(kPartAfterProof) : allowance_.left());
+    Options options = within(options_, allowance_.left());
     options.start = start_;
     return options;
   }
@@ -144,9 +176,38 @@ class Ladder {
     return true;
   }
 
-  /// Whether more computes may hold the budgets, or cost less.
-  [[nodiscard]] bool may_pay() const {
-    if (best_.has_schedule()) return best_.status == Status::optimal && best_.cost() > best_.baseline_cost;
+  /// The best schedule is proved for the problem's computes: whether more give a cheaper one.
+  void look_beyond() {
+    int proved = problem_.max_computes;
+    const Table<OpId, int> pays = runs_that_pay(graph_, problem_, best_.cost());
+    const int most = pays.empty() ? 1 : *std::max_element(pays.begin(), pays.end());
+    best_.solver.optimal_for_max_computes = kAnyNumber;
+    // From two on, what an op costs again does not depend on how often.
+    std::int64_t bound = proved > 1 ? best_.baseline_cost : 0;
+    if (most <= proved || bound >= best_.cost()) return;
+    if (!allowance_.is_over() && !has_enough()) {
+      problem_.max_computes = std::min(most, static_cast<int>(kComputesWithin64Bits));
+      Options options = within(options_, limits_beyond_proof(allowance_));
+      options.start = best_.steps;
+      DeviceSchedule found = solve(graph_, problem_, options);
+      allowance_.spend(Work(found.solver.work));
+      const bool is_proved = found.status == Status::optimal;
+      bound = most <= problem_.max_computes ? found.lower_bound : found.baseline_cost;
+      found.solver.max_computes = std::max(proved, most_runs_in(found.steps));
+      if (is_proved) proved = problem_.max_computes;
+      take(std::move(found));
+    }
+    bound = std::min(bound, best_.cost());
+    const bool is_whole = bound == best_.cost();
+    const bool is_part = !is_whole && best_.status == Status::optimal;
+    best_.lower_bound = bound;
+    best_.status = is_whole ? Status::optimal : Status::feasible;
+    best_.solver.optimal_for_max_computes = is_whole ? kAnyNumber : is_part ? proved : 0;
+  }
+
+  /// Whether more computes may hold the budgets, where the problem's number does not.
+  [[nodiscard]] bool may_hold() const {
+    if (best_.has_schedule()) return false;
     // What no number of computes can mend.
     Problem most = problem_;
     most.max_computes = kMostComputes;
@@ -167,7 +228,6 @@ class Ladder {
   std::vector<DeviceStep> start_;
   Allowance allowance_;
   DeviceSchedule best_{};
-  bool after_proof_ = false;
   const char* reason_ = nullptr;
 };
 

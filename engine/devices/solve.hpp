@@ -13,7 +13,9 @@ namespace remora::devices {
 DeviceSchedule solve(const DeviceGraph& graph, const Problem& problem, const Options& options);
 
 /// As solve(), for the problem's computes an op or more (as in engine/ask/ladder.cpp): the best schedule there is, of the problem
-/// with the fewest computes that has it, with that problem's status and bound. `solver.max_computes` says which one, the note why.
+/// with the fewest computes that has it. `solver.max_computes` says which one, the note why. `optimal` is said where no schedule with any
+/// number of computes costs less; where that is proved for a number only, the status is feasible, `solver.optimal_for_max_computes` that
+/// number and the bound one for any number. Else the bound is that problem's.
 DeviceSchedule solve_with_more_computes(const DeviceGraph& graph, const Problem& problem, const Options& options);
 
 }  // namespace remora::devices

@@ -315,6 +315,7 @@ remora_status remora_device_schedule_facts(const remora_device_schedule* schedul
     known.step_count = value.steps.size();
     known.seconds = value.solver.seconds;
     known.work = value.solver.work;
+    known.optimal_for_max_computes = value.solver.optimal_for_max_computes;
     capi::write_known(known, capi::given(facts, "facts"), "facts");
   });
 }

@@ -109,6 +109,9 @@ typedef struct remora_device_facts {
   double seconds;
   int64_t work;
   int32_t copies; /* remora_copies */
+  /* Where max_computes was 0: no schedule with at most so many runs of an op costs less; INT_MAX for any number. Else, and where
+   * nothing is proved, 0. */
+  int32_t optimal_for_max_computes;
 } remora_device_facts;
 REMORA_EXPORT remora_status remora_device_schedule_facts(const remora_device_schedule* schedule,
                                                          remora_device_facts* facts);

@@ -165,6 +165,7 @@ class Reader {
   static void read_solver(const Node& node, SolverReport& solver) {
     node.expect_object();
     if (node.has("version")) solver.version = node.at("version").string();
+    read_optimal_for(node, solver);
     if (node.has("work")) solver.work = node.at("work").integer();
     if (node.has("seconds")) solver.seconds = node.at("seconds").number();
     if (node.has("note")) solver.note = node.at("note").string();
@@ -275,6 +276,7 @@ class Writer {
     limits.integer("max_computes", report.max_computes);
     limits.integer("work", report.work_limit);
     limits.close();
+    write_optimal_for(object, report);
     object.integer("work", report.work);
     object.number("seconds", report.seconds);
     if (!report.note.empty()) object.string("note", report.note);

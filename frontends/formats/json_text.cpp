@@ -95,6 +95,11 @@ void ObjectText::boolean(std::string_view name, bool value) {
   out_ += value ? "true" : "false";
 }
 
+void ObjectText::null(std::string_view name) {
+  key(name);
+  out_ += "null";
+}
+
 void ObjectText::splice(const std::string& members, std::span<const std::string_view> reserved) {
   if (members.empty()) return;
   const Document document = parse(members);

@@ -38,6 +38,7 @@ class ObjectText {
   void unsigned_integer(std::string_view name, std::uint64_t value);
   void number(std::string_view name, double value);
   void boolean(std::string_view name, bool value);
+  void null(std::string_view name);
 
   void strings(std::string_view name, std::span<const std::string> values) {
     names(name, values, [](const std::string& value) -> const std::string& { return value; });

@@ -7,12 +7,14 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <limits>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "frontends/formats/document.hpp"
+#include "frontends/formats/json_text.hpp"
 #include "model/graph.hpp"
 #include "model/quote.hpp"
 #include "model/schedule.hpp"
@@ -116,6 +118,24 @@ inline Statistic statistic_of(std::string_view key, double value) {
   if (!key.ends_with(kSecondsEnd)) return {.name = std::string(key), .value = value};
   key.remove_suffix(kSecondsEnd.size());
   return {.name = std::string(key), .value = value, .unit = Statistic::Unit::seconds};
+}
+
+inline constexpr std::string_view kOptimalFor = "optimal_for_max_computes";
+
+/// The number, null for any; absent where nothing is said.
+inline void write_optimal_for(ObjectText& solver, const SolverReport& report) {
+  if (report.optimal_for_max_computes == kAnyNumber) {
+    solver.null(kOptimalFor);
+  } else if (report.optimal_for_max_computes > 0) {
+    solver.integer(kOptimalFor, report.optimal_for_max_computes);
+  }
+}
+
+inline void read_optimal_for(const Node& solver, SolverReport& report) {
+  if (!solver.has(kOptimalFor)) return;
+  const Node number = solver.at(kOptimalFor);
+  report.optimal_for_max_computes =
+      number.value().is_null() ? kAnyNumber : static_cast<int>(number.integer(0, std::numeric_limits<int>::max()));
 }
 
 /// The words of the command line by which the graph was read.

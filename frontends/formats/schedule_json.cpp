@@ -39,8 +39,6 @@ void read(const Node& node, std::string_view key, std::string& value) {
   if (node.has(key)) value = node.at(key).string();
 }
 
-constexpr std::string_view kOptimalFor = "optimal_for_max_computes";
-
 Incumbent read_incumbent(const Node& node) {
   node.expect_array();
   if (node.size() != 4) node.fail("must be [seconds, duration, peak_memory, source]");
@@ -81,11 +79,7 @@ SolverReport read_solver(const Node& node) {
   if (node.has("seed")) report.seed = node.at("seed").unsigned_integer();
   read(node, "threads", report.threads);
   if (node.has("limits")) read_limits(node.at("limits"), report);
-  if (node.has(kOptimalFor) && node.at(kOptimalFor).value().is_null()) {
-    report.optimal_for_max_computes = kAnyNumber;
-  } else {
-    read(node, kOptimalFor, report.optimal_for_max_computes);
-  }
+  read_optimal_for(node, report);
   read(node, "work", report.work);
   read(node, "seconds", report.seconds);
   if (node.has("stopped")) report.stop = read_word(node.at("stopped"), kStopWords);
@@ -298,12 +292,7 @@ class ScheduleWriter {
     object.integer("threads", report.threads);
     object.key("limits");
     write_limits(report);
-    if (report.optimal_for_max_computes == kAnyNumber) {
-      object.key(kOptimalFor);
-      out_ += "null";
-    } else if (report.optimal_for_max_computes > 0) {
-      object.integer(kOptimalFor, report.optimal_for_max_computes);
-    }
+    write_optimal_for(object, report);
     object.integer("work", report.work);
     object.number("seconds", report.seconds);
     if (report.stop != Stop::unknown) object.string("stopped", word_of(report.stop, kStopWords));

@@ -118,6 +118,7 @@ def test_files(two: remora.DeviceGraph, tmp_path: Path) -> None:
     assert again.to_json() == schedule.to_json()
     assert pickle.loads(pickle.dumps(schedule)) == schedule
     assert schedule.solver["limits"]["work"] == 200
+    assert schedule.solver["optimal_for_max_computes"] is None
     assert remora.verify(two, again), "names are looked up"
     wrong = json.loads(schedule.to_json())
     wrong["duration"] = 4

@@ -101,6 +101,21 @@ std::string exact_amount_text(const Graph& graph, const Schedule& schedule, Byte
          text::part_of_peak_text(amount, graph.fixed_memory, schedule.baseline_peak_memory);
 }
 
+}  // namespace
+
+void print_computes(std::ostream& out, Status status, const SolverReport& solver) {
+  if (solver.optimal_for_max_computes == kAnyNumber) {
+    out << "            with any number of computes per op\n";
+  } else if (solver.optimal_for_max_computes > 0) {
+    out << "            optimal with at most " << solver.optimal_for_max_computes
+        << " computes per op; more were tried until " << text::fixed(solver.seconds, 2) << " s\n";
+  } else if (status == Status::optimal && solver.max_computes > 0) {
+    out << "            with at most " << solver.max_computes << " computes per op\n";
+  }
+}
+
+namespace {
+
 void print_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   const std::string unit = text::duration_unit_of(graph);
   const double after = part_of_peak(schedule.peak_memory, graph.fixed_memory, schedule.baseline_peak_memory);
@@ -113,15 +128,7 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
       << "bound       " << signed_percent(schedule.least_overhead()) << " at least, gap "
       << text::percent_text(schedule.gap(), 3) << (schedule.status == Status::optimal ? ": proved optimal" : "")
       << "\n";
-  const SolverReport& solver = schedule.solver;
-  if (solver.optimal_for_max_computes == kAnyNumber) {
-    out << "            with any number of computes per op\n";
-  } else if (solver.optimal_for_max_computes > 0) {
-    out << "            optimal with at most " << solver.optimal_for_max_computes
-        << " computes per op; more were tried until " << text::fixed(solver.seconds, 2) << " s\n";
-  } else if (schedule.status == Status::optimal && solver.max_computes > 0) {
-    out << "            with at most " << solver.max_computes << " computes per op\n";
-  }
+  print_computes(out, schedule.status, schedule.solver);
 }
 
 void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule, const Advice& advice) {

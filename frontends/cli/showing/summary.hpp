@@ -35,6 +35,9 @@ void print_headline(std::ostream& out, const Graph& graph, const Schedule& sched
 void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width = kSummaryWidth,
                    const Advice& advice = {});
 
+/// For which numbers of computes the bound of the line before is proved; nothing where that is not said.
+void print_computes(std::ostream& out, Status status, const SolverReport& solver);
+
 // A report for terminals: plain lines of UTF-8, no control codes.
 
 /// Memory over steps in characters: the schedule as blocks, what the input order holds above it as shade, the budget as

@@ -244,6 +244,7 @@ void print_device_summary(std::ostream& out, const DeviceGraph& graph, const Dev
   const std::size_t runs = schedule.steps.size() - copies;
   out << "duration    " << schedule.duration.count() << ", energy " << schedule.energy.count() << "\n";
   out << "bound       " << schedule.lower_bound << " of the objective\n";
+  print_computes(out, schedule.status, schedule.solver);
   out << "steps       " << runs << " runs, " << runs - graph.graph.ops.size() << " of them again, " << copies
       << " copies\n";
   for (const DeviceId d : graph.devices.ids()) {

@@ -67,6 +67,7 @@ const FoldTable& fold_table() {
       {"Ceil", {fold_unary, 1}},
       {"Round", {fold_unary, 1}},
       {"Sqrt", {fold_unary, 1}},
+      {"Reciprocal", {fold_unary, 1}},
       {"Not", {fold_unary, 1}},
       {"ReduceProd", {fold_reduce_all, 1}},
       {"ReduceSum", {fold_reduce_all, 1}},
@@ -131,8 +132,9 @@ std::vector<std::optional<Constant>> fold(const RuleContext& context, const Outp
   for (std::size_t k = 0; k < types.size(); ++k) {
     if (!types[k] || !fits(entry->second, context, *types[k])) continue;
     Constant constant{.type = *types[k]};
-    const bool done = fill(entry->second, {context, k}, constant);
     const auto count = static_cast<std::size_t>(element_count(constant.type.shape));
+    // Without elements there is nothing to fill, however long the other axes are.
+    const bool done = count == 0 || fill(entry->second, {context, k}, constant);
     if (done && constant.size() == count) result[k] = std::move(constant);
   }
   return result;

@@ -213,6 +213,7 @@ bool fold_unary(const FoldContext& context, Constant& result) {
       {"Ceil", [](double a) { return std::ceil(a); }},
       {"Round", [](double a) { return std::nearbyint(a); }},
       {"Sqrt", [](double a) { return std::sqrt(a); }},
+      {"Reciprocal", [](double a) { return 1 / a; }},
       {"Not", [](double a) { return is_zero(a) ? 1.0 : 0.0; }},
   };
   const Function function = kTable.find(std::string_view(context.node.node.type))->second;

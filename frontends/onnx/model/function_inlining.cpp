@@ -16,6 +16,7 @@
 namespace remora::onnx_frontend {
 namespace {
 
+using Nodes = google::protobuf::RepeatedPtrField<onnx::NodeProto>;
 using AttributeTable = std::map<std::string, onnx::AttributeProto>;
 
 std::string function_key(const std::string& domain, const std::string& name) {
@@ -53,6 +54,15 @@ struct CallSize {
 
 using Functions = std::unordered_map<std::string, const onnx::FunctionProto*>;
 
+/// Calls `visit` with every graph that is an attribute of the node. Those within them are its own business.
+template <class Visit>
+void visit_bodies(onnx::NodeProto& node, const Visit& visit) {
+  for (onnx::AttributeProto& attribute : *node.mutable_attribute()) {
+    if (attribute.has_g()) visit(*attribute.mutable_g());
+    for (onnx::GraphProto& body : *attribute.mutable_graphs()) visit(body);
+  }
+}
+
 /// Null where the node is of a standard op.
 const onnx::FunctionProto* called(const Functions& functions, const onnx::NodeProto& node) {
   const auto found = functions.find(function_key(node.domain(), node.op_type()));
@@ -74,16 +84,26 @@ class CallSizes {
       return *place->second;
     }
     if (++open_ > kDeepestCalls) throw too_deep(call);
-    CallSize size;
-    for (const onnx::NodeProto& node : function.node()) {
-      const onnx::FunctionProto* const inner = called(functions_, node);
-      const CallSize of_node = inner == nullptr ? CallSize{1, 0} : of(node, *inner);
-      size.count = std::min(size.count + of_node.count, kMostGrowth + 1);
-      size.depth = std::max(size.depth, of_node.depth + 1);
-    }
+    CallSize size = of(function.node());
+    size.count = std::min(size.count + 1, kMostGrowth + 1);
+    ++size.depth;
     --open_;
     if (size.depth > kDeepestCalls) throw too_deep(call);
     sizes_.insert_or_assign(&function, size);
+    return size;
+  }
+
+  /// Of nodes one beside the other, with those in their bodies.
+  CallSize of(const Nodes& nodes) {  // NOLINT(misc-no-recursion)
+    CallSize size{0, 0};
+    const auto add = [&](const CallSize& part) {
+      size.count = std::min(size.count + part.count, kMostGrowth + 1);
+      size.depth = std::max(size.depth, part.depth);
+    };
+    visit_nodes(nodes, [&](const onnx::NodeProto& node) {
+      const onnx::FunctionProto* const inner = called(functions_, node);
+      add(inner == nullptr ? CallSize{1, 0} : of(node, *inner));
+    });
     return size;
   }
 
@@ -109,32 +129,37 @@ class Inliner {
   }
 
   /// Throws InputError, before anything is written, where the calls of these nodes come to too much.
-  void check_growth(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes) const {
+  void check_growth(const Nodes& nodes) const {
     CallSizes sizes(functions_);
     std::int64_t growth = 0;
-    for (const onnx::NodeProto& node : nodes) {
+    visit_nodes(nodes, [&](const onnx::NodeProto& node) {
       const onnx::FunctionProto* const function = called(functions_, node);
       if (function != nullptr) growth += sizes.of(node, *function).count;
-      if (growth <= kMostGrowth) continue;
+      if (growth <= kMostGrowth) return;
       throw InputError(node_place(node), "the model's functions, written out, have more than " +
                                              std::to_string(kMostGrowth) + " nodes and calls");
-    }
+    });
   }
 
   /// Recursion is as deep as check_growth allows.
-  void expand(const onnx::NodeProto& node) {  // NOLINT(misc-no-recursion)
+  void expand_all(Nodes& nodes) {  // NOLINT(misc-no-recursion)
+    Nodes expanded;
+    for (onnx::NodeProto& node : nodes) expand(node, expanded);
+    nodes.Swap(&expanded);
+  }
+
+ private:
+  void expand(onnx::NodeProto& node, Nodes& expanded) {  // NOLINT(misc-no-recursion)
     const onnx::FunctionProto* const function = called(functions_, node);
     if (function != nullptr) {
-      for (const onnx::NodeProto& body_node : instantiate(node, *function)) expand(body_node);
+      for (onnx::NodeProto& body_node : instantiate(node, *function)) expand(body_node, expanded);
       return;
     }
     count_bytes(node, node.ByteSizeLong());
-    *result_.Add() = node;
+    visit_bodies(node, [&](onnx::GraphProto& body) { expand_all(*body.mutable_node()); });
+    expanded.Add()->Swap(&node);
   }
 
-  google::protobuf::RepeatedPtrField<onnx::NodeProto> take() { return std::move(result_); }
-
- private:
   /// Names of calls in calls are long, and a body may hold data.
   void count_bytes(const onnx::NodeProto& node, std::size_t bytes) {
     bytes_ += bytes;
@@ -175,13 +200,29 @@ class Inliner {
       value = place->second;
     };
     std::vector<onnx::NodeProto> body(function.node().begin(), function.node().end());
-    for (onnx::NodeProto& node : body) {
-      if (!node.name().empty()) node.set_name(fresh_nodes_.make(prefix + "/" + node.name()));
-      for (std::string& input : *node.mutable_input()) rename(input);
-      for (std::string& output : *node.mutable_output()) rename(output);
-      resolve_attributes(node, attributes);
-    }
+    for (onnx::NodeProto& node : body) bind(node, prefix, rename, attributes);
     return body;
+  }
+
+  /// Gives the node the names and attributes of one call. What its bodies define is renamed as well: the names of the call's own values
+  /// may stand there.
+  template <class Rename>
+  void bind(onnx::NodeProto& node, const std::string& prefix, const Rename& rename,  // NOLINT(misc-no-recursion)
+            const AttributeTable& attributes) {
+    if (!node.name().empty()) node.set_name(fresh_nodes_.make(prefix + "/" + node.name()));
+    for (std::string& input : *node.mutable_input()) rename(input);
+    for (std::string& output : *node.mutable_output()) rename(output);
+    resolve_attributes(node, attributes);
+    visit_bodies(node, [&](onnx::GraphProto& graph) {
+      for (auto* const values : {graph.mutable_input(), graph.mutable_output(), graph.mutable_value_info()}) {
+        for (onnx::ValueInfoProto& value : *values) rename(*value.mutable_name());
+      }
+      for (onnx::TensorProto& tensor : *graph.mutable_initializer()) rename(*tensor.mutable_name());
+      for (onnx::SparseTensorProto& tensor : *graph.mutable_sparse_initializer()) {
+        rename(*tensor.mutable_values()->mutable_name());
+      }
+      for (onnx::NodeProto& inner : *graph.mutable_node()) bind(inner, prefix, rename, attributes);
+    });
   }
 
   static std::string call_name(const onnx::NodeProto& call) {
@@ -213,7 +254,6 @@ class Inliner {
   /// Two, because a value and a node may share a name, as they often do in functions.
   FreshNames fresh_values_;
   FreshNames fresh_nodes_;
-  google::protobuf::RepeatedPtrField<onnx::NodeProto> result_;
 };
 
 }  // namespace
@@ -222,8 +262,7 @@ void inline_functions(onnx::ModelProto& model, std::vector<std::string>& warning
   if (model.functions_size() == 0) return;
   Inliner inliner(model, warnings);
   inliner.check_growth(model.graph().node());
-  for (const onnx::NodeProto& node : model.graph().node()) inliner.expand(node);
-  *model.mutable_graph()->mutable_node() = inliner.take();
+  inliner.expand_all(*model.mutable_graph()->mutable_node());
 }
 
 }  // namespace remora::onnx_frontend

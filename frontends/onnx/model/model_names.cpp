@@ -78,6 +78,17 @@ bool has_bodies(const onnx::NodeProto& node) {
                      [](const auto& attribute) { return attribute.has_g() || attribute.graphs_size() > 0; });
 }
 
+void visit_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,  // NOLINT(misc-no-recursion)
+                 const std::function<void(const onnx::NodeProto&)>& visit) {
+  for (const onnx::NodeProto& node : nodes) {
+    visit(node);
+    for (const onnx::AttributeProto& attribute : node.attribute()) {
+      if (attribute.has_g()) visit_nodes(attribute.g().node(), visit);
+      for (const onnx::GraphProto& body : attribute.graphs()) visit_nodes(body.node(), visit);
+    }
+  }
+}
+
 void visit_reads(onnx::NodeProto& node, const Visit& visit) {
   ReadVisitor(visit).visit_node(node);
 }

@@ -107,7 +107,7 @@ std::string one_line(std::string_view text);
 //
 // A name that the model has already, wherever, gets a number: encoder/t#2.
 
-/// Replaces every call of a local function, nested calls too. Throws InputError for a function that calls itself,
+/// Replaces every call of a local function, nested calls and those in bodies too. Throws InputError for a function that calls itself,
 /// for calls nested deeper than 200, and for models that would grow by more than a million nodes and calls, counted
 /// before anything is written, or beyond twice the file and 256 MiB. Appends a line to `warnings` where a function states another version
 /// of the default operator set than the model (the model's is used).
@@ -116,6 +116,11 @@ void inline_functions(onnx::ModelProto& model, std::vector<std::string>& warning
 }  // namespace remora::onnx_frontend
 
 // Names in a model, those inside the bodies of If, Loop and Scan included: which a node reads, which are taken.
+
+namespace google::protobuf {
+template <class Element>
+class RepeatedPtrField;
+}  // namespace google::protobuf
 
 namespace onnx {
 class GraphProto;
@@ -127,6 +132,10 @@ namespace remora::onnx_frontend {
 
 /// Whether any attribute of the node is a graph.
 bool has_bodies(const onnx::NodeProto& node);
+
+/// Calls `visit` with every node of a graph, those in bodies behind the one that has them.
+void visit_nodes(const google::protobuf::RepeatedPtrField<onnx::NodeProto>& nodes,
+                 const std::function<void(const onnx::NodeProto&)>& visit);
 
 /// Calls `visit` with the name of every value that the node reads: its inputs, and what its bodies read from around
 /// them, which is not what they define themselves. `visit` may change the name in place. Names left out (empty) are not

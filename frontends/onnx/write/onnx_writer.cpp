@@ -51,7 +51,7 @@ void import_operator_sets(onnx::ModelProto& model, const onnx::FunctionProto& fu
 
 using FunctionName = std::pair<std::string, std::string>;
 
-/// The functions that nodes of the graph call, also through others. Those that only a body calls stay functions.
+/// The functions that nodes of the graph or of bodies in it call, also through others.
 std::set<FunctionName> called_functions(const onnx::ModelProto& model) {
   std::map<FunctionName, const onnx::FunctionProto*> functions;
   for (const auto& function : model.functions()) {
@@ -60,10 +60,10 @@ std::set<FunctionName> called_functions(const onnx::ModelProto& model) {
   std::set<FunctionName> called;
   std::vector<const onnx::FunctionProto*> open;
   const auto call_all = [&](const auto& nodes) {
-    for (const onnx::NodeProto& node : nodes) {
+    visit_nodes(nodes, [&](const onnx::NodeProto& node) {
       const auto found = functions.find(FunctionName(domain_key(node.domain()), node.op_type()));
       if (found != functions.end() && called.insert(found->first).second) open.push_back(found->second);
-    }
+    });
   };
   call_all(model.graph().node());
   while (!open.empty()) {
@@ -87,9 +87,6 @@ void prepare_functions(onnx::ModelProto& model) {
     }
     if (onnx::OpSchemaRegistry::Schema(name.second, name.first) != nullptr) {
       throw InputError(place, "has the name of a standard operator, and runtimes differ in which they run; rename it");
-    }
-    for (const auto& node : function.node()) {
-      if (has_bodies(node)) throw InputError(place, "has control flow; write the model's functions inline first");
     }
     import_operator_sets(model, function);
   }

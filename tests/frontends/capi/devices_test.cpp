@@ -2,6 +2,7 @@
 //
 // Graphs over several devices by the C interface.
 #include <cstring>
+#include <limits>
 #include <memory>
 #include <string>
 #include <vector>
@@ -69,6 +70,10 @@ TEST(CDevices, SolvesUnderABudgetForEachDevice) {
   EXPECT_EQ(facts.duration, 5);
   EXPECT_EQ(facts.lower_bound, 5);
   EXPECT_EQ(facts.energy, 13);
+  EXPECT_EQ(facts.optimal_for_max_computes, std::numeric_limits<int>::max());
+  remora_device_problem twice = problem_of(budgets);
+  twice.max_computes = 2;
+  EXPECT_EQ(facts_of(solved(graph, twice)).optimal_for_max_computes, 0);
   ASSERT_EQ(facts.step_count, 3U);
   EXPECT_EQ(remora_device_schedule_budget(schedule.get(), 0), 6);
   EXPECT_EQ(remora_device_schedule_budget(schedule.get(), 1), -1);

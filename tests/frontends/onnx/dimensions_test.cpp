@@ -65,6 +65,19 @@ TEST(Dimensions, AnEmptyOneIsToldAsWhatItIs) {
   EXPECT_TRUE(contains(open.complaint(), "dimension 0 is -1; set it with --dim x[0]=VALUE")) << open.complaint();
 }
 
+/// What has no elements is known; to go through the other axes, which may be of any length, would take for ever.
+TEST(Dimensions, AnEmptyOneBesideALongOneIsRead) {
+  constexpr std::int64_t kLong = 2147483647;
+  ModelBuilder model;
+  model.input("x", {kLong, 3, 0})
+      .weight("index", {1}, kInt64)
+      .node("Gather", {"x", "index"}, {"y"})
+      .set("axis", std::int64_t{1});
+  model.proto().mutable_graph()->mutable_initializer(0)->add_int64_data(1);
+  model.output("y");
+  EXPECT_EQ(value_named(model.network(), "y").shape, (Shape{kLong, 1, 0}));
+}
+
 TEST(Dimensions, FixedDimensionCanBeChangedByInputAndAxis) {
   ModelBuilder model;
   model.input("x", {1, 4}).node("Relu", {"x"}, {"y"}).output("y").value_info("y", {1, 4});

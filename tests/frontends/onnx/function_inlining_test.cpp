@@ -53,6 +53,67 @@ TEST(FunctionInlining, DeepAndWideModelsThatCanBeScheduledAreRead) {
   EXPECT_EQ(nested(12, 2, 1).graph().ops.size(), 2048U);
 }
 
+/// nested() with an If around its call.
+ModelBuilder called_in_a_body(int functions, int calls, int nodes) {
+  ModelBuilder model = nested(functions, calls, nodes);
+  const onnx::NodeProto call = model.proto().graph().node(0);
+  model.proto().mutable_graph()->clear_node();
+  model.input("c", {}, kBool).node("If", {"c"}, {"y"}, "choice");
+  for (const char* const name : {"then_branch", "else_branch"}) {
+    auto& attribute = *model.proto().mutable_graph()->mutable_node(0)->add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(onnx::AttributeProto::GRAPH);
+    *attribute.mutable_g()->add_node() = call;
+    attribute.mutable_g()->add_output()->set_name("y");
+  }
+  return model;
+}
+
+TEST(FunctionInlining, ABodyCallsThemAsAGraphDoes) {
+  const Graph graph = called_in_a_body(3, 2, 1).graph();
+  ASSERT_EQ(graph.ops.size(), 1U);
+  // Four Relus behind each other: of the second, input and output take the place of the output and 16 bytes more.
+  EXPECT_EQ(graph.ops[0].workspace, Bytes(16));
+  EXPECT_TRUE(contains(called_in_a_body(64, 2, 1).complaint(), "more than 1000000 nodes and calls"));
+}
+
+/// G(p, q) = If(q) { t = F(p) } else { t = Neg(p) }; its bodies' names are those of the call's values.
+TEST(FunctionInlining, NamesInAFunctionsBodiesAreItsOwn) {
+  ModelBuilder model = nested(1, 1, 1);
+  model.proto().mutable_graph()->clear_node();
+  auto& function = *model.proto().add_functions();
+  function.set_name("G");
+  function.set_domain("own");
+  for (const char* const name : {"p", "q"}) function.add_input(name);
+  function.add_output("r");
+  auto& branch = *function.add_node();
+  branch.set_op_type("If");
+  branch.add_input("q");
+  branch.add_output("r");
+  for (const char* const name : {"then_branch", "else_branch"}) {
+    auto& attribute = *branch.add_attribute();
+    attribute.set_name(name);
+    attribute.set_type(onnx::AttributeProto::GRAPH);
+    auto& first = *attribute.mutable_g()->add_node();
+    const bool calls = attribute.name() == "then_branch";
+    first.set_op_type(calls ? "F0" : "Neg");
+    if (calls) first.set_domain("own");
+    first.add_input("p");
+    first.add_output("x");
+    auto& second = *attribute.mutable_g()->add_node();
+    second.set_op_type("Add");
+    second.add_input("x");
+    second.add_input("p");
+    second.add_output("t");
+    attribute.mutable_g()->add_output()->set_name("t");
+  }
+  model.input("c", {}, kBool).node("G", {"x", "c"}, {"y"}, "call").domain("own");
+  const Graph graph = model.graph();
+  ASSERT_EQ(graph.ops.size(), 1U);
+  EXPECT_EQ(graph.ops[0].inputs.size(), 2U);
+  EXPECT_EQ(graph.ops[0].workspace, Bytes(16));
+}
+
 TEST(FunctionInlining, AFunctionThatCallsItselfIsRefusedWhereverItIs) {
   ModelBuilder model = nested(4, 1, 1);
   auto& first = *model.proto().mutable_functions(0)->mutable_node(0);

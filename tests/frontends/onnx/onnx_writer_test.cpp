@@ -197,15 +197,6 @@ TEST(OnnxWriter, FunctionsThatMeanSomethingElseInlineAreRefused) {
       "version first");
   EXPECT_TRUE(contains(complaint([](onnx::ModelProto& model) { *model.add_functions() = model.functions(0); }),
                        "function Scaled: is there twice"));
-  EXPECT_TRUE(contains(complaint([](onnx::ModelProto& model) {
-                         // One that serves no output: the reader refuses all others itself.
-                         auto& branch = *model.mutable_functions(0)->add_node();
-                         branch.set_op_type("If");
-                         branch.add_input("p");
-                         branch.add_output("dead");
-                         branch.add_attribute()->mutable_g();
-                       }),
-                       "function Scaled: has control flow"));
 }
 
 TEST(OnnxWriter, FunctionsOfTheNameOfAStandardOpAreRefused) {
