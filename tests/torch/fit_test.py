@@ -6,6 +6,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +17,20 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 import zoo
 from torch.autograd import Variable
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
 
 import remora.fit
 import remora.torch as rt
 from remora.errors import InputError
 from remora.torch import fit
+from remora.torch._costs import Call, cpu_memory
+from remora.torch._graph import StepGraph, tensors_in
 from remora.torch.fit._absent import _Engine
+from remora.torch.fit._fit import LEAST, PART
 from remora.torch.fit._optimizer import OPTIMIZERS, optimizer_memory, optimizer_of
+from remora.torch.fit._smaller import Smaller
 from remora.torch.fit._subject import subject_of
 
 ADAMW = functools.partial(torch.optim.AdamW, lr=1e-4)
@@ -75,6 +83,81 @@ def test_the_total_is_what_the_process_allocates(name: str) -> None:
     real = taken_by(zoo.ZOO[name](), "100%")
     print(f"{name}: planned {plan.total:,}, allocated {real:,}; while planning {meanwhile / plan.total:.1%}")
     assert plan.fits and plan.total == real
+    # Convolutions run as they are: what a smaller one takes says nothing of a larger one.
+    assert meanwhile <= max(LEAST, PART * plan.total) or "convolution" in kinds_of(plan)
+
+
+F32 = functools.partial(torch.empty, dtype=torch.float32)
+CALLS: dict[str, Callable[[], tuple[Any, ...]]] = {
+    "add.Tensor": lambda: (F32(64, 48, 8), torch.empty(48, 8, dtype=torch.int32)),
+    "gelu_backward": lambda: (F32(1, 96, 40), F32(1, 40, 96).transpose(1, 2)),
+    "native_dropout": lambda: (F32(2, 96, 40), 0.3, True),
+    "_log_softmax": lambda: (F32(128, 64), 1, False),
+    "_softmax_backward_data": lambda: (F32(32, 4, 16, 16), F32(32, 4, 16, 16), -1, torch.float32),
+    "addmm": lambda: (F32(64), F32(16, 256).t(), F32(16, 64)),
+    "bmm": lambda: (F32(48, 8, 16), F32(48, 16, 8).transpose(1, 2).contiguous().transpose(1, 2)),
+    "cat": lambda: ([F32(32, 8, 4, 4), F32(32, 3, 4, 4)], 1),
+    "native_layer_norm_backward": lambda: (
+        *(F32(96, 64), F32(96, 64), [64], F32(96, 1), F32(96, 1), F32(64), F32(64)),
+        [True, True, True],
+    ),
+    "native_batch_norm_backward": lambda: (
+        *(F32(32, 8, 6, 6), F32(32, 8, 6, 6)),
+        *(F32(8) for _ in range(5)),
+        *(True, 1e-5, [True, True, True]),
+    ),
+    "max_pool2d_with_indices_backward": lambda: (
+        *(F32(32, 8, 4, 4), F32(32, 8, 8, 8), [2, 2], [2, 2], [0, 0], [1, 1], False),
+        torch.empty(32, 8, 4, 4, dtype=torch.long),
+    ),
+    "upsample_nearest2d_backward": lambda: (F32(32, 8, 8, 8), [8, 8], [32, 8, 4, 4]),
+}
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_what_a_large_op_takes_is_told_from_a_part_of_its_rows(name: str) -> None:
+    call = call_of(name, CALLS[name]())
+    with _disable_current_modes():
+        taken = [t.untyped_storage().nbytes() for t in tensors_in(call.arguments())]
+        limit = sum(taken) // 2 + 1024
+        peak, told = checking.peak_of(lambda: Smaller(limit)(call))
+        assert told is not None and told.duration > 0
+        workspace, outputs = cpu_memory(call)
+        assert (told.workspace, list(told.outputs)) == (workspace, outputs)
+        assert peak < sum(taken) + sum(outputs) + workspace
+        assert Smaller(10 * sum(taken))(call) is None
+
+
+@pytest.mark.parametrize(
+    ("name", "given"),
+    [
+        ("sum", lambda: (F32(64, 64),)),  # not row by row
+        ("add.Tensor", lambda: (F32(64, 128)[:, ::2], 1)),  # with gaps
+        ("add.Tensor", lambda: (F32(2, 1), 1)),  # too few rows
+        ("convolution", lambda: (F32(8, 16, 8, 8), F32(16, 16, 3, 3), None, [1, 1], [1, 1], [1, 1], False, [0, 0], 1)),
+    ],
+)
+def test_an_op_that_cannot_be_cut_runs_as_it_is(name: str, given: Callable[[], tuple[Any, ...]]) -> None:
+    call = call_of(name, given())
+    with _disable_current_modes():
+        assert Smaller(16)(call) is None
+
+
+def call_of(name: str, given: tuple[Any, ...]) -> Call:
+    """A call of an op, alone in a graph."""
+    packet, _, overload = name.partition(".")
+    target = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    leaves, spec = pytree.tree_flatten(given)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def run(*tensors: torch.Tensor) -> list[Any]:
+        by_place = dict(zip(places, tensors, strict=True))
+        filled = [by_place.get(i, leaf) for i, leaf in enumerate(leaves)]
+        return tensors_in(target(*pytree.tree_unflatten(filled, spec)))
+
+    step = StepGraph(make_fx(run, tracing_mode="fake")(*(leaves[i] for i in places)))
+    node = next(node for op in step.ops for node in op.nodes if node.target is target)
+    return Call(step, node)
 
 
 @pytest.mark.parametrize("name", OPTIMIZERS)
