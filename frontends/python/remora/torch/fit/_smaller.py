@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Ops that are too large to be run while planning on this machine run on fewer rows, and the rest is told from that.
 
-Ops that do the same for each row of their largest tensors (samples of a batch, tokens, rows of a matrix) take so many
-bytes a row, and so many beside. So two runs on a part of the rows say what all of them take, and a third run has to lie
-on the same line to the byte; else the op runs as it is. Its time grows as its rows do.
+Ops that do the same for each row of their largest tensors (samples of a batch, tokens, the longest side of a product)
+take so many bytes a row, and so many beside. So two runs on a part of the rows say what all of them take, and a third
+run has to lie on the same line to the byte; else the op runs as it is. Its time grows as its rows do.
 
-    _log_softmax, 8192 x 50257: 3.3 GB     runs with 600, 400 and 200 rows: what 8192 take is told
+    _log_softmax, 8192 x 50257: 3.3 GB     runs with 1200, 800 and 400 rows: what 8192 take is told
 
 Convolutions run as they are, whatever they take: their kernels and with them their workspaces are chosen by size, so a
 smaller one says nothing of a larger one. What is told is not kept with what is measured: where the step itself runs,
@@ -32,6 +32,7 @@ _BY_ROW = (
     "_adaptive_avg_pool2d",
     "_log_softmax",
     "_native_batch_norm_legit_functional",
+    "_safe_softmax",
     "_softmax",
     "avg_pool2d",
     "bmm",
@@ -44,6 +45,15 @@ _BY_ROW = (
 )
 """These ops, and those of their backward pass, do the same for each row of their largest tensors; so do all that work
 number by number."""
+
+
+_SIDES: dict[str, dict[int, int | None]] = {
+    "embedding": {0: 0},
+    "embedding_dense_backward": {2: None},
+    "nll_loss_backward": {1: 1},
+    "nll_loss_forward": {0: 1},
+}
+"""These are cut in the number of words or classes: of which argument that is which dimension, or the number itself."""
 
 
 class _NotCut(Exception):
@@ -101,19 +111,46 @@ class Smaller:
 
 def rows_of(call: Call) -> Rows | None:
     """The rows of a call, where it does the same for each."""
-    if call.in_place or not isinstance(call.target, torch._ops.OpOverload):
+    if not isinstance(call.target, torch._ops.OpOverload):
         return None
     name = call.target.overloadpacket.__name__
     given, options = call.given
     if name in ("mm", "addmm"):
-        place = 0 if name == "mm" else 1
-        count = int(given[place].shape[0])
-        bias = [0] if name == "addmm" and given[0].dim() == 2 and given[0].shape[0] == count else []
+        count, sides = _longest_side(given)
+    elif name in _SIDES:
+        count, sides = 0, _SIDES[name]
+        for place, side in sides.items():
+            count = given[place] if side is None else int(given[place].shape[side])
+    else:
+        return _first_dimension(call, name)
 
-        def cut(left: int) -> Any:
-            return [_less(a, left) if i in (place, *bias) else a for i, a in enumerate(given)], options
+    def cut(left: int) -> Any:
+        cells = list(given)
+        for place, side in sides.items():
+            cells[place] = left if side is None else _less(cells[place], left, side)
+        return tuple(cells), options
 
-        return Rows(count, cut)
+    return Rows(count, cut)
+
+
+def _longest_side(given: Sequence[Any]) -> tuple[int, dict[int, int | None]]:
+    """The longest of the three sides of a product of matrices; of which arguments it is which dimension."""
+    place = len(given) - 2
+    added = given[0] if place else None
+    (height, inner), width = given[place].shape, given[place + 1].shape[1]
+    sides: list[tuple[int, dict[int, int | None]]] = [
+        (int(height), {place: 0}),
+        (int(inner), {place: 1, place + 1: 0}),
+        (int(width), {place + 1: 1}),
+    ]
+    if added is not None and added.dim() == 2 and added.shape[0] > 1:
+        sides[0][1][0] = 0
+    if added is not None and added.shape[-1] > 1:
+        sides[2][1][0] = added.dim() - 1
+    return max(sides, key=lambda side: side[0])
+
+
+def _first_dimension(call: Call, name: str) -> Rows | None:
     by_number = torch.Tag.pointwise in call.target.tags or name.startswith("native_dropout")
     if not by_number and name.removesuffix("_data").removesuffix("_backward") not in _BY_ROW:
         return None
