@@ -7,6 +7,7 @@ import functools
 import json
 import re
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -392,9 +393,14 @@ def test_models_by_devices() -> None:
         "gpt": (small_gpt, (WORDS,), next_word),
         "unet": (models.Unet, (torch.randn(2, 3, 32, 32),), zoo.energy),
     }
-    table = rt.fit_table(models_of, ["h100", "t4"], optimizer="sgd", **SOLVER)
-    assert table.devices == ["h100", "t4"] and all(p.fits for row in table.plans.values() for p in row)
-    fast, slow = table.plans["unet"]
+    large = fit.device_of("h100")
+    small = replace(large, name="small", memory=large.context + large.workspaces + 100_000)
+    table = rt.fit_table(models_of, [large, "t4", small], optimizer="sgd", **SOLVER)
+    assert table.devices == ["h100", "t4", "small"]
+    assert all([p.fits for p in row] == [True, True, False] for row in table.plans.values())
+    assert all(row[2].budget < row[2].least <= row[0].total for row in table.plans.values())
+    fast, slow, _ = table.plans["unet"]
+    assert "would do" in str(table)
     assert slow.step_seconds >= fast.step_seconds and "gpt" in str(table)
     assert fit.picture([fast, slow]).startswith("<svg")
 
