@@ -101,6 +101,7 @@ def test_what_a_large_vocabulary_takes_is_told_from_a_part_of_it() -> None:
 F32 = functools.partial(torch.empty, dtype=torch.float32)
 CALLS: dict[str, Callable[[], tuple[Any, ...]]] = {
     "add.Tensor": lambda: (F32(64, 48, 8), torch.empty(48, 8, dtype=torch.int32)),
+    "mul.Tensor": lambda: (F32(4, 8, 512), F32(512)),
     "gelu_backward": lambda: (F32(1, 96, 40), F32(1, 40, 96).transpose(1, 2)),
     "native_dropout": lambda: (F32(2, 96, 40), 0.3, True),
     "_log_softmax": lambda: (F32(128, 64), 1, False),

@@ -164,11 +164,12 @@ def _first_dimension(call: Call, name: str) -> Rows | None:
 
 
 def _cut(given: Any, place: int, shape: Sequence[int], left: int) -> Any:
-    """A dimension of all tensors with as many as `shape`, and its extent there, is cut; so are lists of such sizes."""
+    """A dimension of `shape` is cut, in tensors that are broadcast to it too, and in lists of such sizes."""
 
     def less(leaf: Any) -> Any:
-        if isinstance(leaf, torch.Tensor) and leaf.dim() == len(shape) and leaf.shape[place] == shape[place]:
-            return _less(leaf, left, place)
+        if isinstance(leaf, torch.Tensor):
+            own = place - (len(shape) - leaf.dim())
+            return _less(leaf, left, own) if own >= 0 and leaf.shape[own] == shape[place] else leaf
         if _is_sizes(leaf) and len(leaf) == len(shape) and leaf[place] == shape[place]:
             return [left if i == place else n for i, n in enumerate(leaf)]
         return leaf
