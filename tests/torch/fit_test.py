@@ -26,7 +26,7 @@ import remora.fit
 import remora.torch as rt
 from remora.errors import InputError
 from remora.torch import fit
-from remora.torch._costs import Call, cpu_memory
+from remora.torch._costs import Call, allocated, cpu_memory
 from remora.torch._graph import StepGraph, tensors_in
 from remora.torch.fit._absent import _Engine
 from remora.torch.fit._fit import LEAST, PART
@@ -55,8 +55,8 @@ def planned(make: Callable[[], zoo.Entry]) -> tuple[rt.FitPlan, int]:
     """A network, planned without memory, and the most bytes that were allocated meanwhile."""
     _, inputs, loss = make()
     given = {"optimizer": ADAMW, **SOLVER}
-    taken, found = checking.peak_of(lambda: rt.plan(lambda: make()[0], inputs, loss, **given))
-    return found, taken
+    # Kineto, with which `checking` counts, hears of nothing more once the costs of an op were recorded beside it.
+    return allocated(lambda: rt.plan(lambda: make()[0], inputs, loss, **given))
 
 
 def taken_by(entry: zoo.Entry, budget: int | str) -> int:
@@ -140,11 +140,11 @@ def test_what_a_large_op_takes_is_told_from_a_part_of_its_rows(name: str) -> Non
     with _disable_current_modes():
         taken = [t.untyped_storage().nbytes() for t in tensors_in(call.arguments())]
         limit = sum(taken) // 2 + 1024
-        peak, told = checking.peak_of(lambda: Smaller(limit)(call))
+        told, peak = allocated(lambda: Smaller(limit)(call))
         assert told is not None and told.duration > 0
         workspace, outputs = cpu_memory(call)
         assert (told.workspace, list(told.outputs)) == (workspace, outputs)
-        assert peak < sum(taken) + sum(outputs) + workspace
+        assert 0 < peak <= limit
         assert Smaller(10 * (sum(taken) + sum(outputs)))(call) is None
 
 
