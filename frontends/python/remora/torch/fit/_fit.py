@@ -32,9 +32,12 @@ from ._memory import Item, Sharding, shard_graph, size_of, throughout
 from ._optimizer import Optimizer, OptimizerMemory, optimizer_memory, optimizer_of
 from ._rates import FitDevice, device_of
 from ._result import FitPlan, holes_of
+from ._smaller import Smaller
 from ._subject import subject_of
 
 CONTEXT, WORKSPACES = "context of the driver", "workspaces of cuBLAS"
+PART, LEAST = 0.05, 1 << 20
+"""Ops that are measured on this machine take no more than this part of what is planned, or so many bytes."""
 
 
 @dataclass
@@ -200,8 +203,6 @@ def capture(question: Question, batch: Any) -> Captured:
     subject = subject_of(question.model, batch, question.loss, question.precision, place, question.train)
     step, read = subject.graph()
     trained = [p for p in read if p.requires_grad]
-    costs = measured(step, lambda _: None) if here else by_flops(step)
-    adopt_sizes(step, costs)
     state = optimizer_memory(make, trained, place, subject.mode)
     gradients = sum(sharding.part(p) for p in trained)
     if sharding.divides:
@@ -211,10 +212,22 @@ def capture(question: Question, batch: Any) -> Captured:
     constants = fixed_memory(step) - sum(step.storages[s].size for s in given)
     if constants:
         items.append(Item("constants of the step", constants, "throughout", True))
+    shapes, costs = shapes_of(subject.batch), by_flops(step)
+    captured = Captured(subject.name, shapes, step, costs, items, state, gradients, None)
+    if here:
+        captured.costs = _measured_here(captured, place)
     shard_graph(step, trained, sharding)
-    seconds = {"capture": time.perf_counter() - start}
-    captured = Captured(subject.name, shapes_of(subject.batch), step, costs, items, state, gradients, None, seconds)
+    captured.seconds = {"capture": time.perf_counter() - start}
     return captured if here or target is None else on_device(captured, target)
+
+
+def _measured_here(captured: Captured, place: torch.device) -> dict[fx.Node, Cost]:
+    """What the ops of a step take on this machine; on its CPU without more memory than a part of what is planned."""
+    step, limit = captured.step, max(LEAST, int(PART * max(captured.unscheduled, captured.update)))
+    instead = Smaller(limit) if place.type == "cpu" else lambda _: None
+    costs = measured(step, lambda _: None, instead=instead)
+    adopt_sizes(step, costs)
+    return costs
 
 
 def on_device(captured: Captured, device: FitDevice) -> Captured:

@@ -224,9 +224,21 @@ def fit_table(
             if target.kind != first.kind:
                 question, _ = options_from(model, loss[0] if loss else None, {**options, "device": target})
                 captured, first = capture(question, batch), target
-            found.append(under_budget(on_device(captured, target), budget, solver))
-        rows[name] = found
+            there = on_device(captured, target)
+            found.append((there, under_budget(there, budget, solver)))
+        _share_least(found)
+        rows[name] = [plan for _, plan in found]
     return FitTable([target.name for target in targets], rows)
+
+
+def _share_least(found: list[tuple[Captured, FitPlan]]) -> None:
+    """Where a step does not fit, what it takes by a schedule that is known for another device may be less."""
+    for there, plan in found:
+        for other, known in found:
+            if not plan.fits and known.fits and other.step is there.step:
+                needed = max(known.peak - other.reserve + there.reserve, there.update)
+                if plan.budget < needed < plan.least:
+                    plan.least = needed
 
 
 @dataclass
@@ -246,5 +258,5 @@ class FitTable:
 
 def _cell(plan: FitPlan) -> str:
     if not plan.fits:
-        return f"no, needs {bytes_text(plan.least)}"
+        return f"no, {bytes_text(plan.least)} would do"
     return f"{bytes_text(plan.total)}, {plan.overhead:+.0%}, {plan.throughput:.3g}/s"
