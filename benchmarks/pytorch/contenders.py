@@ -6,7 +6,7 @@ Usage: contenders.py NETWORK CONTENDER [DEVICE [LOCK]]
 Contenders: eager; checkpoint (each block by torch.utils.checkpoint); selective (the same, matrix products saved);
 compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor) and inductor:R (with it;
 inductor:R:greedy and inductor:R:ilp by PyTorch's other solvers); remora:B, fused:B (the same with compiled regions),
-program:B (with Inductor's kernels of the whole step) and partitioner:B (stock Inductor with remora.torch.inductor) under
+program:B (with Inductor's kernels of the whole step) and partitioner:B (stock Inductor, remora.torch.inductor) under
 the budget B: 60%, or 12345678 (bytes beyond what is there throughout), or "least": the smallest for which a schedule is
 found, or "activations:60": gradients, and 60 % of what the step takes beyond them; auto:B (rt.auto_checkpoint), and its
 rivals plain (as eager), kept (as selective) and every:N (each N-th block by torch.utils.checkpoint).
