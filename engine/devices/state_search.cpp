@@ -32,12 +32,13 @@ std::uint32_t ops_run(std::uint64_t counts) {
   return ops;
 }
 
-/// The steps of a sequence of moves, each release with the step that it is dated back to.
+/// The steps of a sequence of moves, each release with the step that it is dated back to: of those since the last use the one that ends
+/// first.
 class StepWriter {
  public:
   explicit StepWriter(const TimedInstance& of) : of_(of), uses_(of.place_count()) {}
 
-  void add(const TimedMove& move, const TimedState& before, const TimedState& after) {
+  void add(const TimedMove& move, const TimedState& after) {
     release(move.released);
     steps_.push_back(move.step);
     ends_.push_back(move.end);
@@ -46,13 +47,9 @@ class StepWriter {
       use(of_.bit(step.copied, step.device) | of_.bit(step.copied, step.to), after);
     } else {
       const Op& op = of_.instance().op(step.op);
-      const bool all = of_.graph().graph.recompute_allocates == Allocation::all;
       Places used = 0;
       for (const TensorId t : op.inputs) used |= of_.bit(t, step.device);
-      for (const TensorId t : op.outputs) {
-        const Places output = of_.bit(t, step.device);
-        if (all || (output & before.resident & ~move.released) == 0) used |= output;
-      }
+      for (const TensorId t : op.outputs) used |= of_.bit(t, step.device);
       use(used, after);
     }
     put(move.taken, steps_.size() - 1);
@@ -78,11 +75,9 @@ class StepWriter {
   void release(Places places) {
     for (; places != 0; places &= places - 1) {
       const auto place = static_cast<std::size_t>(std::countr_zero(places));
-      std::size_t step = uses_[place].step;
-      if (uses_[place].holds) {
-        const auto first = ends_.begin() + static_cast<std::ptrdiff_t>(step) + 1;
-        step = static_cast<std::size_t>(std::min_element(first, ends_.end()) - ends_.begin());
-      }
+      const Use& last = uses_[place];
+      const auto first = ends_.begin() + static_cast<std::ptrdiff_t>(last.step) + (last.holds ? 1 : 0);
+      const auto step = static_cast<std::size_t>(std::min_element(first, ends_.end()) - ends_.begin());
       put(places & (~places + 1), step);
     }
   }
@@ -95,7 +90,7 @@ class StepWriter {
   }
 
   const TimedInstance& of_;
-  /// By place: the last step that reads or makes what is there.
+  /// By place: the last step that reads or writes what is there.
   std::vector<Use> uses_;
   std::vector<DeviceStep> steps_;
   std::vector<std::int64_t> ends_;
@@ -248,7 +243,7 @@ class StateSearch::Engine {
       for_each_move(of_, before, never, [&](const TimedMove& other, TimedState&& then) {
         if (other == move) after = std::move(then);
       });
-      writer.add(move, before, *after);
+      writer.add(move, *after);
       before = *std::move(after);
     }
     outcome_.steps = std::move(writer).steps();

@@ -310,7 +310,13 @@ class MoveFinder {
       if (takes && may_take(pair)) next.free_at[instance_.place(pair.input, d)] = kNoWay;
     }
     for (const TensorId t : op.outputs) {
-      if (is_renewed(draft, of_.bit(t, d))) make(next, instance_.place(t, d), end);
+      const std::size_t output = instance_.place(t, d);
+      if (is_renewed(draft, of_.bit(t, d))) {
+        make(next, output, end);
+      } else {
+        // Released by an earlier step it would be made here.
+        next.free_at[output] = std::max(next.read_until[output], end);
+      }
     }
     for (const InPlace& pair : op.in_place) {
       if ((draft.move.taken & of_.bit(pair.input, d)) == 0) continue;
