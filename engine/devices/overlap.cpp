@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "engine/devices/sequential.hpp"
+#include "engine/devices/state_search.hpp"
 #include "model/error.hpp"
 
 namespace remora::devices {
@@ -23,6 +24,9 @@ constexpr double kShare = 0.12;
 constexpr double kLeastShare = 0.03;
 /// Seconds; each turn may take twice as long.
 constexpr double kFirstTurn = 20;
+/// Nodes of the complete search before all else, and of what is left at most.
+constexpr std::int64_t kFirstNodes = 4000;
+constexpr double kFirstShare = 0.5;
 
 /// By stream.
 using Weights = std::vector<std::int64_t>;
@@ -169,14 +173,19 @@ class OverlappedTurns final : public Turns {
       : Turns(graph, problem, options, std::move(bound), shares && weighs(problem)),
         delegates_(shares),
         weights_(plain_weights(graph, 1)),
-        pulls_(weights_.size(), 0.0) {}
+        pulls_(weights_.size(), 0.0) {
+    if (!has_lanes(graph) || !weighs(problem) || refuted() || !StateSearch::fits(graph, problem)) return;
+    states_ = std::make_unique<StateSearch>(graph_, problem_, [this] { return turn_.reached() || !beat(); });
+  }
 
  protected:
   void search() override {
     const double share = weighs(problem_) ? kShare : 1;
+    if (rounds_ == 0) search_states(limits(kFirstShare), kFirstNodes);
     while (!over() && !finished()) {
       solve_in_sequence(share);
       if (!weighs(problem_) || over() || finished()) return;
+      search_states(limits(share));
       let_members_sit();
       search_overlapped(share);
       weigh();
@@ -230,6 +239,18 @@ class OverlappedTurns final : public Turns {
     take(turns->steps(), Source::relaxation);
   }
 
+  /// All there is, in the order of what it costs at least; at most so many nodes of it.
+  void search_states(const Limits& part, std::int64_t nodes = kSaturated) {
+    if (states_ == nullptr || over() || finished()) return;
+    turn_ = Deadline(part.seconds, options_.cancel);
+    states_->require_below(best_cost_);
+    const CompleteOutcome& outcome = states_->advance(std::min(nodes, part.work.count()));
+    spend(outcome.nodes - std::exchange(nodes_, outcome.nodes));
+    if (outcome.steps && outcome.cost < best_cost_) take(*outcome.steps, Source::complete);
+    raise_bound(std::min(outcome.least, best_cost_), Source::complete);
+    if (outcome.complete) prove(Source::complete);
+  }
+
   void search_overlapped(double share) {
     const Limits part = limits(share);
     turn_ = Deadline(part.seconds, options_.cancel);
@@ -268,6 +289,9 @@ class OverlappedTurns final : public Turns {
   /// Logarithms of what weights are made of.
   std::vector<double> pulls_;
   std::uint64_t rounds_ = 0;
+  /// Null where the problem is too large for it, and without lanes.
+  std::unique_ptr<StateSearch> states_;
+  std::int64_t nodes_ = 0;
 };
 
 }  // namespace

@@ -3,7 +3,7 @@
 // Solves where copies run beside computing, and lanes beside each other.
 //
 // Which schedules there are does not change: one that holds the budgets one thing at a time holds them overlapped (model/devices/
-// device_schedule.hpp). Only what they take does. So there are two parts:
+// device_schedule.hpp). Only what they take does. So there are three parts:
 //
 //   sequential  For weights of the streams (lanes and links), no schedule's weighted load is above all weights times its
 //               duration: no stream works for longer. A sequential solve of the graph with durations times weights thus gives a bound, and
@@ -11,6 +11,7 @@
 //               Karp 1971.) Streams with much load in the best plan weigh more in the next round. Equal weights come first: copies
 //               in sequence.
 //   overlapped  Local search over plans, by their replay: copies change places, and all that the sequential one does.
+//   complete    Where devices have lanes, small problems are searched over states (state_search.hpp), before all else and then by turns.
 //
 // Beside that the critical path is a bound: when something can be on a device at the earliest.
 #pragma once

@@ -71,18 +71,9 @@ class SequentialTurns final : public Turns {
   /// For one neighbourhood of the relaxation.
   static constexpr double kSeconds = 2;
 
-  /// The best schedule is known, or that there is none.
-  void prove(Source source) {
-    if (best_cost_ < kNoWay) {
-      raise_bound(best_cost_, source);
-    } else {
-      bound_.infeasible = "every sequence of runs and copies was searched";
-    }
-  }
-
   void search_tree() {
     const std::int64_t nodes = begin_turn(turn_length_);
-    const TreeOutcome& outcome = tree_.advance(limited(nodes));
+    const CompleteOutcome& outcome = tree_.advance(limited(nodes));
     spend(outcome.nodes - std::exchange(nodes_, outcome.nodes));
     if (outcome.steps && outcome.cost < best_cost_) take(*outcome.steps, Source::complete);
     if (outcome.complete) prove(Source::complete);

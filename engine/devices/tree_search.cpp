@@ -169,7 +169,7 @@ class TreeSearch::Engine {
     engine_ = std::make_unique<Gecode::BAB<Space>>(new Space(context_), options);
   }
 
-  const TreeOutcome& advance(std::int64_t nodes) {
+  const CompleteOutcome& advance(std::int64_t nodes) {
     if (outcome_.complete || outcome_.exhausted) return outcome_;
     limit_.allow(outcome_.nodes + nodes);
     for (;;) {
@@ -211,14 +211,14 @@ class TreeSearch::Engine {
   Context context_;
   Limit limit_;
   std::unique_ptr<Gecode::BAB<Space>> engine_;
-  TreeOutcome outcome_;
+  CompleteOutcome outcome_;
 };
 
 TreeSearch::TreeSearch(const DeviceGraph& graph, const Problem& problem, std::function<bool()> interrupted)
     : engine_(std::make_unique<Engine>(graph, problem, std::move(interrupted))) {}
 TreeSearch::~TreeSearch() = default;
 
-const TreeOutcome& TreeSearch::advance(std::int64_t nodes) {
+const CompleteOutcome& TreeSearch::advance(std::int64_t nodes) {
   return engine_->advance(nodes);
 }
 

@@ -25,11 +25,14 @@
 
 namespace remora::devices {
 
-struct TreeOutcome {
+/// What a complete search has found so far.
+struct CompleteOutcome {
   /// The best schedule found, with its releases; of the moves' form. Nothing if none was found.
   std::optional<std::vector<DeviceStep>> steps{};
   /// Of the objective.
   std::int64_t cost = 0;
+  /// Of a search that takes the most promising state first: no schedule costs less than this or what was required.
+  std::int64_t least = 0;
   /// All was searched: the steps are optimal, or without any there are none below what was required.
   bool complete = false;
   /// More states were met than are kept: the search will not go on.
@@ -47,7 +50,7 @@ class TreeSearch {
   ~TreeSearch();
 
   /// Searches on for at most so many nodes. The outcome counts from the beginning.
-  const TreeOutcome& advance(std::int64_t nodes);
+  const CompleteOutcome& advance(std::int64_t nodes);
   /// From now on only schedules that cost less are wanted; a bound above the present one is ignored.
   void require_below(std::int64_t cost);
 

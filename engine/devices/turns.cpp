@@ -107,6 +107,14 @@ void Turns::raise_bound(std::int64_t least, Source source) {
   if (options_.teller != nullptr) options_.teller->bound(source, least, work_);
 }
 
+void Turns::prove(Source source) {
+  if (best_cost_ < kNoWay) {
+    raise_bound(best_cost_, source);
+  } else {
+    bound_.infeasible = "every sequence of runs and copies was searched";
+  }
+}
+
 bool Turns::beat(std::int64_t units) const {
   return options_.teller == nullptr || options_.teller->beat(work_ + Work(units));
 }

@@ -125,6 +125,8 @@ class Turns : public Member {
   void adopt(Plan plan, Source source);
   /// No schedule costs less.
   void raise_bound(std::int64_t least, Source source);
+  /// All was searched: the best schedule is known, or that there is none.
+  void prove(Source source);
   /// Whoever has fewer choices and is due.
   void let_members_sit();
   /// A turn of the search itself takes so many plans or nodes, and no longer than others can wait.

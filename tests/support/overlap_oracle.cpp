@@ -111,7 +111,19 @@ class OverlapOracle : DeviceRules {
     return true;
   }
 
-  void push(const Situation& situation, const Times& times) {
+  /// Nothing starts before the last start on its device, so what is free by the least of these is as good as free then.
+  void settle(Times& times) const {
+    const std::int64_t now = *std::min_element(times.last_start.begin(), times.last_start.end());
+    for (auto* of : {&times.idle, &times.ready, &times.read_until, &times.first_end}) {
+      for (std::int64_t& time : *of) time = std::max(time, now);
+    }
+    for (std::size_t d = 0; d < devices_; ++d) {
+      std::erase_if(times.returns[d], [&](const auto& back) { return back.first <= times.last_start[d]; });
+    }
+  }
+
+  void push(const Situation& situation, Times times) {
+    settle(times);
     if (problem_.duration_limit && times.end > problem_.duration_limit->count()) return;
     if (problem_.energy_limit && times.energy > problem_.energy_limit->count()) return;
     auto& known = best_[situation];
@@ -120,7 +132,7 @@ class OverlapOracle : DeviceRules {
     std::erase_if(known, [&](std::size_t one) { return dominates(times, labels_[one]); });
     known.push_back(labels_.size());
     queue_.push({problem_.objective == Objective::duration ? times.end : times.energy, labels_.size(), situation});
-    labels_.push_back(times);
+    labels_.push_back(std::move(times));
     ensure(labels_.size() < 3'000'000, "oracle: too many ways");
   }
 

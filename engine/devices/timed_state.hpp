@@ -1,0 +1,113 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// What is the case after some steps that run beside each other, and from when on (model/devices/device_schedule.hpp has the rules).
+//
+//     compute    |  A  |   C   |        after A, g, C:  compute is idle at 6, gather at 4; a can be read from 2 on, and is read until 6
+//     gather     |   g    |             on a's release its memory comes back at 6, whenever that release is decided on
+//
+// A release is decided on late and dated back: memory that is given up for a step comes back at the time at which the tensor's last
+// use so far has ended, as if the step of that use had released it. So nothing is given up that may still be of use, and what a
+// schedule has released in time is there in time. One thing stands in the way: where a run releases an input whose storage an output
+// may take over, it does take it over, and waits for the input's other readers. Who does not want that lets a later step release the
+// input (`kNoWay` as its time until there is one).
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include "engine/devices/problem.hpp"
+
+namespace remora::devices {
+
+/// A bit for each place (Instance::place).
+using Places = std::uint64_t;
+
+/// Figures of an instance that states go by. The instance outlives it.
+class TimedInstance {
+ public:
+  /// Whether a state has room for all places, ops and computes.
+  static bool fits(const Instance& instance);
+
+  explicit TimedInstance(const Instance& instance);
+
+  [[nodiscard]] const Instance& instance() const { return instance_; }
+  [[nodiscard]] const DeviceGraph& graph() const { return instance_.graph(); }
+  [[nodiscard]] Places bit(TensorId t, DeviceId d) const { return Places{1} << instance_.place(t, d); }
+  /// Where the place is, and what.
+  [[nodiscard]] DeviceId device(std::size_t place) const { return DeviceId(place % instance_.graph().devices.size()); }
+  [[nodiscard]] TensorId tensor(std::size_t place) const { return TensorId(place / instance_.graph().devices.size()); }
+  [[nodiscard]] std::int64_t size(std::size_t place) const { return sizes_[place]; }
+  [[nodiscard]] std::size_t place_count() const { return sizes_.size(); }
+  /// What is at home is never released.
+  [[nodiscard]] Places home() const { return home_; }
+  [[nodiscard]] Places on(DeviceId d) const { return on_[d.index()]; }
+  /// Places that take memory for which there is a limit, and may be given up.
+  [[nodiscard]] Places scarce() const { return scarce_; }
+  [[nodiscard]] bool is_limited(DeviceId d) const { return instance_.problem().budget[d].has_value(); }
+  [[nodiscard]] const StreamNumbers& streams() const { return streams_; }
+  /// Whether energy matters beside time.
+  [[nodiscard]] bool counts_energy() const { return counts_energy_; }
+  [[nodiscard]] bool keeps_order() const { return instance_.problem().order == OrderMode::input; }
+  /// Whether an op comes `after` it.
+  [[nodiscard]] bool is_awaited(OpId v) const { return awaited_[v]; }
+  /// Whether what nobody can read any more is released at once.
+  [[nodiscard]] bool drops() const { return drops_; }
+
+ private:
+  const Instance& instance_;
+  StreamNumbers streams_;
+  std::vector<std::int64_t> sizes_;
+  std::vector<Places> on_;
+  Places home_ = 0;
+  Places scarce_ = 0;
+  Table<OpId, bool> awaited_;
+  bool counts_energy_ = false;
+  bool drops_ = false;
+};
+
+/// Memory of a device that comes back at a time.
+struct TimedReturn {
+  DeviceId device{};
+  std::int64_t time = 0;
+  std::int64_t bytes = 0;
+
+  friend auto operator<=>(const TimedReturn&, const TimedReturn&) = default;
+};
+
+struct TimedState {
+  explicit TimedState(const TimedInstance& of);
+
+  [[nodiscard]] int count(OpId v) const { return static_cast<int>(counts >> (4 * v.index()) & 15U); }
+  /// Something is resident that no step so far can release without a takeover.
+  [[nodiscard]] bool anything_held(const TimedInstance& of) const;
+  /// What the device holds once all has come back that does so by the time.
+  [[nodiscard]] std::int64_t held(const TimedInstance& of, DeviceId d, std::int64_t time) const;
+
+  Places resident = 0;
+  /// Runs, four bits an op.
+  std::uint64_t counts = 0;
+  /// In input order: first runs so far, and the latest recompute of the stage by op and device (-1 for none).
+  std::int32_t stage = 0;
+  std::int32_t latest = -1;
+  /// When the last step has ended, and the energy of all.
+  std::int64_t end = 0;
+  std::int64_t energy = 0;
+  /// By stream: when it has ended its last step. By device: when the last step that takes memory there has started.
+  std::vector<std::int64_t> idle;
+  std::vector<std::int64_t> last_start;
+  /// By place that is resident: from when on it can be read; until when it is read; and when its memory comes back on a release.
+  std::vector<std::int64_t> ready;
+  std::vector<std::int64_t> read_until;
+  std::vector<std::int64_t> free_at;
+  /// By op that others come after.
+  std::vector<std::int64_t> first_end;
+  /// What comes back after the device's last start; sorted.
+  std::vector<TimedReturn> returns{};
+};
+
+/// Whether all that can follow the second state can follow the first one, no later and for no more: the same ops have run, none
+/// oftener; what is resident in `b` is so in `a`, and nothing is free later; and at no time does more memory have to come back, if `a`
+/// releases all that `b` has not or may release. O(places * what comes back).
+bool dominates(const TimedInstance& of, const TimedState& a, const TimedState& b);
+
+}  // namespace remora::devices
