@@ -340,9 +340,9 @@ def planned(
     """Plans a graph that runs as one program; `are_theirs`: the user keeps its results as long as he likes."""
     seconds = dict(seconds or {})
     if options.fuse:
-        module, options = (programmed if options.fuse == "program" else fused)(step, costs, options, seconds)
-        step, costs = read_graph(module, options, None, seconds, results_of(module) if are_theirs else ())
-    plan, runs = solve(step, costs, options, name, 1 - FIRST if options.fuse else 1.0)
+        step, costs, plan, runs = _planned_fused(step, costs, options, name, seconds, are_theirs)
+    else:
+        plan, runs = solve(step, costs, options, name, 1.0)
     plan.memory = memory
     place = library().remora_place if memory is not None else None
     program = write_program("step", step, runs, step.placeholders, step.outputs, step.updates, place)
@@ -354,14 +354,44 @@ def planned(
     return plan, program
 
 
+def _planned_fused(
+    step: StepGraph,
+    costs: dict[fx.Node, Cost],
+    options: Options,
+    name: str,
+    seconds: dict[str, float],
+    are_theirs: bool,
+) -> tuple[StepGraph, dict[fx.Node, Cost], Plan, list[Run]]:
+    """The graph of compiled parts, its costs, and its plan.
+
+    Regions that are cut where a schedule makes ops again may need more than those that are not cut, and a refusal may
+    have named what these need: they are tried before a budget is refused.
+    """
+    refused: BudgetError | None = None
+    for share in (1 - FIRST, (1 - FIRST) / 2):
+        if options.fuse == "program":
+            module, given = programmed(step, costs, options, seconds)
+        else:
+            module, given = fused(step, costs, options, seconds, is_cut=refused is None)
+        read, times = read_graph(module, given, None, seconds, results_of(module) if are_theirs else ())
+        try:
+            return read, times, *solve(read, times, given, name, share)
+        except BudgetError as refusal:
+            refused = refusal if refused is None or refusal.least < refused.least else refused
+        if not module.meta.get("is_cut"):
+            break
+    assert refused is not None
+    raise refused
+
+
 def fused(
-    step: StepGraph, costs: dict[fx.Node, Cost], options: Options, seconds: dict[str, float]
+    step: StepGraph, costs: dict[fx.Node, Cost], options: Options, seconds: dict[str, float], is_cut: bool = True
 ) -> tuple[fx.GraphModule, Options]:
     """The graph with compiled regions, cut at what a schedule of the captured ops keeps; the budget in bytes."""
     start = time.perf_counter()
     try:
-        plan, runs = solve(step, costs, options, "captured", FIRST)
-        budget = plan.budget
+        plan, runs = solve(step, costs, options, "captured", FIRST) if is_cut else (None, [])
+        budget = plan.budget if plan is not None else budget_of(step, costs, options)
     except BudgetError as refusal:  # regions may need less: all that one loop computes is not kept
         budget, runs = refusal.budget, []
     count: dict[Op, int] = {}
@@ -374,6 +404,7 @@ def fused(
     laid_out = in_channels_last(step.module, step.mode) if step.cut is None else step.module
     twice = {n for n in laid_out.graph.nodes if n.name in again}
     module = fuse(StepGraph(laid_out, step.cut, options.pure), twice, functools.partial(say, options))
+    module.meta["is_cut"] = bool(twice)
     seconds["compile"] = time.perf_counter() - start
     return module, replace(options, budget=budget + options.reserve)
 
