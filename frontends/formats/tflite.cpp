@@ -300,8 +300,9 @@ ArenaTensors read_arena_tensors(std::string_view bytes, const std::string& sourc
   const Position model = model_of(reader, bytes);
   const Tables graphs(reader, model, model::subgraphs);
   if (graphs.size() != 1) {
-    reader.fail("has " + std::to_string(graphs.size()) +
-                " subgraphs; versions of TFLite Micro take the first one's offsets for all, so a plan is for models of one");
+    reader.fail(
+        "has " + std::to_string(graphs.size()) +
+        " subgraphs; versions of TFLite Micro take the first one's offsets for all, so a plan is for models of one");
   }
   if (plan_buffer(reader, model)) reader.fail("has a plan of offsets already (" + std::string(kPlan) + ")");
   const Tables tensors(reader, graphs.at(0), subgraph::tensors);
