@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // TFLite models as TFLite Micro runs them: which tensors need room in its arena, from when until when, and a plan of
-// their offsets inside the model, which the runtime keeps to (its docs/memory_management.md, "Offline planned tensor
+// their offsets inside the model, which the runtime keeps to (its page on memory management, "Offline planned tensor
 // allocations").
 //
 //     scope     0       1     2     3     ops run one after the other, op i in scope i + 1

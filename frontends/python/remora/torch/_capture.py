@@ -37,7 +37,7 @@ from ._kernels import as_kernels
 from ._layout import in_channels_last
 from ._ledger import Ledger
 from ._plan import Plan, budget_of, solve
-from ._program import Program, write_program
+from ._program import Program, Run, write_program
 from ._simplify import simplify
 from ._solver import FIRST, Options, check_budget, sweep_graph
 
