@@ -26,7 +26,7 @@ from torch._inductor import inductor_prims
 from torch._inductor.custom_graph_pass import CustomGraphPass
 
 
-class DrawnAgain(CustomGraphPass):  # type: ignore[misc]
+class DrawnAgain(CustomGraphPass):
     """A pass for Inductor's `post_grad_custom_pre_pass`.
 
     Parameters
