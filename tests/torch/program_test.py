@@ -121,26 +121,6 @@ def test_it_is_what_stock_inductor_computes_where_the_kernels_are_the_same() -> 
     assert checking.differences(mine, theirs) == []
 
 
-def test_masks_of_dropout_are_drawn_again_by_the_backward_part_as_stock_inductor_does() -> None:
-    layers = [nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.3), nn.Tanh()) for _ in range(5)]
-    model = nn.Sequential(*layers)
-    x = torch.randn(512, 64)
-
-    def loss(called: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        return called(x).square().mean()
-
-    case = planned((model, loss, (x,)))
-    mine = run(case)
-    stock = checking.Case.body(torch.compile(model, dynamic=False), loss)
-    stock(x)
-    model.zero_grad()
-    theirs = checking.outcome(model, lambda: stock(x), case.state)
-    assert checking.differences(mine, theirs) == []
-    assert mine.peak <= theirs.peak
-    masks = [t for t in case.step.plan.graph["tensors"] if t["size"] == x.numel()]  # a byte each
-    assert masks == []
-
-
 def test_running_statistics_change_once_and_random_numbers_are_drawn_once() -> None:
     case = planned(networks()["convolutions"])
     lower(case, "1%")

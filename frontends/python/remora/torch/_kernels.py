@@ -15,8 +15,7 @@ call but the first gives a copy with its part written; it works in place where t
 before, as it does where nothing is made again.
 
 What changes an argument of the step (running statistics) is taken out before Inductor sees the step, and happens after
-all else. Random numbers come from seeds that one call draws, which runs once; the backward part draws them again
-(_kernels_random.py).
+all else. Random numbers come from seeds that one call draws, which runs once.
 """
 
 from __future__ import annotations
@@ -161,17 +160,11 @@ def as_kernels(step: StepGraph, say: Callable[[str], None]) -> fx.GraphModule:
     key = hashlib.sha256(json.dumps([module.code, str(looks), modes]).encode()).hexdigest()
     if key not in _read:
         say("compiling the step")
-        settings = {**_STRAIGHT, "post_grad_custom_pre_pass": _drawn_again(step)}
-        compiled, pairs = compiled_with_pairs(functools.partial(inductor, module, inputs, step.mode, **settings))
+        compiled, pairs = compiled_with_pairs(functools.partial(inductor, module, inputs, step.mode, **_STRAIGHT))
         call = compiled.current_callable
         space = getattr(call, "__func__", call).__globals__
         _read[key] = read_program(compiled.source_code, space, inputs), space, pairs
     return _Builder(step, *_read[key]).built()
-
-
-def _results(step: StepGraph) -> list[fx.Node]:
-    """What Inductor's program gives: the step's results, and what its updates copy."""
-    return [n for n in step.outputs if isinstance(n, fx.Node)] + [source for _, source in step.updates]
 
 
 def _functional(step: StepGraph) -> fx.GraphModule:
@@ -185,19 +178,10 @@ def _functional(step: StepGraph) -> fx.GraphModule:
     for node in step.module.graph.nodes:
         if node.op != "output" and step.resolve(node) is node:
             made[node] = graph.node_copy(node, named)
-    graph.output(tuple(map(named, _results(step))))
+    results = [n for n in step.outputs if isinstance(n, fx.Node)] + [source for _, source in step.updates]
+    graph.output(tuple(map(named, results)))
     graph.eliminate_dead_code()
     return fx.GraphModule(step.module, graph)
-
-
-def _drawn_again(step: StepGraph) -> Any:
-    """The pass that draws random numbers again in the backward part (_kernels_random.py)."""
-    from torch._inductor import config
-
-    from ._kernels_random import DrawnAgain
-
-    forward = [not step.resolve(n).meta.get("autograd_backward") for n in _results(step)]
-    return DrawnAgain(forward, config.post_grad_custom_pre_pass)
 
 
 class _Builder:
