@@ -187,6 +187,7 @@ class PipelineSpace : public Gecode::Space {
   /// With the least that is left to every variable.
   [[nodiscard]] std::int64_t least_makespan() const {
     std::vector<ModeAmounts> least;
+    least.reserve(static_cast<std::size_t>(modes_.size()));
     for (int i = 0; i < modes_.size(); ++i) least.push_back(context_.least_left(i, Gecode::IntVarValues(modes_[i])));
     return context_.timing.makespan(least);
   }
