@@ -419,6 +419,28 @@ def penalty(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
     return gradient.square().mean()
 
 
+class Attending(nn.Module):
+    """Its attention asks whether its query is its key and its value, and does something else where they are not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.attention = nn.MultiheadAttention(16, 2, batch_first=True)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        mixed: torch.Tensor = self.attention(x, x, x, need_weights=False)[0]
+        return mixed + x
+
+
+@pytest.mark.parametrize("names", [["1.attention"], ["1", "1.attention"]])
+def test_a_tensor_that_is_given_thrice_is_one_when_the_forward_runs_again(names: list[str]) -> None:
+    eager = nn.Sequential(nn.Linear(16, 16), Attending(), nn.Linear(16, 4))
+    model = rt.apply_checkpoints(copy.deepcopy(eager), names)
+    x = torch.randn(4, 8, 16)
+    for one in (eager, model):
+        squared(one, x).backward()
+    assert all(torch.equal(a.grad, b.grad) for a, b in zip(model.parameters(), eager.parameters(), strict=True))
+
+
 def test_nothing_of_a_step_is_left_behind() -> None:
     case = Case("normalization")
     for p in case.model.parameters():

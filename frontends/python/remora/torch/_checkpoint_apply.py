@@ -110,21 +110,24 @@ def _checkpointed(inner: Callable[..., Any], choice: Choice, buffers: Buffers, *
     """A module's forward by `torch.utils.checkpoint`.
 
     All tensors among the arguments are given to it as such: those in containers and behind names would else be kept
-    alive by the function, also where an outer checkpoint makes them again.
+    alive by the function, also where an outer checkpoint makes them again. One that is given twice is one when the
+    forward runs again, too: nn.MultiheadAttention asks whether its query is its key.
     """
     if not torch.is_grad_enabled():
         return inner(*arguments, **named)
     leaves, spec = pytree.tree_flatten((arguments, named))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
-    tensors = [leaves[i] for i in places]
+    tensors = list({id(leaves[i]): leaves[i] for i in places}.values())
+    numbers = {id(tensor): number for number, tensor in enumerate(tensors)}
+    which = [numbers[id(leaves[i])] for i in places]
     for i in places:
         leaves[i] = None
     del arguments, named
 
     def run(*given: torch.Tensor) -> Any:
         whole = list(leaves)
-        for i, tensor in zip(places, given, strict=True):
-            whole[i] = tensor
+        for i, number in zip(places, which, strict=True):
+            whole[i] = given[number]
         positional, keywords = pytree.tree_unflatten(whole, spec)
         return inner(*positional, **keywords)
 
