@@ -66,27 +66,24 @@ class StepWriter {
   };
 
   void use(Places places, const TimedState& after) {
-    for (; places != 0; places &= places - 1) {
-      const auto place = static_cast<std::size_t>(std::countr_zero(places));
+    for_each_place(places, [&](std::size_t place) {
       uses_[place] = {steps_.size() - 1, (after.resident >> place & 1U) != 0 && after.free_at[place] == kNoWay};
-    }
+    });
   }
 
   void release(Places places) {
-    for (; places != 0; places &= places - 1) {
-      const auto place = static_cast<std::size_t>(std::countr_zero(places));
+    for_each_place(places, [&](std::size_t place) {
       const Use& last = uses_[place];
       const auto first = ends_.begin() + static_cast<std::ptrdiff_t>(last.step) + (last.holds ? 1 : 0);
       const auto step = static_cast<std::size_t>(std::min_element(first, ends_.end()) - ends_.begin());
-      put(places & (~places + 1), step);
-    }
+      put(Places{1} << place, step);
+    });
   }
 
   void put(Places places, std::size_t step) {
-    for (; places != 0; places &= places - 1) {
-      const auto place = static_cast<std::size_t>(std::countr_zero(places));
+    for_each_place(places, [&](std::size_t place) {
       steps_[step].free.push_back({of_.tensor(place), of_.device(place)});
-    }
+    });
   }
 
   const TimedInstance& of_;

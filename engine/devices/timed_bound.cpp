@@ -29,8 +29,6 @@ class Following {
   }
 
  private:
-  static std::int64_t sum(std::int64_t a, std::int64_t b) { return a == kNoWay || b == kNoWay ? kNoWay : a + b; }
-
   [[nodiscard]] bool is_anywhere(TensorId t) const {
     return std::ranges::any_of(graph_.devices.ids(),
                                [&](DeviceId d) { return (state_.resident & of_.bit(t, d)) != 0; });
@@ -96,12 +94,6 @@ class Following {
     }
   }
 
-  [[nodiscard]] std::int64_t shortest(OpId v) const {
-    std::int64_t least = kNoWay;
-    for (const RunCost& run : graph_.runs[v]) least = std::min(least, run.duration.count());
-    return least;
-  }
-
   /// Runs that are certain to come, and what follows each at least. Readers come after what they read.
   void find_certain() {
     for (OpId v(instance_.op_count() - 1); v.valid(); v = OpId(v - 1)) {
@@ -112,13 +104,10 @@ class Following {
         for (const OpId reader : instance_.readers(t)) {
           if (!certain_[reader]) continue;
           certain_[v] = true;
-          tails_[v] = std::max(tails_[v], shortest(reader) + tails_[reader]);
+          tails_[v] = std::max(tails_[v], of_.shortest(reader) + tails_[reader]);
         }
       }
-      if (!certain_[v]) continue;
-      std::int64_t least = kNoWay;
-      for (const RunCost& run : graph_.runs[v]) least = std::min(least, run.energy.count());
-      energy_ += least;
+      if (certain_[v]) energy_ += of_.least_energy(v);
     }
     bound_.energy = state_.energy + energy_;
   }
@@ -136,7 +125,7 @@ class Following {
           for (const OpId v : lane) {
             if (starts_[v] < starts_[head] || tails_[v] < tails_[tail]) continue;
             any = true;
-            load += shortest(v);
+            load += of_.shortest(v);
           }
           if (any) bound_.duration = std::max(bound_.duration, starts_[head] + load + tails_[tail]);
         }

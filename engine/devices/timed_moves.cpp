@@ -2,17 +2,11 @@
 #include "engine/devices/timed_moves.hpp"
 
 #include <algorithm>
-#include <bit>
 #include <optional>
 #include <utility>
 
 namespace remora::devices {
 namespace {
-
-template <class Visit>
-void for_each_place(Places places, Visit visit) {
-  for (; places != 0; places &= places - 1) visit(static_cast<std::size_t>(std::countr_zero(places)));
-}
 
 /// Each part of the set, the empty one and itself among them.
 template <class Visit>

@@ -2,7 +2,6 @@
 #include "engine/devices/timed_state.hpp"
 
 #include <algorithm>
-#include <bit>
 
 namespace remora::devices {
 namespace {
@@ -38,13 +37,10 @@ class MemoryDue {
     for (const TimedReturn& back : b_.returns) {
       if (back.device == device_ && back.time > now && !is_no_more_at(back.time)) return false;
     }
-    for (Places left = places_ & b_.resident; left != 0; left &= left - 1) {
-      const auto place = static_cast<std::size_t>(std::countr_zero(left));
+    return !any_place(places_ & b_.resident, [&](std::size_t place) {
       const std::int64_t time = b_.free_at[place];
-      const bool tells = time > now && time < a_.free_at[place];
-      if (tells && !is_no_more_at(time)) return false;
-    }
-    return true;
+      return time > now && time < a_.free_at[place] && !is_no_more_at(time);
+    });
   }
 
  private:
@@ -56,11 +52,10 @@ class MemoryDue {
 
   [[nodiscard]] bool is_no_more_at(std::int64_t time) const {
     std::int64_t bytes = due(a_, device_, time) - due(b_, device_, time);
-    for (Places left = places_; left != 0; left &= left - 1) {
-      const auto place = static_cast<std::size_t>(std::countr_zero(left));
+    for_each_place(places_, [&](std::size_t place) {
       const bool in_both = (b_.resident >> place & 1U) != 0;
       if (a_.free_at[place] > time && (!in_both || b_.free_at[place] <= time)) bytes += of_.size(place);
-    }
+    });
     return bytes <= 0;
   }
 
@@ -80,7 +75,11 @@ bool TimedInstance::fits(const Instance& instance) {
 }
 
 TimedInstance::TimedInstance(const Instance& instance)
-    : instance_(instance), streams_(instance.graph()), awaited_(instance.op_count(), false) {
+    : instance_(instance),
+      streams_(instance.graph()),
+      awaited_(instance.op_count(), false),
+      shortest_(instance.op_count(), kNoWay),
+      least_energy_(instance.op_count(), kNoWay) {
   const DeviceGraph& graph = instance.graph();
   on_.assign(graph.devices.size(), 0);
   for (const TensorId t : graph.places.ids()) {
@@ -89,6 +88,12 @@ TimedInstance::TimedInstance(const Instance& instance)
       on_[d.index()] |= bit(t, d);
       if (instance.at_home(t, d)) home_ |= bit(t, d);
       if (is_limited(d) && sizes_.back() > 0 && !instance.at_home(t, d)) scarce_ |= bit(t, d);
+    }
+  }
+  for (const OpId v : graph.runs.ids()) {
+    for (const RunCost& run : graph.runs[v]) {
+      shortest_[v] = std::min(shortest_[v], run.duration.count());
+      least_energy_[v] = std::min(least_energy_[v], run.energy.count());
     }
   }
   bool takes_over = false;
@@ -112,17 +117,12 @@ TimedState::TimedState(const TimedInstance& of)
       first_end(of.graph().runs.size(), 0) {}
 
 bool TimedState::anything_held(const TimedInstance& of) const {
-  for (Places left = resident & of.scarce(); left != 0; left &= left - 1) {
-    if (free_at[static_cast<std::size_t>(std::countr_zero(left))] == kNoWay) return true;
-  }
-  return false;
+  return any_place(resident & of.scarce(), [&](std::size_t place) { return free_at[place] == kNoWay; });
 }
 
 std::int64_t TimedState::held(const TimedInstance& of, DeviceId d, std::int64_t time) const {
   std::int64_t bytes = of.instance().base(d).count();
-  for (Places left = resident & of.on(d) & ~of.home(); left != 0; left &= left - 1) {
-    bytes += of.size(static_cast<std::size_t>(std::countr_zero(left)));
-  }
+  for_each_place(resident & of.on(d) & ~of.home(), [&](std::size_t place) { bytes += of.size(place); });
   for (const TimedReturn& back : returns) bytes += back.device == d && back.time > time ? back.bytes : 0;
   return bytes;
 }
@@ -138,12 +138,10 @@ bool dominates(const TimedInstance& of, const TimedState& a, const TimedState& b
     if (a.last_start[d] > b.last_start[d]) return false;
   }
   if (!none_later(a.idle, b.idle, now) || !none_later(a.first_end, b.first_end, now)) return false;
-  for (Places left = b.resident; left != 0; left &= left - 1) {
-    const auto place = static_cast<std::size_t>(std::countr_zero(left));
-    if (!no_later(a.ready[place], b.ready[place], now) || !no_later(a.read_until[place], b.read_until[place], now)) {
-      return false;
-    }
-  }
+  const bool is_later = any_place(b.resident, [&](std::size_t place) {
+    return !no_later(a.ready[place], b.ready[place], now) || !no_later(a.read_until[place], b.read_until[place], now);
+  });
+  if (is_later) return false;
   for (const DeviceId d : of.graph().devices.ids()) {
     if (of.is_limited(d) && !MemoryDue(of, a, b, d).is_no_more()) return false;
   }

@@ -12,6 +12,8 @@
 // input (`kNoWay` as its time until there is one).
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
@@ -21,6 +23,20 @@ namespace remora::devices {
 
 /// A bit for each place (Instance::place).
 using Places = std::uint64_t;
+
+/// Whether any of them is such, by its number.
+template <class Predicate>
+bool any_place(Places places, Predicate is_such) {
+  for (; places != 0; places &= places - 1) {
+    if (is_such(static_cast<std::size_t>(std::countr_zero(places)))) return true;
+  }
+  return false;
+}
+
+template <class Visit>
+void for_each_place(Places places, Visit visit) {
+  for (; places != 0; places &= places - 1) visit(static_cast<std::size_t>(std::countr_zero(places)));
+}
 
 /// Figures of an instance that states go by. The instance outlives it.
 class TimedInstance {
@@ -48,6 +64,9 @@ class TimedInstance {
   /// Whether energy matters beside time.
   [[nodiscard]] bool counts_energy() const { return counts_energy_; }
   [[nodiscard]] bool keeps_order() const { return instance_.problem().order == OrderMode::input; }
+  /// Of an op's ways to run: the shortest duration, and the least energy.
+  [[nodiscard]] std::int64_t shortest(OpId v) const { return shortest_[v]; }
+  [[nodiscard]] std::int64_t least_energy(OpId v) const { return least_energy_[v]; }
   /// Whether an op comes `after` it.
   [[nodiscard]] bool is_awaited(OpId v) const { return awaited_[v]; }
   /// Whether what nobody can read any more is released at once.
@@ -61,6 +80,8 @@ class TimedInstance {
   Places home_ = 0;
   Places scarce_ = 0;
   Table<OpId, bool> awaited_;
+  Table<OpId, std::int64_t> shortest_;
+  Table<OpId, std::int64_t> least_energy_;
   bool counts_energy_ = false;
   bool drops_ = false;
 };

@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cmath>
-#include <cstdio>
 #include <iostream>
 #include <optional>
 #include <span>
