@@ -380,6 +380,7 @@ def _planned_fused(
             refused = refusal if refused is None or refusal.least < refused.least else refused
         if not module.meta.get("is_cut"):
             break
+        options = replace(options, fuse=True)  # regions, if a program of kernels was refused
     assert refused is not None
     raise refused
 
