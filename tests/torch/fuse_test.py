@@ -197,6 +197,17 @@ def test_the_least_budget_that_a_refusal_names_is_held(name: str) -> None:
     assert case.step.plan.predicted_peak <= refusal.value.least
 
 
+@pytest.mark.parametrize("name", ["convolutions", "unet"])
+def test_the_least_budget_of_a_wrapped_module_is_held(name: str) -> None:
+    model, _, inputs = networks()[name]
+    rt.wrap(model, budget="1%", fuse=True, **checking.OPTIONS)
+    with pytest.raises(rt.BudgetError) as refusal:
+        model(inputs[0])
+    rt.wrap(rt.unwrap(model), budget=refusal.value.least, fuse=True, **checking.OPTIONS)
+    model(inputs[0]).square().mean().backward()
+    assert rt.plans(model)[0].predicted_peak <= refusal.value.least
+
+
 @pytest.mark.slow
 def test_a_wrapped_module_of_compiled_regions() -> None:
     model, _, (x,) = networks()["gpt"]

@@ -339,8 +339,12 @@ def planned(
 ) -> tuple[Plan, Program]:
     """Plans a graph that runs as one program; `are_theirs`: the user keeps its results as long as he likes."""
     seconds = dict(seconds or {})
+
+    def read(module: fx.GraphModule, given: Options) -> tuple[StepGraph, dict[fx.Node, Cost]]:
+        return read_graph(module, given, None, seconds, results_of(module) if are_theirs else ())
+
     if options.fuse:
-        step, costs, plan, runs = _planned_fused(step, costs, options, name, seconds, are_theirs)
+        step, costs, plan, runs = planned_fused(step, costs, options, name, seconds, read)
     else:
         plan, runs = solve(step, costs, options, name, 1.0)
     plan.memory = memory
@@ -354,15 +358,15 @@ def planned(
     return plan, program
 
 
-def _planned_fused(
+def planned_fused(
     step: StepGraph,
     costs: dict[fx.Node, Cost],
     options: Options,
     name: str,
     seconds: dict[str, float],
-    are_theirs: bool,
+    read: Callable[[fx.GraphModule, Options], tuple[StepGraph, dict[fx.Node, Cost]]],
 ) -> tuple[StepGraph, dict[fx.Node, Cost], Plan, list[Run]]:
-    """The graph of compiled parts, its costs, and its plan.
+    """The graph of compiled parts, its costs, and its plan; `read`: how the graph of parts is read again.
 
     Regions that are cut where a schedule makes ops again may need more than those that are not cut, and a refusal may
     have named what these need: they are tried before a budget is refused.
@@ -373,9 +377,9 @@ def _planned_fused(
             module, given = programmed(step, costs, options, seconds)
         else:
             module, given = fused(step, costs, options, seconds, is_cut=refused is None)
-        read, times = read_graph(module, given, None, seconds, results_of(module) if are_theirs else ())
+        parts, times = read(module, given)
         try:
-            return read, times, *solve(read, times, given, name, share)
+            return parts, times, *solve(parts, times, given, name, share)
         except BudgetError as refusal:
             refused = refusal if refused is None or refusal.least < refused.least else refused
         if not module.meta.get("is_cut"):

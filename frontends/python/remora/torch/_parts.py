@@ -23,14 +23,25 @@ from torch._functorch.partitioners import _extract_fwd_bwd_modules
 from torch.utils import _pytree as pytree
 
 from ._arena import Memory, Places, library
-from ._capture import boxed, capturing, fixed_in_bytes, fused, options_of, planned, read_graph, results_of, say, tracing
+from ._capture import (
+    boxed,
+    capturing,
+    fixed_in_bytes,
+    options_of,
+    planned,
+    planned_fused,
+    read_graph,
+    results_of,
+    say,
+    tracing,
+)
 from ._costs import Cost
 from ._errors import CaptureError, in_plain_words
 from ._graph import Cut, Op, StepGraph
 from ._ledger import Ledger, Part, listener
 from ._plan import Plan, budget_of, solve, unscheduled_peak
 from ._program import Program, Run, generator_of, state_of, write_program
-from ._solver import FIRST, Options
+from ._solver import Options
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 
@@ -247,17 +258,22 @@ class _Parts:
         self, joint: fx.GraphModule, _: Any, *, num_fwd_outputs: int, **__: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
         seconds: dict[str, float] = {}
-        results, cut = _cut(joint, num_fwd_outputs)
-        step, costs = read_graph(joint, self.owner.options, cut, seconds, [*cut.tangents, *cut.outputs])
+
+        def read(module: fx.GraphModule, options: Options) -> tuple[StepGraph, dict[fx.Node, Cost]]:
+            _, cut = _cut(module, num_fwd_outputs)
+            return read_graph(module, options, cut, seconds, [*cut.tangents, *cut.outputs])
+
+        step, costs = read(joint, self.owner.options)
         options = self.owner.in_bytes(step, costs)
         if budget_of(step, costs, options) < unscheduled_peak(step, costs) and self._keep_old_values(step):
-            step, costs = read_graph(joint, options, cut, seconds, [*cut.tangents, *cut.outputs])
+            step, costs = read(joint, options)
         if options.fuse:
-            joint, options = fused(step, costs, options, seconds)
-            results, cut = _cut(joint, num_fwd_outputs)
-            step, costs = read_graph(joint, options, cut, seconds, [*cut.tangents, *cut.outputs])
+            step, costs, plan, runs = planned_fused(step, costs, options, "joint", seconds, read)
+            joint = step.module
+        else:
+            plan, runs = solve(step, costs, options, "joint", 1.0)
+        results, cut = _cut(joint, num_fwd_outputs)
         tangents = cut.tangents
-        plan, runs = solve(step, costs, options, "joint", 1 - FIRST if options.fuse else 1.0)
         plan.memory = self.memory
         middle = next(i for i, run in enumerate(runs) if run.op is step.cut_op)
         ahead, behind = runs[:middle], runs[middle + 1 :]
