@@ -30,6 +30,7 @@ from remora.torch._costs import Call, allocated, cpu_memory
 from remora.torch._graph import StepGraph, tensors_in
 from remora.torch.fit._absent import _Engine
 from remora.torch.fit._fit import LEAST, PART
+from remora.torch.fit._memory import size_of
 from remora.torch.fit._optimizer import OPTIMIZERS, optimizer_memory, optimizer_of
 from remora.torch.fit._smaller import Smaller
 from remora.torch.fit._subject import subject_of
@@ -201,6 +202,18 @@ def test_an_optimizers_memory_is_what_it_takes(name: str) -> None:
         t.untyped_storage()._cdata: t.nbytes for s in made[0].state.values() for t in s.values() if torch.is_tensor(t)
     }
     assert found.state == sum(kept.values())
+
+
+def test_a_gpus_optimizer_takes_its_foreach_variant() -> None:
+    subject = subject_of(small_gpt, (WORDS,), None, "fp32", torch.device("cuda"), True)
+    parameters = [*subject.model.parameters()]
+    found = optimizer_memory(torch.optim.AdamW, parameters, subject.device, subject.mode)
+    every = sum(size_of(p) for p in parameters)
+    assert (found.state, found.first, found.later) == (2 * every, 3 * every, every)
+    one_by_one = optimizer_memory(
+        functools.partial(torch.optim.AdamW, foreach=False), parameters, subject.device, subject.mode
+    )
+    assert 2 * max(map(size_of, parameters)) <= one_by_one.later < every // 2
 
 
 def test_no_parameter_is_allocated() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch.optim.optimizer import _foreach_supported_types
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
@@ -99,11 +100,11 @@ def optimizer_memory(
         for parameter in trained:
             parameter.grad = torch.empty_like(parameter)
         try:
-            with _Numbers(), _Counted(device) as first:
+            with _as_parameters(), _Numbers(), _Counted(device) as first:
                 optimizer = make(trained)
                 optimizer.step()
             state, numbers = _state_bytes(optimizer, device), _state_bytes(optimizer, device, real=True)
-            with _Numbers(), _Counted(device) as later:
+            with _as_parameters(), _Numbers(), _Counted(device) as later:
                 optimizer.step()
         except (RuntimeError, TypeError) as error:
             said = (str(error).splitlines() or [""])[0]
@@ -112,6 +113,16 @@ def optimizer_memory(
             for parameter in trained:
                 parameter.grad = None
     return OptimizerMemory(state, first.peak + numbers, later.peak)
+
+
+@contextlib.contextmanager
+def _as_parameters() -> Iterator[None]:
+    """Fake tensors count among the types of which PyTorch's optimizers take their foreach variant."""
+    _foreach_supported_types.append(FakeTensor)
+    try:
+        yield
+    finally:
+        _foreach_supported_types.remove(FakeTensor)
 
 
 def _state_bytes(optimizer: torch.optim.Optimizer, device: torch.device, real: bool = False) -> int:
@@ -146,7 +157,10 @@ class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def __torch_dispatch__(
         self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
     ) -> Any:
-        self._known.update(_storages(arguments, options))
+        for storage in _storages(arguments, options):
+            if storage._cdata not in self._known:
+                self._known.add(storage._cdata)
+                weakref.finalize(storage, self._known.discard, storage._cdata)  # another may have its place then
         made = function(*arguments, **(options or {}))
         scalar = wrapped_number(function, arguments) if self.device.type == "cpu" else 0
         for tensor in tensors_in(made):
@@ -178,7 +192,7 @@ def wrapped_number(function: Any, arguments: tuple[Any, ...]) -> int:
     return 8 if tensor.itemsize == 8 else 8 + tensor.itemsize
 
 
-def _storages(*values: Any) -> Iterator[int]:
+def _storages(*values: Any) -> Iterator[torch.UntypedStorage]:
     for leaf in pytree.tree_leaves(values):
         if isinstance(leaf, torch.Tensor):
-            yield leaf.untyped_storage()._cdata
+            yield leaf.untyped_storage()
