@@ -38,6 +38,7 @@ int verify_command(const Words& words);
 int order_command(const Words& words);
 int place_command(const Words& words);
 int pipeline_command(const Words& words);
+int fit_command(const Words& words);
 int info_command(const Words& words);
 int convert_command(const Words& words);
 int generate_command(const Words& words);

@@ -37,6 +37,7 @@ constexpr std::array kCommands{
     Command{"sweep", "solve for many budgets: the curve of time against memory, or the largest batch", sweep_command},
     Command{"order", "find an order of the ops with a small memory peak, without recomputation", order_command},
     Command{"place", "give buffers offsets in one arena: the smallest, or one within a capacity", place_command},
+    Command{"fit", "say whether an ONNX model fits on devices that need not be there", fit_command},
     Command{"pipeline", "choose how the stages of a training pipeline run their microbatches", pipeline_command},
     Command{"verify", "replay a schedule and check it", verify_command},
     Command{"info", "show what a graph holds: ops, bytes, peak, smallest conceivable budget", info_command},

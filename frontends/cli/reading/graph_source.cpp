@@ -125,7 +125,7 @@ void note_data_files(const std::string& content, const std::string& path, Files&
   }
 }
 
-OptionGroup graph_options() {
+OptionGroup model_options() {
   OptionGroup group("Reading ONNX models");
   group.add_options()("dim", po::value<std::vector<std::string>>()->value_name("NAME=VALUE"),
                       "value of a symbolic dimension, for example batch=8 (repeatable)")(
@@ -136,15 +136,20 @@ OptionGroup graph_options() {
       "what a backward op reads: precise (default: what its gradient formula needs), or checkmate (Jain et al. 2020)")(
       "gradients", po::value<std::string>()->value_name("WHERE"),
       "parameter gradients: fixed (default: counted under fixed memory) or keep (tensors that must be resident at the "
-      "end)")("cost", po::value<std::string>()->value_name("MODEL"),
-              "durations: roofline (default, nanoseconds), flops or unit")(
+      "end)")("allow-external", "accept a model whose weights lie outside its folder (absolute paths, .. or links)");
+  return group;
+}
+
+OptionGroup graph_options() {
+  OptionGroup group = model_options();
+  group.add_options()("cost", po::value<std::string>()->value_name("MODEL"),
+                      "durations: roofline (default, nanoseconds), flops or unit")(
       "device", input_file(),
       "device for the roofline: a file, or the name of an installed one such as rtx-3090 (default: an A100-like "
       "accelerator)")(
       "costs", input_file(),
       "table of measured durations by name of the op, as python -m remora.onnx profile writes it; backward ops without "
-      "a row are scaled by their FLOPs")(
-      "allow-external", "accept a model whose weights lie outside its folder (absolute paths, .. or links)");
+      "a row are scaled by their FLOPs");
   return group;
 }
 
@@ -200,11 +205,17 @@ void adopt_reading(Arguments& arguments, const FileText& schedule, bool quiet) {
 
 namespace {
 
+/// What is installed with this program.
+fs::path shared_folder() {
+  std::error_code error;
+  const fs::path program = fs::read_symlink("/proc/self/exe", error);
+  return program.parent_path().parent_path() / "share" / "remora";
+}
+
 std::string installed_file(const std::string& option, const std::string& folder_name, const std::string& name) {
   if (fs::exists(name) || name.find('/') != std::string::npos) return name;
   std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  const fs::path folder = program.parent_path().parent_path() / "share" / "remora" / folder_name;
+  const fs::path folder = shared_folder() / folder_name;
   std::vector<std::string> known;
   std::vector<std::string> matching;
   for (const auto& entry : fs::directory_iterator(folder, error)) {
@@ -233,7 +244,11 @@ std::string link_file(const std::string& name) {
   return installed_file("--links", "links", name);
 }
 
-OnnxOptions read_onnx_options(const Arguments& arguments) {
+std::string fit_devices_file() {
+  return (shared_folder() / "devices.json").string();
+}
+
+OnnxOptions read_model_options(const Arguments& arguments) {
   OnnxOptions options;
   const auto read_extents = [&](const char* option, std::map<std::string, std::int64_t>& extents) {
     if (!arguments.has(option)) return;
@@ -260,6 +275,11 @@ OnnxOptions read_onnx_options(const Arguments& arguments) {
         {{"fixed", ParameterGradients::fixed}, {"keep", ParameterGradients::keep}}};
     options.training->gradients = choose("gradients", arguments.get<std::string>("gradients"), kGradients);
   }
+  return options;
+}
+
+OnnxOptions read_onnx_options(const Arguments& arguments) {
+  OnnxOptions options = read_model_options(arguments);
   if (arguments.has("cost")) {
     constexpr std::array<std::pair<const char*, CostModel>, 3> kModels{
         {{"roofline", CostModel::roofline}, {"flops", CostModel::flops}, {"unit", CostModel::unit}}};

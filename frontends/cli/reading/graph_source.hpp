@@ -48,6 +48,11 @@ void refuse_model_options(const Arguments& arguments, const std::string& path);
 
 /// What they say. Throws as check_graph_options does.
 onnx_frontend::OnnxOptions read_onnx_options(const Arguments& arguments);
+/// Those of them that say nothing of durations, and what they say.
+OptionGroup model_options();
+onnx_frontend::OnnxOptions read_model_options(const Arguments& arguments);
+/// The table of devices of `remora fit`, where this program is installed.
+std::string fit_devices_file();
 
 struct LoadedGraph {
   std::shared_ptr<const Graph> graph{};

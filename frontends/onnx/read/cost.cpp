@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <cmath>
 #include <iterator>
 #include <set>
@@ -39,6 +40,54 @@ Duration nanoseconds(double seconds) {
   return Duration(static_cast<std::int64_t>(std::min(std::ceil(seconds * 1e9 * (1 - kRelativeError)), kMost)));
 }
 
+/// The share of the multiprocessors' time that a product's tiles fill. Where one side is short, narrower tiles are taken;
+/// long sums are divided among multiprocessors.
+double filled(const Shape& made, std::int64_t operations, int multiprocessors) {
+  constexpr std::int64_t kTile = 128;
+  constexpr std::int64_t kNarrowest = 16;
+  constexpr std::int64_t kDepth = 512;
+  constexpr double kLeast = 0.02;
+  const std::int64_t elements = element_count(made);
+  if (multiprocessors <= 1 || made.size() < 2 || elements == 0) return 1;
+  const auto side = [&](std::int64_t extent) {
+    return std::clamp(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(extent))), kNarrowest, kTile);
+  };
+  const std::int64_t rows = made[made.size() - 2];
+  const std::int64_t columns = made.back();
+  const std::int64_t height = side(rows);
+  const std::int64_t width = side(columns);
+  const auto in = [](std::int64_t extent, std::int64_t part) {
+    return static_cast<double>(extent / part + (extent % part != 0 ? 1 : 0));
+  };
+  double tiles = static_cast<double>(elements / rows / columns) * in(rows, height) * in(columns, width);
+  const double covered = static_cast<double>(elements) / (tiles * static_cast<double>(height * width));
+  tiles *= std::max(1.0, std::floor(static_cast<double>(operations) / 2 / static_cast<double>(elements) / kDepth));
+  const double rounds = std::ceil(tiles / multiprocessors);
+  return std::max(kLeast, covered * tiles / (rounds * multiprocessors));
+}
+
+/// The node's first result that is a value; null without one.
+const Value* first_result(const Network& network, const Node& node) {
+  for (const ValueId output : node.outputs) {
+    if (output.valid()) return &value_of(network, output);
+  }
+  return nullptr;
+}
+
+/// Seconds for the node's arithmetic.
+double computing(const Network& network, NodeId id, const Device& device) {
+  const std::int64_t operations = flops(network, id);
+  const auto count = static_cast<double>(operations);
+  if (!device.rates || operations == 0) return count / device.peak_flops;
+  const Node& node = network.nodes[id];
+  const Value* const made = first_result(network, node.backward_of.valid() ? network.nodes[node.backward_of] : node);
+  const bool is_wide = made == nullptr || !made->type.floating || made->type.bits > 16;
+  const OpClass of = op_class(network, id);
+  const double seconds = count / (*device.rates)[is_wide ? 1 : 0][static_cast<std::size_t>(of)];
+  return of == OpClass::product && made != nullptr ? seconds / filled(made->shape, operations, device.multiprocessors)
+                                                   : seconds;
+}
+
 Duration base_duration(const Network& network, NodeId id, CostModel model, const Device& device) {
   switch (model) {
     case CostModel::unit:
@@ -48,9 +97,8 @@ Duration base_duration(const Network& network, NodeId id, CostModel model, const
     case CostModel::roofline:
       break;
   }
-  const double computing = static_cast<double>(flops(network, id)) / device.peak_flops;
   const double moving = static_cast<double>(bytes_moved(network, id).count()) / device.bandwidth;
-  return nanoseconds(std::max(computing, moving) + device.launch_overhead);
+  return nanoseconds(std::max(computing(network, id, device), moving) + device.launch_overhead);
 }
 
 }  // namespace

@@ -124,28 +124,31 @@ struct Formula {
   std::int64_t (*count)(const Operands&) = nullptr;
   /// The inputs whose gradients each take as much as the forward op; empty for ops that are not products.
   std::vector<std::int64_t> operands{};
+  OpClass op_class = OpClass::other;
 };
 
 const Formula* find_formula(std::string_view type) {
   static const std::map<std::string_view, Formula, std::less<>> kTable{
-      {"Conv", {[](const Operands& operands) { return convolution(operands, 1); }, {0, 1}}},
-      {"ConvInteger", {[](const Operands& operands) { return convolution(operands, 1); }, {0, 1}}},
-      {"DeformConv", {[](const Operands& operands) { return convolution(operands, 1); }, {0, 1}}},
-      {"FusedConv", {[](const Operands& operands) { return convolution(operands, 1); }, {0, 1}}},
-      {"QLinearConv", {[](const Operands& operands) { return convolution(operands, 3); }, {0, 3}}},
-      {"ConvTranspose", {transposed_convolution, {0, 1}}},
-      {"Gemm", {matrix_product, {0, 1}}},
-      {"MatMul", {matrix_product, {0, 1}}},
-      {"MatMulInteger", {matrix_product, {0, 1}}},
-      {"QLinearMatMul", {matrix_product, {0, 3}}},
-      {"FusedMatMul", {matrix_product, {0, 1}}},
-      {"FusedGemm", {matrix_product, {0, 1}}},
-      {"MatMulNBits", {matrix_product, {0}}},
-      {"Einsum", {einsum, {0, 1, 2, 3, 4, 5, 6, 7}}},
-      {"Attention", {attention, {0, 1, 2}}},
-      {"LSTM", {recurrent, {0, 1}}},
-      {"GRU", {recurrent, {0, 1}}},
-      {"RNN", {recurrent, {0, 1}}},
+      {"Conv", {[](const Operands& operands) { return convolution(operands, 1); }, {0, 1}, OpClass::convolution}},
+      {"ConvInteger",
+       {[](const Operands& operands) { return convolution(operands, 1); }, {0, 1}, OpClass::convolution}},
+      {"DeformConv", {[](const Operands& operands) { return convolution(operands, 1); }, {0, 1}, OpClass::convolution}},
+      {"FusedConv", {[](const Operands& operands) { return convolution(operands, 1); }, {0, 1}, OpClass::convolution}},
+      {"QLinearConv",
+       {[](const Operands& operands) { return convolution(operands, 3); }, {0, 3}, OpClass::convolution}},
+      {"ConvTranspose", {transposed_convolution, {0, 1}, OpClass::convolution}},
+      {"Gemm", {matrix_product, {0, 1}, OpClass::product}},
+      {"MatMul", {matrix_product, {0, 1}, OpClass::product}},
+      {"MatMulInteger", {matrix_product, {0, 1}, OpClass::product}},
+      {"QLinearMatMul", {matrix_product, {0, 3}, OpClass::product}},
+      {"FusedMatMul", {matrix_product, {0, 1}, OpClass::product}},
+      {"FusedGemm", {matrix_product, {0, 1}, OpClass::product}},
+      {"MatMulNBits", {matrix_product, {0}, OpClass::product}},
+      {"Einsum", {einsum, {0, 1, 2, 3, 4, 5, 6, 7}, OpClass::product}},
+      {"Attention", {attention, {0, 1, 2}, OpClass::attention}},
+      {"LSTM", {recurrent, {0, 1}, OpClass::product}},
+      {"GRU", {recurrent, {0, 1}, OpClass::product}},
+      {"RNN", {recurrent, {0, 1}, OpClass::product}},
       {"MaxPool", {pooling, {}}},
       {"AveragePool", {pooling, {}}},
       {"LpPool", {pooling, {}}},
@@ -246,6 +249,13 @@ std::int64_t backward_factor(const Node& forward, const Node& backward) {
 }
 
 }  // namespace
+
+OpClass op_class(const Network& network, NodeId id) {
+  const Node& node = network.nodes[id];
+  const Formula* const formula =
+      find_formula(node.backward_of.valid() ? network.nodes[node.backward_of].type : node.type);
+  return formula == nullptr ? OpClass::other : formula->op_class;
+}
 
 std::int64_t flops(const Network& network, NodeId id) {
   const Node& node = network.nodes[id];

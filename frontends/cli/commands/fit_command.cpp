@@ -1,0 +1,374 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// `remora fit MODEL --device A,B`: whether an ONNX model fits on devices that need not be there, and at what price.
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <filesystem>
+#include <iostream>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "engine/ask/ask.hpp"
+#include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/json_text.hpp"
+#include "frontends/onnx/read/fit_device.hpp"
+#include "frontends/onnx/read/onnx_reader.hpp"
+#include "frontends/onnx/train/training_memory.hpp"
+#include "frontends/text/text.hpp"
+#include "model/budget.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/instance.hpp"
+#include "model/quote.hpp"
+
+namespace remora::cli {
+namespace po = boost::program_options;
+using onnx_frontend::FitDevice;
+using onnx_frontend::LoweredModel;
+using onnx_frontend::TrainingMemory;
+
+namespace {
+
+/// What an allocator of GPUs may hold free between tensors, as a part of them.
+constexpr double kHoles = 0.1;
+
+/// A line of what lies on the device.
+struct Item {
+  std::string name{};
+  Bytes size{};
+  std::string note{};
+};
+
+/// What is known of the model on one device.
+struct Fit {
+  FitDevice device{};
+  Bytes budget{};
+  std::vector<Item> items{};
+  /// Of the tensors that the schedule moves: without recompute, and as planned (none without a schedule).
+  Bytes unscheduled{};
+  std::optional<Bytes> planned{};
+  /// While the optimizer works; 0 without one.
+  Bytes update{};
+  /// The least budget for which a schedule is known; 0 where there is none.
+  Bytes least{};
+  bool is_proved = false;
+  std::int64_t recomputes = 0;
+  double overhead = 0;
+  double least_overhead = 0;
+  double seconds = 0;
+
+  [[nodiscard]] Bytes resident() const {
+    Bytes total;
+    for (const Item& item : items) total += item.size;
+    return total;
+  }
+  [[nodiscard]] Bytes highest() const { return std::max(resident() + planned.value_or(unscheduled), update); }
+  [[nodiscard]] bool fits() const { return planned && highest() <= budget; }
+};
+
+OptionGroup fit_options() {
+  OptionGroup group("The device and what lies on it");
+  group.add_options()("device", po::value<std::string>()->value_name("NAMES"),
+                      "names, or files (*.json) that measure_device of remora.torch wrote, with commas between")(
+      "devices", "print the devices that are known, and end")(
+      "budget,b", po::value<std::string>()->value_name("B"),
+      "bytes (20GiB) for all that lies on the device; default: what it has, less a tenth of the tensors for what its "
+      "allocator holds free between them")(
+      "optimizer", po::value<std::string>()->default_value("none")->value_name("NAME"),
+      "with --training: adamw, adam, sgd, sgd-momentum, rmsprop, adagrad, adafactor, none");
+  return group;
+}
+
+OptionGroup fit_limits() {
+  OptionGroup group("The search, for each device");
+  add_table_options(group, limit_rows());
+  return group;
+}
+
+OptionGroup fit_output() {
+  OptionGroup group("Output");
+  group.add_options()("output,o", output_file(), "where to write the answers as JSON; - for standard output")(
+      "quiet,q", "no warnings");
+  return group;
+}
+
+void print_devices() {
+  for (const FitDevice& device : onnx_frontend::read_fit_devices(fit_devices_file())) {
+    std::array<char, 160> line{};
+    std::snprintf(line.data(), line.size(), "%-18s  %10s\n", device.roofline.name.c_str(),
+                  text::bytes_text(device.memory).c_str());
+    std::cout << line.data();
+  }
+}
+
+/// The device of the table by its name or one of its other names. Throws UsageError that lists the names.
+FitDevice known_device(const std::string& name) {
+  std::vector<std::string> names;
+  for (const FitDevice& device : onnx_frontend::read_fit_devices(fit_devices_file())) {
+    const auto& aliases = device.aliases;
+    if (device.roofline.name == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return device;
+    names.push_back(device.roofline.name);
+  }
+  std::string list;
+  for (const std::string& one : names) list.append(list.empty() ? "" : ", ").append(one);
+  const std::string meant = text::nearest(name, names);
+  throw UsageError("--device: '" + name + "' is neither a file (*.json) nor one of " + list +
+                   (meant.empty() ? "" : "; did you mean " + meant + "?"));
+}
+
+std::vector<FitDevice> read_devices(const Arguments& arguments) {
+  if (!arguments.has("device")) throw UsageError("--device: name one, or several with commas between (--devices)");
+  std::vector<FitDevice> devices;
+  const std::string& names = arguments.get<std::string>("device");
+  for (std::size_t begin = 0; begin <= names.size();) {
+    const std::size_t end = std::min(names.find(',', begin), names.size());
+    const std::string name = names.substr(begin, end - begin);
+    const bool is_file = std::filesystem::path(name).extension() == ".json";
+    devices.push_back(is_file ? onnx_frontend::read_fit_device(name) : known_device(name));
+    begin = end + 1;
+  }
+  return devices;
+}
+
+/// Throws UsageError.
+std::string read_optimizer(const Arguments& arguments) {
+  const std::string& name = arguments.get<std::string>("optimizer");
+  const std::vector<std::string> names = onnx_frontend::optimizer_names();
+  if (std::find(names.begin(), names.end(), name) == names.end()) {
+    throw UsageError("--optimizer: '" + name +
+                     "' is not one of adamw, adam, sgd, sgd-momentum, rmsprop, adagrad, "
+                     "adafactor, none");
+  }
+  if (name != "none" && !arguments.has("training")) throw UsageError("--optimizer needs --training");
+  return name;
+}
+
+class FitCommand {
+ public:
+  FitCommand(const Arguments& arguments, const Request& request, const SignalGuard& signals)
+      : path_(arguments.file("MODEL")),
+        optimizer_(read_optimizer(arguments)),
+        request_(request),
+        signals_(signals),
+        options_(read_model_options(arguments)) {
+    if (arguments.has("budget")) {
+      const std::string& text = arguments.get<std::string>("budget");
+      if (text.ends_with('%')) throw UsageError("--budget: bytes (20GiB): all that lies on the device counts");
+      budget_ = read_budget(text, Bytes(0), Bytes(0));
+    }
+    // What is a gradient is there when it is made, and until the update.
+    if (options_.training && !arguments.has("gradients")) {
+      options_.training->gradients = onnx_frontend::ParameterGradients::keep;
+    }
+    const FileText file = read_once(path_);
+    content_ = file.content;
+    options_.folder = std::filesystem::path(path_).parent_path();
+    if (options_.folder->empty()) options_.folder = ".";
+    if (!onnx_frontend::looks_like_onnx(content_)) {
+      throw InputError(path_,
+                       "is not an ONNX model; remora-fit, a program of the Python package, reads configurations "
+                       "of transformers, and remora solve any graph under a budget");
+    }
+    note_data_files(content_, path_, arguments.files());
+  }
+
+  Fit fit(const FitDevice& device, bool quiet) {
+    options_.device = device.roofline;
+    const LoweredModel model = onnx_frontend::lower_onnx(content_, path_, options_);
+    if (!quiet && !std::exchange(has_warned_, true)) {
+      for (const std::string& warning : model.network.warnings) std::cerr << "remora: warning: " << warning << "\n";
+    }
+    Fit fit{.device = device};
+    const auto graph = std::make_shared<const Graph>(model.graph);
+    const TrainingMemory memory = onnx_frontend::training_memory(model.network, optimizer_, device.is_cpu);
+    add_items(fit, model, *graph, memory);
+    const Instance instance(graph, {});
+    const Bytes in_graph = instance.base_memory();
+    fit.unscheduled = baseline_peak(instance) - in_graph;
+    fit.budget = budget_.value_or(all_of(device));
+    if (optimizer_ != "none") {
+      const Bytes gradients =
+          options_.training->gradients == onnx_frontend::ParameterGradients::keep ? memory.gradients : Bytes(0);
+      fit.update = fit.resident() + gradients + memory.update;
+    }
+    plan(fit, graph, in_graph);
+    return fit;
+  }
+
+ private:
+  /// Parameters, the model's inputs, and what the device itself takes. Gradients that the graph counts as fixed are told apart.
+  void add_items(Fit& fit, const LoweredModel& model, const Graph& graph, const TrainingMemory& memory) const {
+    const Bytes fixed_gradients = model.network.extra_fixed_memory;
+    const auto add = [&](const char* name, Bytes size, const char* note) {
+      if (size > Bytes(0)) fit.items.push_back({name, size, note});
+    };
+    add("parameters", graph.fixed_memory - fixed_gradients, "exact");
+    add("gradients", fixed_gradients, "exact, throughout (--gradients fixed)");
+    add("inputs", Instance(std::make_shared<const Graph>(graph), {}).base_memory() - graph.fixed_memory, "exact");
+    add("optimizer state", memory.state, "as PyTorch's keeps it");
+    add("context", fit.device.context, "a constant; differs by driver");
+    add("workspaces", fit.device.workspaces, "a constant, of cuBLAS or the like");
+  }
+
+  static Bytes all_of(const FitDevice& device) {
+    if (device.is_cpu) return device.memory;
+    const Bytes constant = device.context + device.workspaces;
+    return constant +
+           Bytes(static_cast<std::int64_t>(static_cast<double>((device.memory - constant).count()) / (1 + kHoles)));
+  }
+
+  void plan(Fit& fit, const std::shared_ptr<const Graph>& graph, Bytes in_graph) const {
+    const Bytes beside = fit.resident() - in_graph;
+    if (fit.update > fit.budget || fit.budget <= beside) {
+      fit.is_proved = true;
+      fit.least = Bytes(0);
+      return;
+    }
+    Request request = request_;
+    request.graph = graph;
+    request.budget = fit.budget - beside;
+    const Answer answer = solve(request, {.cancel = &signals_.flag()});
+    const Schedule& schedule = answer.schedule;
+    fit.is_proved = schedule.status == Status::infeasible;
+    if (!schedule.has_schedule()) {
+      if (answer.advice.enough > Bytes(0)) fit.least = answer.advice.enough + beside;
+      return;
+    }
+    fit.planned = schedule.peak_memory - in_graph;
+    fit.recomputes = static_cast<std::int64_t>(schedule.steps.size()) - static_cast<std::int64_t>(graph->ops.size());
+    fit.overhead = schedule.overhead();
+    fit.least_overhead = schedule.least_overhead();
+    fit.seconds = std::max(static_cast<double>(schedule.duration.count()) * 1e-9,
+                           static_cast<double>(schedule.steps.size()) * fit.device.host);
+  }
+
+  std::string path_;
+  std::string optimizer_;
+  Request request_;
+  const SignalGuard& signals_;
+  onnx_frontend::OnnxOptions options_;
+  std::optional<Bytes> budget_{};
+  std::string content_{};
+  bool has_warned_ = false;
+};
+
+std::string time_text(double seconds) {
+  return text::duration_text(Duration(static_cast<std::int64_t>(seconds * 1e9)), "ns");
+}
+
+std::string verdict(const Fit& fit) {
+  if (fit.fits()) {
+    return fit.recomputes > 0 ? "fits, with " + text::grouped(fit.recomputes) + " recomputes"
+                              : "fits without recompute";
+  }
+  std::string why = fit.update > fit.budget ? "the update alone takes more" : "no schedule holds it";
+  if (fit.least > Bytes(0)) why += "; the least budget with a known schedule is " + text::bytes_text(fit.least);
+  return "does not fit: " + why + (fit.is_proved ? "" : " (none was found; none is not proved)");
+}
+
+void print(std::ostream& out, const std::string& name, const Fit& fit) {
+  constexpr int kName = 24;
+  const auto row = [&](const std::string& what, Bytes size, const std::string& note) {
+    std::array<char, 200> line{};
+    std::snprintf(line.data(), line.size(), "  %-*s %10s%s%s\n", kName, what.c_str(), text::bytes_text(size).c_str(),
+                  note.empty() ? "" : "  ", note.c_str());
+    out << line.data();
+  };
+  out << printable(name) << " on " << printable(fit.device.roofline.name) << ", budget " << text::bytes_text(fit.budget)
+      << ": " << verdict(fit) << "\n";
+  for (const Item& item : fit.items) row(item.name, item.size, item.note);
+  row("without recompute", fit.resident() + fit.unscheduled, "the highest moment");
+  if (fit.planned) row("as planned", fit.resident() + *fit.planned, "the highest moment");
+  if (fit.update > Bytes(0)) row("in the update", fit.update, "with PyTorch's optimizer");
+  if (!fit.planned) return;
+  out << "  " << time_text(fit.seconds) << " (" << text::percent_text(fit.overhead) << " by recompute, at least "
+      << text::percent_text(fit.least_overhead) << "), expected within "
+      << time_text(fit.seconds * fit.device.least_ratio) << " and " << time_text(fit.seconds * fit.device.most_ratio)
+      << "; " << (fit.device.fitted.empty() ? "not fitted on a device of this name" : fit.device.fitted) << "\n";
+}
+
+void write_json(std::ostream& out, const std::string& name, const std::vector<Fit>& fits) {
+  std::string text;
+  json::ObjectText object(text, ",\n  ");
+  object.string("format", "remora-fit-onnx");
+  object.integer("version", 1);
+  object.string("model", name);
+  object.key("devices");
+  json::append_lines(text, 2, fits.size(), [&](std::size_t i) {
+    const Fit& fit = fits[i];
+    json::ObjectText row(text);
+    row.string("device", fit.device.roofline.name);
+    row.integer("budget", fit.budget.count());
+    row.boolean("fits", fit.fits());
+    row.boolean("proved", fit.fits() || fit.is_proved);
+    for (const Item& item : fit.items) {
+      std::string key = item.name;
+      std::replace(key.begin(), key.end(), ' ', '_');
+      row.integer(key, item.size.count());
+    }
+    row.integer("without_recompute", (fit.resident() + fit.unscheduled).count());
+    if (fit.update > Bytes(0)) row.integer("update", fit.update.count());
+    if (fit.planned) {
+      row.integer("planned", (fit.resident() + *fit.planned).count());
+      row.integer("recomputes", fit.recomputes);
+      row.number("overhead", fit.overhead);
+      row.number("least_overhead", fit.least_overhead);
+      row.number("seconds", fit.seconds);
+    } else if (fit.least > Bytes(0)) {
+      row.integer("least_known_budget", fit.least.count());
+    }
+    row.close();
+  });
+  object.close();
+  out << text << "\n";
+}
+
+}  // namespace
+
+int fit_command(const Words& words) {
+  if (std::find(words.begin(), words.end(), "--devices") != words.end()) {
+    print_devices();
+    return kSuccess;
+  }
+  Arguments arguments("fit", "Says whether an ONNX model fits on devices that need not be there, and at what price.",
+                      {{"MODEL", "an ONNX model; - for standard input"}});
+  for (const OptionGroup& group : {fit_options(), model_options(), fit_limits(), fit_output()}) arguments.add(group);
+  arguments.set_notes(
+      "Without --gradients they are tensors of their own (keep). Times are of a roofline with the shares of a device's "
+      "peaks "
+      "that its table has. Exit: 0 it fits on one of the "
+      "devices, 20 proved that it fits on none, 21 no schedule was found.");
+  if (!arguments.parse(words)) return kSuccess;
+  Request request{.options = read_limits(arguments)};
+  const std::vector<FitDevice> devices = read_devices(arguments);
+  const bool has_output = arguments.has("output");
+  if (has_output) json::check_writable(arguments.output("output"));
+  SignalGuard signals;
+  signals.heed_memory();
+  FitCommand command(arguments, request, signals);
+  const std::string name = std::filesystem::path(arguments.file("MODEL")).filename().string();
+  std::ostream& told = has_output && arguments.output("output") == "-" ? std::cerr : std::cout;
+  std::vector<Fit> fits;
+  for (const FitDevice& device : devices) {
+    fits.push_back(command.fit(device, arguments.has("quiet")));
+    print(told, name, fits.back());
+  }
+  if (has_output) {
+    arguments.files().write(arguments.output("output"), [&](std::ostream& out) { write_json(out, name, fits); });
+  }
+  if (std::any_of(fits.begin(), fits.end(), [](const Fit& fit) { return fit.fits(); })) return kSuccess;
+  const bool is_proved = std::all_of(fits.begin(), fits.end(), [](const Fit& fit) { return fit.is_proved; });
+  return is_proved ? kInfeasible : kNoSchedule;
+}
+
+}  // namespace remora::cli
