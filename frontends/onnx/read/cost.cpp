@@ -50,16 +50,18 @@ double filled(const Shape& made, std::int64_t operations, int multiprocessors) {
   const std::int64_t elements = element_count(made);
   if (multiprocessors <= 1 || made.size() < 2 || elements == 0) return 1;
   const auto side = [&](std::int64_t extent) {
-    return std::clamp(static_cast<std::int64_t>(std::bit_ceil(static_cast<std::uint64_t>(extent))), kNarrowest, kTile);
+    const auto shorter = static_cast<std::uint64_t>(std::min(extent, kTile));
+    return std::max(static_cast<std::int64_t>(std::bit_ceil(shorter)), kNarrowest);
   };
   const std::int64_t rows = made[made.size() - 2];
   const std::int64_t columns = made.back();
   const std::int64_t height = side(rows);
   const std::int64_t width = side(columns);
-  const auto in = [](std::int64_t extent, std::int64_t part) {
-    return static_cast<double>(extent / part + (extent % part != 0 ? 1 : 0));
+  const auto pieces = [](std::int64_t extent, std::int64_t part) {
+    return extent / part + (extent % part == 0 ? 0 : 1);
   };
-  double tiles = static_cast<double>(elements / rows / columns) * in(rows, height) * in(columns, width);
+  const std::int64_t products = elements / rows / columns;
+  double tiles = static_cast<double>(products * pieces(rows, height) * pieces(columns, width));
   const double covered = static_cast<double>(elements) / (tiles * static_cast<double>(height * width));
   tiles *= std::max(1.0, std::floor(static_cast<double>(operations) / 2 / static_cast<double>(elements) / kDepth));
   const double rounds = std::ceil(tiles / multiprocessors);

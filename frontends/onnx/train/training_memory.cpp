@@ -62,6 +62,7 @@ Bytes times(Bytes size, std::int64_t count) {
 
 std::vector<std::string> optimizer_names() {
   std::vector<std::string> names;
+  names.reserve(kOptimizers.size() + 1);
   for (const Optimizer& optimizer : kOptimizers) names.emplace_back(optimizer.name);
   names.insert(names.end() - 1, std::string(kAdafactor));
   return names;

@@ -4,6 +4,9 @@
 Measured: each distinct call (kernel's source or op, shapes, strides, dtypes, threads) runs a few times on tensors made
 for it. A kernel is compiled for this, by Inductor, which keeps what it compiled: the program that is chosen needs most
 of these kernels. What was measured is kept in a file by version of PyTorch and device.
+
+Numbers of 8 bits are places in a pooling's windows, of which not all lie inside of the image, and a kernel that reads
+others ends the process. So a kernel is given those that the kernel before it makes.
 """
 
 from __future__ import annotations
@@ -31,7 +34,7 @@ from ._costs import (
     write_json,
 )
 from ._graph import tensors_in
-from ._inductor_replay import Kernel, Launch, Look, Trace
+from ._inductor_replay import Kernel, Launch, Look, Trace, written_by
 
 
 class Calls:
@@ -53,6 +56,7 @@ class Calls:
         """Measures what is not known of these calls; kernels are compiled side by side."""
         if self._cost != "measured":
             return
+        given = list(given)
         launches = {key_of(launch): launch for launch in given if not _is_kept(launch)}
         devices = {leaf.device.type: leaf.device for launch in launches.values() for leaf in looks_in(launch.given)}
         for device in devices.values():
@@ -60,23 +64,27 @@ class Calls:
             self._known.update(read_json(path))
             missing = {k: v for k, v in launches.items() if k not in self._known and _device(v) == device.type}
             if missing:
-                self._measure(missing, device)
+                self._measure(missing, device, _makers(given))
                 write_json(path, {**read_json(path), **{key: self._known[key] for key in missing}})
 
-    def _measure(self, missing: dict[str, Launch], device: torch.device) -> None:
-        from torch._inductor.async_compile import AsyncCompile
-
-        compiler = AsyncCompile()
+    def _measure(self, missing: dict[str, Launch], device: torch.device, makers: dict[Look, dict[str, Launch]]) -> None:
         with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast(), torch.random.fork_rng():
-            runs = {
-                key: getattr(compiler, launch.target.how)(*launch.target.arguments, **launch.target.named)
-                if isinstance(launch.target, Kernel)
-                else launch.target
-                for key, launch in missing.items()
+            before = {
+                key: {i: makers.get(look, {}) for i, look in _places(launch, False)} for key, launch in missing.items()
             }
+            needed = {key: launch for row in before.values() for found in row.values() for key, launch in found.items()}
+            runs = _compiled({**missing, **needed})
             for i, (key, launch) in enumerate(missing.items()):
                 self._say(f"measuring kernel {i + 1} of {len(missing)}")
-                self._known[key] = _measured(launch, runs[key], device)
+                if any(len(found) > 1 for found in before[key].values()):  # whose places they are is not known
+                    self._known[key] = [_roofline(launch), 0]
+                    continue
+                places = {
+                    place: _made(maker, runs[made], look)
+                    for place, look in _places(launch, False)
+                    for made, maker in before[key][place].items()
+                }
+                self._known[key] = _measured(launch, runs[key], device, places)
 
     def of(self, launch: Launch) -> tuple[int, int]:
         """Nanoseconds and workspace of a call."""
@@ -88,12 +96,61 @@ class Calls:
         return max([trace.peak, *(launch.held + self.of(launch)[1] for launch in trace.launches)])
 
 
-def _measured(launch: Launch, run: Any, device: torch.device) -> list[int]:
-    run = run.result() if hasattr(run, "result") else run
-    run = getattr(run, "run", run)
+def _compiled(launches: dict[str, Launch]) -> dict[str, Callable[..., Any]]:
+    """What runs each call; kernels are compiled side by side."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    compiler = AsyncCompile()
+    started = {
+        key: getattr(compiler, launch.target.how)(*launch.target.arguments, **launch.target.named)
+        if isinstance(launch.target, Kernel)
+        else launch.target
+        for key, launch in launches.items()
+    }
+    runs = {key: run.result() if hasattr(run, "result") else run for key, run in started.items()}
+    return {key: getattr(run, "run", run) for key, run in runs.items()}
+
+
+def _places(launch: Launch, written: bool) -> list[tuple[int, Look]]:
+    """The arguments of a kernel that are places in windows, by number: those that it writes, or reads."""
+    looks = [(i, leaf) for i, leaf in enumerate(launch.given[0]) if isinstance(leaf, Look) and leaf.dtype == torch.int8]
+    if not looks or not isinstance(launch.target, Kernel):
+        return []
+    writes = written_by(launch.target)
+    return [(i, look) for i, look in looks if writes.get(i, False) == written]
+
+
+def _makers(launches: Iterable[Launch]) -> dict[Look, dict[str, Launch]]:
+    """The kernels that make places which lie so, by key."""
+    makers: dict[Look, dict[str, Launch]] = {}
+    for launch in launches:
+        for _, look in _places(launch, True):
+            makers.setdefault(look, {})[key_of(launch)] = launch
+    return makers
+
+
+def _arguments(launch: Launch) -> tuple[list[Any], dict[str, Any]]:
+    """Tensors made for a call."""
     mode = FakeTensorMode()
     looks = pytree.tree_map(lambda leaf: leaf.fake(mode) if isinstance(leaf, Look) else leaf, launch.given)
     arguments, named = pytree.tree_map(made_like, looks)
+    return list(arguments), named
+
+
+def _made(launch: Launch, run: Callable[..., Any], look: Look) -> torch.Tensor:
+    """The places that a kernel makes which lie so."""
+    arguments, named = _arguments(launch)
+    run(*arguments, **named)
+    made: torch.Tensor = arguments[next(i for i, found in _places(launch, True) if found == look)]
+    return made
+
+
+def _measured(
+    launch: Launch, run: Callable[..., Any], device: torch.device, places: dict[int, torch.Tensor]
+) -> list[int]:
+    arguments, named = _arguments(launch)
+    for place, tensor in places.items():
+        arguments[place] = tensor
     seconds = timed(lambda: run(*arguments, **named), device)
     if isinstance(launch.target, Kernel):
         return [max(1, round(seconds * 1e9)), 0]

@@ -203,6 +203,8 @@ def _read(graph: Any, source: str) -> Lowered:
             whole = buffer.layout.view.get_name()
             stands[whole] = (*stands.get(whole, ()), buffer.get_name())
             sizes[whole] = 0
+            if buffer.get_name() in sizes:  # the span of a part may be that of the whole
+                sizes[buffer.get_name()] = _count(graph, buffer.get_numel()) * buffer.layout.dtype.itemsize
     tuples = frozenset(b.get_name() for b in graph.buffers if isinstance(b.layout, ir.MultiOutputLayout))
     constants = {**graph.constants, **graph.torchbind_constants}
     return Lowered(source, constants, loops, nodes, sizes, stands, tuples, outputs, [])
@@ -227,5 +229,9 @@ def _bytes(graph: Any, buffer: Any) -> int:
     layout = buffer.get_output_spec()
     if not isinstance(layout, ir.Layout) or isinstance(layout, (ir.MutationLayoutSHOULDREMOVE, ir.NoneLayout)):
         return 0
-    count = graph.sizevars.optimization_hint(layout.storage_size(), fallback=0)
-    return int(count) * layout.dtype.itemsize
+    return _count(graph, layout.storage_size()) * layout.dtype.itemsize
+
+
+def _count(graph: Any, size: Any) -> int:
+    """A number of elements; symbols count by their hints."""
+    return int(graph.sizevars.optimization_hint(size, fallback=0))

@@ -9,6 +9,7 @@ measured, once for each kernel and shapes (_inductor_costs.py).
 from __future__ import annotations
 
 import inspect
+import re
 import weakref
 from collections import Counter
 from collections.abc import Callable, Collection, Sequence
@@ -25,6 +26,8 @@ from ._graph import rounded, tensors_in
 from ._inductor_lower import Lowered
 
 _FILE = "<a program of Inductor>"
+_POINTERS = ("in_ptr", "out_ptr", "in_out_ptr", "ws_ptr", "seed_offset")
+"""How the names of a Triton kernel's pointers begin."""
 
 
 @dataclass(frozen=True)
@@ -90,6 +93,18 @@ class Kernel:
         self.noted(self, (arguments, named))
 
     run = __call__
+
+
+def written_by(kernel: Kernel) -> dict[int, bool]:
+    """For the pointers of a kernel, by their places: whether it writes there."""
+    if kernel.how == "cpp_pybinding":
+        return {i: not text.startswith("const ") for i, text in enumerate(kernel.arguments[0]) if text.endswith("*")}
+    if kernel.how == "triton":
+        name, source = kernel.arguments[:2]
+        signature = re.search(rf"^def {re.escape(name)}\(([^)]*)\)", source, re.MULTILINE)
+        names = [part.partition(":")[0].strip() for part in signature[1].split(",")] if signature else []
+        return {i: not text.startswith("in_ptr") for i, text in enumerate(names) if text.startswith(_POINTERS)}
+    raise CaptureError(f"Inductor's program has a kernel of a kind that cannot be read ({kernel.how})")
 
 
 class _Compile:

@@ -25,10 +25,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from ._errors import CaptureError
 from ._graph import tensors_in
-from ._inductor_replay import Kernel, Look, line_of_program, look_of, without_kernels
-
-_SCRATCH = ("in_ptr", "out_ptr", "in_out_ptr", "ws_ptr", "seed_offset")
-"""How the names of a Triton kernel's pointers begin."""
+from ._inductor_replay import Kernel, Look, line_of_program, look_of, without_kernels, written_by
 
 
 @dataclass(frozen=True)
@@ -128,7 +125,7 @@ class _Reader(TorchDispatchMode):  # type: ignore[no-untyped-call]
     def noted(self, kernel: Kernel, given: Any) -> None:
         """A kernel is called."""
         seen = pytree.tree_map(self.view, given)
-        places = _written(kernel)
+        places = written_by(kernel)
         for i, leaf in enumerate(seen[0]):
             if isinstance(leaf, View) and i not in places:
                 raise CaptureError(f"Inductor's {kernel.how} has a signature that cannot be read")
@@ -159,18 +156,6 @@ class _Reader(TorchDispatchMode):  # type: ignore[no-untyped-call]
         elif not func.is_view:  # as what waits for a collective
             raise CaptureError(f"Inductor's program calls {func}, which gives back what it is given")
         return result
-
-
-def _written(kernel: Kernel) -> dict[int, bool]:
-    """For the pointers of a kernel, by their places: whether it writes there."""
-    if kernel.how == "cpp_pybinding":
-        return {i: not text.startswith("const ") for i, text in enumerate(kernel.arguments[0]) if text.endswith("*")}
-    if kernel.how == "triton":
-        name, source = kernel.arguments[:2]
-        signature = re.search(rf"^def {re.escape(name)}\(([^)]*)\)", source, re.MULTILINE)
-        names = [part.partition(":")[0].strip() for part in signature[1].split(",")] if signature else []
-        return {i: not text.startswith("in_ptr") for i, text in enumerate(names) if text.startswith(_SCRATCH)}
-    raise CaptureError(f"Inductor's program has a kernel of a kind that cannot be read ({kernel.how})")
 
 
 def _changed(func: Any, args: Sequence[Any], named: dict[str, Any]) -> Iterable[int]:
