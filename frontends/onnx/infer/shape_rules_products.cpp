@@ -87,12 +87,15 @@ OutputTypes group_query_attention(const RuleContext& context) {
   const TensorType& query = context.input(0);
   const std::int64_t heads = context.attribute("num_heads", 0);
   const std::int64_t kept = context.attribute("kv_num_heads", 0);
-  if (query.shape.size() != 3 || heads < 1 || kept < 1) throw InputError("", "the query's rank or heads do not fit");
   const bool is_packed = !context.has_input(1);
+  const Shape& key = is_packed ? query.shape : context.input(1).shape;
+  if (query.shape.size() != 3 || key.size() < 2 || heads < 1 || kept < 1) {
+    throw InputError("", "the ranks of query and key or the heads do not fit");
+  }
   const std::int64_t size = query.shape[2] / (is_packed ? heads + 2 * kept : heads);
   const std::int64_t past = context.has_input(3) && context.input(3).shape.size() == 4 ? context.input(3).shape[2] : 0;
-  std::int64_t total = past + (is_packed ? query : context.input(1)).shape.at(1);
-  if (context.has_input(6) && context.constants[6] != nullptr) total = std::max(past, context.integers(6)->at(0));
+  std::int64_t total = past + key[1];
+  if (context.has_input(6) && context.constants[6] != nullptr) total = std::max(past, *context.integer(6));
   const TensorType present{query.data_type, {query.shape[0], kept, total, size}};
   return {TensorType{query.data_type, {query.shape[0], query.shape[1], heads * size}}, present, present};
 }

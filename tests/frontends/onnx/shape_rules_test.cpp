@@ -171,6 +171,20 @@ TEST(OldOpsets, NodesThatWouldCrashTheLibraryAreErrorsOfTheNode) {
                        "axis 9"));
 }
 
+TEST(OldOpsets, WhatIsOneNumberIsNotAListWithoutAny) {
+  ModelBuilder frames;
+  frames.input("x", {1, 8, 1}).integer("step", 4).input("window", {}).integers("length", {});
+  frames.node("STFT", {"x", "step", "window", "length"}, {"y"}).output("y");
+  EXPECT_TRUE(contains(frames.complaint(), "input 3 must be one number")) << frames.complaint();
+  ModelBuilder queries;
+  queries.input("q", {1, 2, 8}).input("k", {4});
+  queries.node("GroupQueryAttention", {"q", "k", "k"}, {"y"}).domain("com.microsoft").set("num_heads", std::int64_t{2});
+  queries.set("kv_num_heads", std::int64_t{1}).output("y");
+  queries.proto().add_opset_import()->set_domain("com.microsoft");
+  EXPECT_TRUE(contains(queries.complaint(), "the ranks of query and key or the heads do not fit"))
+      << queries.complaint();
+}
+
 TEST(ShapeComputation, ReshapeToAComputedShape) {
   // As exporters write x.view(x.size(0), -1, x.size(2) // 2).
   ModelBuilder model;
