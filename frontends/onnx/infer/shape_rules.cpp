@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/types.hpp"
 #include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend {
@@ -507,7 +508,7 @@ OutputTypes quantized_concat(const RuleContext& context) {
   for (std::size_t k = 5; k < context.inputs.size(); k += 3) {
     const Shape& part = context.input(k).shape;
     if (part.size() != result.shape.size()) throw InputError("", "the parts' ranks differ");
-    result.shape[axis] += part[axis];
+    result.shape[axis] = saturating_sum(result.shape[axis], part[axis]);
   }
   return {result};
 }

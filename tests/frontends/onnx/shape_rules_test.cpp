@@ -185,6 +185,23 @@ TEST(OldOpsets, WhatIsOneNumberIsNotAListWithoutAny) {
       << queries.complaint();
 }
 
+TEST(NewOpsets, ExtentsBeyondAnyMemoryAreRefused) {
+  constexpr std::int64_t kLong = std::int64_t{1} << 40;
+  constexpr std::int64_t kHeads = std::int64_t{1} << 31;
+  ModelBuilder heads(23);
+  heads.input("q", {1, 1, kHeads}).input("k", {1, 1, kLong});
+  heads.node("Attention", {"q", "k", "k"}, {"y"}).set("q_num_heads", kHeads).set("kv_num_heads", std::int64_t{1});
+  EXPECT_TRUE(contains(heads.output("y").complaint(), "impossible shape")) << heads.complaint();
+  ModelBuilder window(19);
+  window.input("x", {1, 1, 4}).weight("w", {1, 1, kLong}).weight("offset", {1});
+  window.node("DeformConv", {"x", "w", "offset"}, {"y"}).set("dilations", std::vector<std::int64_t>{kHeads});
+  EXPECT_TRUE(contains(window.output("y").complaint(), "larger than the padded input")) << window.complaint();
+  ModelBuilder scaled;
+  scaled.input("x", {1, 4}).reals("by", {1, 1e30F}).node("Resize", {"x", "", "by"}, {"y"}).output("y");
+  scaled.proto().mutable_opset_import(0)->set_version(19);
+  EXPECT_TRUE(contains(scaled.complaint(), "no usable extent")) << scaled.complaint();
+}
+
 TEST(ShapeComputation, ReshapeToAComputedShape) {
   // As exporters write x.view(x.size(0), -1, x.size(2) // 2).
   ModelBuilder model;
