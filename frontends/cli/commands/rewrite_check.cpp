@@ -69,10 +69,11 @@ class Child {
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) {
     }
     const std::string line = last_line(std::move(text));
-    if (!WIFEXITED(status)) throw InputError(python_, "was ended by signal " + std::to_string(WTERMSIG(status)));
+    if (!WIFEXITED(status))
+      throw InputError("--python " + python_, "was ended by signal " + std::to_string(WTERMSIG(status)));
     Json json = Json::parse(line, nullptr, false);
     if (WEXITSTATUS(status) != 0 || json.is_discarded())
-      throw InputError(python_, line.empty() ? "says nothing" : line);
+      throw InputError("--python " + python_, line.empty() ? "says nothing" : line);
     return json;
   }
 
