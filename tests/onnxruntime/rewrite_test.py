@@ -15,6 +15,8 @@ import unittest
 
 SKIPPED = 77
 SHARED = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "..", "shared", "onnx")
+# Bytes of weights: the tests of larger models take minutes.
+LARGE = 2**26
 SMALL = {
     "resnet18": ["--size", "32"],
     "regnet": ["--size", "32", "--depths", "1,2,1,1"],
@@ -277,6 +279,110 @@ class Surroundings(Rewriting):
         self.assertEqual(self.check(original, written), 1)
 
 
+class Checking(Rewriting):
+    """remora rewrite --check: outputs are equal, and the measured peak is below the original's or is said not to be."""
+
+    MARGIN = 2**20
+
+    def checked(self, model, *words):
+        """Whether it says that the peak is below; None where no tried budget has a schedule."""
+        for budget in ("70%", "80%", "90%", "95%"):
+            code, said = remora(BINARIES, "remora", "rewrite", model, "-b", budget, "--threads", "1", "--work-limit", "3000",
+                                "-o", self.path("out.onnx"), "--check", "--python", sys.executable, *words)
+            self.assertIn(code, (0, 20, 21), said)
+            if code == 0:
+                self.assertIn("outputs equal in every bit", said)
+                self.assertRegex(said, r"it is (NOT|[0-9.]+ [KMG]?i?B) below")
+                return "it is NOT below" not in said
+        return None
+
+    def lowest(self, path, shapes):
+        return min(memory_of_run(path, reuse=reuse, shapes=shapes) for reuse in (False, True))
+
+    def files(self):
+        """What is there of small models, with random weights, then networks in which recomputing pays: name, model."""
+        for folder in (os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "data", "onnx"), SHARED):
+            if not os.path.isdir(folder):
+                print(f"skipped: {folder} is not there")
+                continue
+            for name in sorted(name for name in os.listdir(folder) if name.endswith(".onnx")):
+                model = models.with_random_weights(onnx.load(os.path.join(folder, name)))
+                if model.ByteSize() <= LARGE or "REMORA_ALL_CASES" in os.environ:
+                    yield name, model
+        for seed in range(6):
+            yield f"network{seed}.onnx", models.Network(seed, 30, channels=8, size=256).model()
+
+    def test_every_model_is_told_truly(self):
+        below, above = [], []
+        for name, model in self.files():
+            onnx.save(model, self.path(name))
+            symbolic = any(size.dim_param for one in model.graph.input for size in one.type.tensor_type.shape.dim)
+            with self.subTest(model=name):
+                said = self.checked(self.path(name), *(["--dim", "batch=32"] if symbolic else []))
+                if said is None:
+                    continue
+                shapes = {one.name: [size.dim_value or 32 for size in one.type.tensor_type.shape.dim]
+                          for one in model.graph.input} if symbolic else None
+                saved = self.lowest(self.path(name), shapes) - self.lowest(self.path("out.onnx"), shapes)
+                self.assertGreater(self.MARGIN + (saved if said else -saved), 0)
+                (below if said else above).append(name)
+        print(f"measured below the original: {', '.join(below)}; not below: {', '.join(above)}")
+        self.assertGreater(len(below), 2)
+
+    def test_what_cannot_be_checked_is_refused_before_the_search(self):
+        original = self.path("small.onnx")
+        onnx.save(models.Network(1, 6).model(), original)
+        cases = [(["--check", "--python", "/nowhere/python"], 65, "cannot be run"),
+                 (["--check", "--training"], 64, "--training gives a schedule"),
+                 (["--check", "--python", "/bin/false"], 65, "says nothing")]
+        for words, code, said in cases:
+            got = remora(BINARIES, "remora", "rewrite", original, "-b", "80%", "-q", "-o", self.path("out.onnx"), *words)
+            self.assertEqual(got[0], code, got[1])
+            self.assertIn(said, got[1])
+            self.assertFalse(os.path.exists(self.path("out.onnx")))
+        for words in (["-o", "-", "--check"], ["-o", self.path("out.onnx"), "--python", sys.executable]):
+            code, said = remora(BINARIES, "remora", "rewrite", original, "-b", "80%", "-q", *words)
+            self.assertEqual(code, 64, said)
+
+    def test_different_outputs_are_told_apart(self):
+        original, other = self.path("original.onnx"), self.path("other.onnx")
+        for path, kind in ((original, "Relu"), (other, "Abs")):
+            node = helper.make_node(kind, ["x"], ["y"])
+            onnx.save(models.finish([node], [models.image("x", [64])], [models.image("y", [64])]), path)
+        differ = compared(original, other, {})["differ"]
+        self.assertEqual(list(differ), ["y"])
+        self.assertTrue(differ["y"]["repeats"])
+        self.assertGreater(differ["y"]["farthest"], 0)
+
+    def test_different_outputs_are_an_error(self):
+        """Unless the original's differ, too; a Python says so."""
+        original, python = self.path("original.onnx"), self.path("python")
+        onnx.save(models.Network(1, 6).model(), original)
+        for repeats, expected in (("true", 65), ("false", 0)):
+            with open(python, "w", encoding="utf-8") as script:
+                script.write(f"""#!/bin/sh
+echo noise
+echo '{{"version": "0", "differ": {{"y": {{"farthest": 0.5, "repeats": {repeats}}}}}, "memory": {{}}}}'""")
+            os.chmod(python, 0o755)
+            code, said = remora(BINARIES, "remora", "rewrite", original, "-b", "100%", "-o", self.path("out.onnx"),
+                                "--check", "--python", python)
+            self.assertEqual(code, expected, said)
+            self.assertIn("outputs DIFFER", said)
+            last = ("out.onnx: output y differs by 0.5 at most from that of" if expected
+                    else "output y differs by 0.5 at most; the original's own differs from run to run")
+            self.assertIn(last, said)
+
+    def test_what_differs_from_run_to_run_is_told(self):
+        """onnxruntime draws by a node's place in the file."""
+        nodes = [helper.make_node("RandomNormalLike", ["x"], ["z"], "R"), helper.make_node("Relu", ["x"], ["y"], "S")]
+        outputs = [models.image("z", [64]), models.image("y", [64])]
+        for name, order in (("one", nodes), ("other", nodes[::-1])):
+            onnx.save(models.finish(order, [models.image("x", [64])], outputs), self.path(name))
+        differ = compared(self.path("one"), self.path("other"), {})["differ"]
+        self.assertEqual(list(differ), ["z"])
+        self.assertFalse(differ["z"]["repeats"])
+
+
 class Optimizations(Rewriting):
     """What docs/guide/rewrite.md says of the settings, for the pinned version."""
 
@@ -336,7 +442,7 @@ if __name__ == "__main__":
     from onnx import helper, numpy_helper
 
     import models
-    from runtime import memory_of_run, results, same, session, settings
+    from runtime import compared, memory_of_run, results, same, session, settings
     from running import executed, remora, told
 
     LEVELS = onnxruntime.GraphOptimizationLevel

@@ -1,10 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
+#include <sstream>
 #include <string>
 
 #include <unistd.h>
 
 #include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/commands/rewrite_check.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -33,6 +35,29 @@ OptionGroup rewrite_output() {
                       "standard output");
   add_display_options(group);
   return group;
+}
+
+OptionGroup check_options() {
+  OptionGroup group("Running it");
+  auto add = group.add_options();
+  add("check",
+      "run MODEL and the rewritten model in onnxruntime: outputs are to be equal in every bit, and both peaks are "
+      "measured");
+  add("python", po::value<std::string>()->value_name("PYTHON")->default_value("python3"),
+      "the Python that has onnxruntime, for --check");
+  return group;
+}
+
+/// What --check cannot run is refused before the search.
+void expect_checkable(const Arguments& arguments) {
+  if (!arguments.has("check")) {
+    if (!arguments.values()["python"].defaulted()) throw UsageError("--python says who runs --check: give both");
+    return;
+  }
+  if (arguments.has("training")) throw UsageError("--check runs a model, and --training gives a schedule");
+  if (arguments.file("MODEL") == "-" || arguments.output("output") == "-")
+    throw UsageError("--check runs files: name MODEL, and --output");
+  expect_onnxruntime(arguments.get<std::string>("python"));
 }
 
 /// With a schedule there is nothing to solve, and an option that says how must not pass in silence.
@@ -83,19 +108,21 @@ int rewrite_command(const Words& words) {
       "Writes MODEL as a model that runs in the order of a schedule, recomputed nodes again under fresh "
       "names; of a training step, the schedule with the model's names.",
       {{"MODEL", "an ONNX model; - for standard input"}});
-  for (const OptionGroup& group :
-       {problem_options(false), schedule_options(), search_options(), graph_options(), rewrite_output()}) {
+  for (const OptionGroup& group : {problem_options(false), schedule_options(), search_options(), graph_options(),
+                                   rewrite_output(), check_options()}) {
     arguments.add(group);
   }
   arguments.add_expert(expert_options());
   arguments.set_notes(
       "Runtimes may undo the recomputes: see docs/guide/rewrite.md for the settings that keep it.\n"
-      "Exit: 0 written, 20 proved infeasible, 21 no schedule found within the limits; then nothing is written.");
+      "Exit: 0 written, 20 proved infeasible, 21 no schedule found within the limits; then nothing is written. 65 also "
+      "if --check finds outputs that differ.");
   if (!arguments.parse(words)) return kSuccess;
   check_schedule_options(arguments);
   const Request request = read_request(arguments);
   const std::string& output = arguments.output("output");
   json::check_writable(output);
+  expect_checkable(arguments);
   std::optional<FileText> made;
   if (arguments.has("schedule")) {
     made = read_once(arguments.input("schedule"));
@@ -113,6 +140,11 @@ int rewrite_command(const Words& words) {
   if (!is_quiet(arguments))
     print_summary(std::cerr, *model.graph.graph, schedule, text::terminal_width(STDERR_FILENO, kSummaryWidth),
                   answer.advice);
+  if (arguments.has("check") && schedule.has_schedule()) {
+    std::ostringstream said;
+    check_rewritten(is_quiet(arguments) ? static_cast<std::ostream&>(said) : std::cerr,
+                    arguments.get<std::string>("python"), model, output);
+  }
   return solve_exit_code(schedule.status);
 }
 

@@ -69,10 +69,10 @@ const FoldTable& fold_table() {
       {"Sqrt", {fold_unary, 1}},
       {"Reciprocal", {fold_unary, 1}},
       {"Not", {fold_unary, 1}},
-      {"ReduceProd", {fold_reduce_all, 1}},
-      {"ReduceSum", {fold_reduce_all, 1}},
-      {"ReduceMax", {fold_reduce_all, 1}},
-      {"ReduceMin", {fold_reduce_all, 1}},
+      {"ReduceProd", {fold_reduce, 1}},
+      {"ReduceSum", {fold_reduce, 1}},
+      {"ReduceMax", {fold_reduce, 1}},
+      {"ReduceMin", {fold_reduce, 1}},
   };
   return kTable;
 }

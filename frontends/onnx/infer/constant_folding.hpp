@@ -52,7 +52,7 @@ bool fold_non_zero(const FoldContext& context, Constant& result);
 bool fold_where(const FoldContext& context, Constant& result);
 bool fold_elementwise(const FoldContext& context, Constant& result);
 bool fold_unary(const FoldContext& context, Constant& result);
-bool fold_reduce_all(const FoldContext& context, Constant& result);
+bool fold_reduce(const FoldContext& context, Constant& result);
 
 /// For element `flat` of a tensor of shape `to`, the element of one of shape `from`, which broadcasts to it.
 std::size_t broadcast_index(std::size_t flat, const Shape& from, const Shape& to);

@@ -3,7 +3,9 @@
 #include <cmath>
 #include <functional>
 #include <map>
+#include <optional>
 #include <string_view>
+#include <vector>
 
 #include "frontends/onnx/infer/constant_folding.hpp"
 #include "onnx/onnx_pb.h"
@@ -291,21 +293,69 @@ bool fold_where(const FoldContext& context, Constant& result) {
   return true;
 }
 
-/// Only over all elements of a vector: what shape computations need (the product of a shape).
-bool fold_reduce_all(const FoldContext& context, Constant& result) {
-  const Constant& input = context.input(0);
-  if (input.real() || input.type.shape.size() > 1 || element_count(result.type.shape) != 1) return false;
-  if (input.integers.empty() || !readable(input)) return false;
+namespace {
+
+/// How two elements become one. Sums and products of real numbers depend on the order that a runtime takes them in.
+BinaryRow reduction_row(const Node& node) {
   static const std::map<std::string_view, std::string_view, std::less<>> kFunctions{
       {"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
-  const auto function = kFunctions.find(std::string_view(context.node.node.type));
-  const BinaryRow& row = arithmetic_table().find(function->second)->second;
-  Element value = element(input, 0);
-  for (std::size_t k = 1; k < input.size(); ++k) {
-    const Element before = value;
-    if (!combine(row, false, before, element(input, k), value)) return false;
+  const auto function = kFunctions.find(std::string_view(node.type));
+  BinaryRow row = arithmetic_table().find(function->second)->second;
+  if (node.type == "ReduceProd" || node.type == "ReduceSum") row.reals = nullptr;
+  return row;
+}
+
+/// The axes that are gone, or 1, in the result. Throws InputError for an axis out of range.
+std::vector<bool> reduced_axes(const FoldContext& context) {
+  const Node& node = context.node.node;
+  const std::size_t rank = context.input(0).type.shape.size();
+  const std::vector<std::int64_t> axes =
+      context.has(1) ? context.input(1).integers : node.attributes.get("axes", std::vector<std::int64_t>{});
+  const bool all = axes.empty() && node.attributes.get("noop_with_empty_axes", std::int64_t{0}) == 0;
+  std::vector<bool> reduced(rank, all);
+  for (const std::int64_t axis : axes) reduced[normalized_axis(axis, rank)] = true;
+  return reduced;
+}
+
+/// Element `flat` of `shape` counts towards this one of the result.
+std::size_t reduced_index(std::size_t flat, const Shape& shape, const std::vector<bool>& reduced) {
+  std::size_t index = 0;
+  std::size_t stride = 1;
+  for (std::size_t axis = shape.size(); axis-- > 0;) {
+    const auto extent = static_cast<std::size_t>(shape[axis]);
+    if (!reduced[axis]) {
+      index += flat % extent * stride;
+      stride *= extent;
+    }
+    flat /= extent;
   }
-  store(result, value);
+  return index;
+}
+
+}  // namespace
+
+/// Over any axes.
+bool fold_reduce(const FoldContext& context, Constant& result) {
+  const Constant& input = context.input(0);
+  if (input.size() == 0 || input.real() != result.real() || !readable(input)) return false;
+  const BinaryRow row = reduction_row(context.node.node);
+  const std::vector<bool> reduced = reduced_axes(context);
+  std::vector<std::optional<Element>> values(static_cast<std::size_t>(element_count(result.type.shape)));
+  for (std::size_t k = 0; k < input.size(); ++k) {
+    const std::size_t place = reduced_index(k, input.type.shape, reduced);
+    if (place >= values.size()) return false;
+    const Element next = element(input, k);
+    if (!values[place]) {
+      values[place] = next;
+      continue;
+    }
+    const Element before = *values[place];
+    if (!combine(row, input.real(), before, next, *values[place])) return false;
+  }
+  for (const std::optional<Element>& value : values) {
+    if (!value) return false;
+    store(result, *value);
+  }
   return true;
 }
 

@@ -8,6 +8,7 @@
 #include <utility>
 
 #include "model/error.hpp"
+#include "model/types.hpp"
 #include "onnx/onnx_pb.h"
 
 namespace remora::onnx_frontend {
@@ -169,6 +170,13 @@ std::optional<std::vector<std::int64_t>> RuleContext::integers(std::size_t k) co
   return constants[k]->integers;
 }
 
+std::optional<std::int64_t> RuleContext::integer(std::size_t k) const {
+  const auto list = integers(k);
+  if (!list) return std::nullopt;
+  if (list->size() != 1) throw InputError("", "input " + std::to_string(k) + " must be one number");
+  return list->front();
+}
+
 std::int64_t RuleContext::attribute(std::string_view name, std::int64_t otherwise) const {
   return checked(node.attributes.get(name, otherwise));
 }
@@ -179,8 +187,8 @@ std::vector<std::int64_t> RuleContext::attribute_list(std::string_view name) con
   return list;
 }
 
-std::int64_t RuleContext::extent_of_data() const {
-  if (bound) return *bound;
+std::int64_t RuleContext::extent_of_data(std::int64_t most) const {
+  if (bound) return std::min(*bound, most);
   throw ExtentOfData("", "the shape depends on the data; give an upper bound with --bound " + node.type + "=N");
 }
 
@@ -433,18 +441,20 @@ std::optional<std::int64_t> nonzeros(const RuleContext& context, std::size_t k) 
 OutputTypes non_zero(const RuleContext& context) {
   const auto rank = static_cast<std::int64_t>(context.input(0).shape.size());
   const auto known = nonzeros(context, 0);
-  const std::int64_t count = known ? *known : context.extent_of_data();
+  const std::int64_t count = known ? *known : context.extent_of_data(element_count(context.input(0).shape));
   return {TensorType{.data_type = onnx::TensorProto::INT64, .shape = {rank, count}}};
 }
 
+/// Of every class and batch at most all boxes, each of which has a score.
 OutputTypes non_max_suppression(const RuleContext& context) {
-  return {TensorType{.data_type = onnx::TensorProto::INT64, .shape = {context.extent_of_data(), 3}}};
+  const std::int64_t count = context.extent_of_data(element_count(context.input(1).shape));
+  return {TensorType{.data_type = onnx::TensorProto::INT64, .shape = {count, 3}}};
 }
 
 OutputTypes compress(const RuleContext& context) {
   TensorType result = context.input(0);
   const auto known = nonzeros(context, 1);
-  const std::int64_t count = known ? *known : context.extent_of_data();
+  const std::int64_t count = known ? *known : context.extent_of_data(element_count(context.input(1).shape));
   if (context.node.attributes.has("axis")) {
     result.shape[normalized_axis(context.attribute("axis", 0), result.shape.size())] = count;
   } else {
@@ -456,39 +466,37 @@ OutputTypes compress(const RuleContext& context) {
 /// The distinct elements or slices; where each stands first; which one each is; how often each is there.
 OutputTypes unique(const RuleContext& context) {
   TensorType result = context.input(0);
-  const std::int64_t count = context.extent_of_data();
-  std::int64_t all = element_count(result.shape);
-  if (context.node.attributes.has("axis")) {
-    std::int64_t& extent = result.shape[normalized_axis(context.attribute("axis", 0), result.shape.size())];
-    all = std::exchange(extent, count);
-  } else {
-    result.shape = {count};
-  }
+  const bool by_axis = context.node.attributes.has("axis");
+  const std::size_t axis = by_axis ? normalized_axis(context.attribute("axis", 0), result.shape.size()) : 0;
+  if (!by_axis) result.shape = {element_count(result.shape)};
+  const std::int64_t all = result.shape[axis];
+  const std::int64_t count = context.extent_of_data(all);
+  result.shape[axis] = count;
   const TensorType counts{.data_type = onnx::TensorProto::INT64, .shape = {count}};
   return {result, counts, TensorType{.data_type = onnx::TensorProto::INT64, .shape = {all}}, counts};
 }
 
 OutputTypes one_hot(const RuleContext& context) {
   TensorType result{.data_type = context.input(2).data_type, .shape = context.input(0).shape};
-  const auto depth = context.integers(1);
-  if (!depth || depth->size() != 1) throw InputError("", "the depth must be one number");
+  const auto depth = context.integer(1);
+  if (!depth) throw InputError("", "the depth is missing");
   const std::size_t axis = normalized_axis(context.attribute("axis", -1), result.shape.size() + 1);
-  result.shape.insert(result.shape.begin() + static_cast<std::ptrdiff_t>(axis), depth->front());
+  result.shape.insert(result.shape.begin() + static_cast<std::ptrdiff_t>(axis), *depth);
   return {result};
 }
 
 /// Frames of the signal, each with its frequencies as complex numbers.
 OutputTypes stft(const RuleContext& context) {
   const TensorType& signal = context.input(0);
-  const auto step = context.integers(1);
-  const auto stated = context.integers(3);
+  const auto step = context.integer(1);
+  const auto stated = context.integer(3);
   const bool by_window = !stated && context.has_input(2) && context.input(2).shape.size() == 1;
-  if (signal.shape.size() < 2 || !step || step->size() != 1 || step->front() < 1 || (!stated && !by_window)) {
+  if (signal.shape.size() < 2 || !step || *step < 1 || (!stated && !by_window)) {
     throw InputError("", "a signal of rank 2 or 3, the step and the frame's length or a window must be known");
   }
-  const std::int64_t length = stated ? stated->at(0) : context.input(2).shape[0];
+  const std::int64_t length = stated ? *stated : context.input(2).shape[0];
   if (length < 1 || length > signal.shape[1]) throw InputError("", "the frame is longer than the signal");
-  const std::int64_t frames = (signal.shape[1] - length) / step->front() + 1;
+  const std::int64_t frames = (signal.shape[1] - length) / *step + 1;
   const std::int64_t bins = context.attribute("onesided", 1) != 0 ? length / 2 + 1 : length;
   return {TensorType{.data_type = signal.data_type, .shape = {signal.shape[0], frames, bins, 2}}};
 }
@@ -500,7 +508,7 @@ OutputTypes quantized_concat(const RuleContext& context) {
   for (std::size_t k = 5; k < context.inputs.size(); k += 3) {
     const Shape& part = context.input(k).shape;
     if (part.size() != result.shape.size()) throw InputError("", "the parts' ranks differ");
-    result.shape[axis] += part[axis];
+    result.shape[axis] = saturating_sum(result.shape[axis], part[axis]);
   }
   return {result};
 }

@@ -8,6 +8,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -88,11 +89,13 @@ struct RuleContext {
   [[nodiscard]] const TensorType& input(std::size_t k) const;
   /// The integers of input k; none if it is left out. Throws InputError if it is there but not known.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> integers(std::size_t k) const;
+  /// The same of an input of one element. Throws InputError if it has more or none.
+  [[nodiscard]] std::optional<std::int64_t> integer(std::size_t k) const;
   [[nodiscard]] std::int64_t attribute(std::string_view name, std::int64_t otherwise) const;
   /// Empty if it is left out.
   [[nodiscard]] std::vector<std::int64_t> attribute_list(std::string_view name) const;
-  /// The bound. Throws ExtentOfData, which tells how to give one, if there is none.
-  [[nodiscard]] std::int64_t extent_of_data() const;
+  /// The bound, or `most` where no data give more. Throws ExtentOfData, which tells how to give a bound, if there is none.
+  [[nodiscard]] std::int64_t extent_of_data(std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
 };
 
 /// Types of the outputs by position; none for one that the rule does not know.

@@ -8,6 +8,7 @@
 
 #include "frontends/onnx/infer/shape_rules.hpp"
 #include "model/error.hpp"
+#include "model/types.hpp"
 
 namespace remora::onnx_frontend {
 namespace {
@@ -39,8 +40,9 @@ OutputTypes attention(const RuleContext& context) {
   const std::int64_t past = context.has_input(4) && context.input(4).shape.size() == 4 ? context.input(4).shape[2] : 0;
   const std::int64_t total = past + key.length;
   const int data_type = query_type.data_type;
-  const Shape output = query_type.shape.size() == 3 ? Shape{query.batch, query.length, query.heads * value.size}
-                                                    : Shape{query.batch, query.heads, query.length, value.size};
+  const Shape output = query_type.shape.size() == 3
+                           ? Shape{query.batch, query.length, saturating_product(query.heads, value.size)}
+                           : Shape{query.batch, query.heads, query.length, value.size};
   return {TensorType{data_type, output}, TensorType{data_type, {key.batch, key.heads, total, key.size}},
           TensorType{data_type, {value.batch, value.heads, total, value.size}},
           TensorType{data_type, {query.batch, query.heads, query.length, total}}};
@@ -87,12 +89,15 @@ OutputTypes group_query_attention(const RuleContext& context) {
   const TensorType& query = context.input(0);
   const std::int64_t heads = context.attribute("num_heads", 0);
   const std::int64_t kept = context.attribute("kv_num_heads", 0);
-  if (query.shape.size() != 3 || heads < 1 || kept < 1) throw InputError("", "the query's rank or heads do not fit");
   const bool is_packed = !context.has_input(1);
+  const Shape& key = is_packed ? query.shape : context.input(1).shape;
+  if (query.shape.size() != 3 || key.size() < 2 || heads < 1 || kept < 1) {
+    throw InputError("", "the ranks of query and key or the heads do not fit");
+  }
   const std::int64_t size = query.shape[2] / (is_packed ? heads + 2 * kept : heads);
   const std::int64_t past = context.has_input(3) && context.input(3).shape.size() == 4 ? context.input(3).shape[2] : 0;
-  std::int64_t total = past + (is_packed ? query : context.input(1)).shape.at(1);
-  if (context.has_input(6) && context.constants[6] != nullptr) total = std::max(past, context.integers(6)->at(0));
+  std::int64_t total = past + key[1];
+  if (context.has_input(6) && context.constants[6] != nullptr) total = std::max(past, *context.integer(6));
   const TensorType present{query.data_type, {query.shape[0], kept, total, size}};
   return {TensorType{query.data_type, {query.shape[0], query.shape[1], heads * size}}, present, present};
 }
@@ -189,7 +194,8 @@ std::int64_t positions(const RuleContext& context, const Window& window, std::si
   const bool padded = automatic != "VALID";
   const std::int64_t before = padded ? window.pads[k] : 0;
   const std::int64_t after = padded ? window.pads[window.kernel.size() + k] : 0;
-  const std::int64_t slack = extent + before + after - (window.dilations[k] * (window.kernel[k] - 1) + 1);
+  const std::int64_t slack =
+      extent + before + after - 1 - saturating_product(window.dilations[k], window.kernel[k] - 1);
   if (slack < 0) throw InputError("", "the window is larger than the padded input");
   if (!window.round_up) return slack / window.strides[k] + 1;
   const std::int64_t count = ceiling_quotient(slack, window.strides[k]) + 1;
@@ -250,6 +256,16 @@ OutputTypes convolution(const RuleContext& context) {
   return {result};
 }
 
+namespace {
+
+std::int64_t whole(float extent) {
+  constexpr float kMost = 1e15F;
+  if (!(extent >= 0 && extent <= kMost)) throw InputError("", "a scale gives no usable extent");
+  return static_cast<std::int64_t>(extent);
+}
+
+}  // namespace
+
 /// Sizes win over scales; `axes` (opset 18) says what they speak of, `keep_aspect_ratio_policy` may shrink or grow
 /// them.
 OutputTypes resize(const RuleContext& context) {
@@ -282,11 +298,8 @@ OutputTypes resize(const RuleContext& context) {
     std::int64_t& extent = result.shape[normalized_axis(axes[k], result.shape.size())];
     // In single precision, as the scales are and as runtimes multiply: 5 times 2.6 is 13.
     const auto scaled = [&](double scale) { return static_cast<float>(extent) * static_cast<float>(scale); };
-    if (by_sizes && stretch) {
-      extent = (*sizes)[k];
-    } else {
-      extent = static_cast<std::int64_t>(stretch ? std::floor(scaled(scales[k])) : std::round(scaled(common)));
-    }
+    extent =
+        by_sizes && stretch ? (*sizes)[k] : whole(stretch ? std::floor(scaled(scales[k])) : std::round(scaled(common)));
   }
   return {result};
 }
@@ -296,8 +309,7 @@ OutputTypes column_to_image(const RuleContext& context) {
   const auto image = context.integers(1);
   const auto block = context.integers(2);
   if (input.shape.size() != 3 || !image || !block) throw InputError("", "image and block shapes must be constant");
-  std::int64_t volume = 1;
-  for (const std::int64_t extent : *block) volume *= extent;
+  const std::int64_t volume = element_count(*block);
   if (volume < 1) throw InputError("", "the block is empty");
   Shape shape{input.shape[0], input.shape[1] / volume};
   shape.insert(shape.end(), image->begin(), image->end());

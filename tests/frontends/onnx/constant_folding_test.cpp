@@ -127,5 +127,42 @@ TEST(Folding, SinglePrecisionRoundsAfterEveryOp) {
   EXPECT_EQ(model.graph().tensors.back().size, Bytes(7 * 4));
 }
 
+/// The largest of several sizes, as real numbers: so exporters of detectors pad images to a common size.
+TEST(Folding, RealNumbersHaveALargestAndALeast) {
+  for (const char* const type : {"ReduceMax", "ReduceMin"}) {
+    ExtentModel model;
+    model.reals("sizes", {5, 7, 6}).node(type, {"sizes"}, {"s"}).set("keepdims", std::int64_t{1});
+    model.node("Cast", {"s"}, {"n"}).set("to", std::int64_t{kInt64});
+    EXPECT_EQ(model.extent(), std::string(type) == "ReduceMax" ? 7 : 5);
+  }
+}
+
+TEST(Folding, SumsOfRealNumbersDependOnTheRuntime) {
+  ExtentModel model;
+  model.reals("sizes", {5, 7, 6}).node("ReduceSum", {"sizes"}, {"s"}).node("Cast", {"s"}, {"n"});
+  model.set("to", std::int64_t{kInt64}).node("Expand", {"x", "n"}, {"y"}).output("y");
+  EXPECT_TRUE(contains(model.complaint(), "is not known")) << model.complaint();
+}
+
+TEST(Folding, ReductionsTakeTheirAxes) {
+  struct Row {
+    std::vector<std::int64_t> axes;
+    std::int64_t largest_sum;
+  };
+  // 1 2 3
+  // 4 5 6
+  for (const Row& row : {Row{{0}, 9}, Row{{1}, 15}, Row{{-1}, 15}, Row{{0, 1}, 21}, Row{{}, 21}}) {
+    ExtentModel model;
+    model.integers("list", {1, 2, 3, 4, 5, 6}).integers("form", {2, 3}).node("Reshape", {"list", "form"}, {"table"});
+    model.integers("axes", row.axes).node("ReduceSum", {"table", "axes"}, {"sums"});
+    model.node("ReduceMax", {"sums"}, {"most"}).integers("one", {1}).node("Reshape", {"most", "one"}, {"n"});
+    EXPECT_EQ(model.extent(), row.largest_sum);
+  }
+  ExtentModel kept;
+  kept.integers("n", {4}).integers("none", {}).node("ReduceSum", {"n", "none"}, {"m"});
+  kept.set("noop_with_empty_axes", std::int64_t{1}).node("Identity", {"m"}, {"n2"}).node("Expand", {"x", "n2"}, {"y"});
+  EXPECT_EQ(kept.output("y").graph().tensors.back().size, Bytes(16));
+}
+
 }  // namespace
 }  // namespace remora::onnx_frontend::test

@@ -171,6 +171,37 @@ TEST(OldOpsets, NodesThatWouldCrashTheLibraryAreErrorsOfTheNode) {
                        "axis 9"));
 }
 
+TEST(OldOpsets, WhatIsOneNumberIsNotAListWithoutAny) {
+  ModelBuilder frames;
+  frames.input("x", {1, 8, 1}).integer("step", 4).input("window", {}).integers("length", {});
+  frames.node("STFT", {"x", "step", "window", "length"}, {"y"}).output("y");
+  EXPECT_TRUE(contains(frames.complaint(), "input 3 must be one number")) << frames.complaint();
+  ModelBuilder queries;
+  queries.input("q", {1, 2, 8}).input("k", {4});
+  queries.node("GroupQueryAttention", {"q", "k", "k"}, {"y"}).domain("com.microsoft").set("num_heads", std::int64_t{2});
+  queries.set("kv_num_heads", std::int64_t{1}).output("y");
+  queries.proto().add_opset_import()->set_domain("com.microsoft");
+  EXPECT_TRUE(contains(queries.complaint(), "the ranks of query and key or the heads do not fit"))
+      << queries.complaint();
+}
+
+TEST(NewOpsets, ExtentsBeyondAnyMemoryAreRefused) {
+  constexpr std::int64_t kLong = std::int64_t{1} << 40;
+  constexpr std::int64_t kHeads = std::int64_t{1} << 31;
+  ModelBuilder heads(23);
+  heads.input("q", {1, 1, kHeads}).input("k", {1, 1, kLong});
+  heads.node("Attention", {"q", "k", "k"}, {"y"}).set("q_num_heads", kHeads).set("kv_num_heads", std::int64_t{1});
+  EXPECT_TRUE(contains(heads.output("y").complaint(), "impossible shape")) << heads.complaint();
+  ModelBuilder window(19);
+  window.input("x", {1, 1, 4}).weight("w", {1, 1, kLong}).weight("offset", {1});
+  window.node("DeformConv", {"x", "w", "offset"}, {"y"}).set("dilations", std::vector<std::int64_t>{kHeads});
+  EXPECT_TRUE(contains(window.output("y").complaint(), "larger than the padded input")) << window.complaint();
+  ModelBuilder scaled;
+  scaled.input("x", {1, 4}).reals("by", {1, 1e30F}).node("Resize", {"x", "", "by"}, {"y"}).output("y");
+  scaled.proto().mutable_opset_import(0)->set_version(19);
+  EXPECT_TRUE(contains(scaled.complaint(), "no usable extent")) << scaled.complaint();
+}
+
 TEST(ShapeComputation, ReshapeToAComputedShape) {
   // As exporters write x.view(x.size(0), -1, x.size(2) // 2).
   ModelBuilder model;
