@@ -134,6 +134,7 @@ std::vector<FitDevice> read_devices(const Arguments& arguments) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string name = names.substr(begin, end - begin);
     const bool is_file = std::filesystem::path(name).extension() == ".json";
+    if (is_file) arguments.files().will_read(name, "--device");
     devices.push_back(is_file ? onnx_frontend::read_fit_device(name) : known_device(name));
     begin = end + 1;
   }

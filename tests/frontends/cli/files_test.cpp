@@ -42,6 +42,8 @@ const std::vector<std::string> kClashes{
     "solve @m.onnx -b 100% --costs @costs.csv --output @costs.csv",
     "solve @m.onnx -b 100% -o @w.bin",
     "solve @m.onnx -b 100% -o @m.onnx",
+    "fit @m.onnx --device @fit.json -o @m.onnx",
+    "fit @m.onnx --device @fit.json --output @fit.json",
     "sweep @g.json --points 2 --output @g.json",
     "sweep @g.json --points 2 --csv @g.json -o @new",
     "sweep @g.json --points 2 --svg @link -o @new",
@@ -125,6 +127,10 @@ class WrittenFiles : public remora::test::TemporaryFolder {
     ASSERT_EQ(run("solve @g.json -b 100% -q -o @s.json").code, 0);
     write_models();
     ASSERT_EQ(run("solve @m.onnx -b 100% -q -o @ms.json").code, 0);
+    write("fit.json",
+          R"({"name": "a", "memory": 1000, "bandwidth": 1, "rates": {"fp32": 1}, "multiprocessors": 1, "launch": 1,
+      "host": 0, "context": 0, "workspaces": 0, "range": [1, 1], "fitted": "", "efficiency": {"product": 1,
+      "product-fp32": 1, "convolution": 1, "attention": 1, "memory": 1}})");
     write("device.json", R"({"peak_flops": 1e12, "bandwidth": 1e11, "launch_overhead": 0})");
     write("b.csv", "id,lower,upper,size\na,0,1,2\n");
     write("costs.csv", "node,duration\nA,5\n");
