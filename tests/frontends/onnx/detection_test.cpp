@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <fstream>
 #include <map>
+#include <memory>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -12,6 +13,9 @@
 
 #include <gtest/gtest.h>
 
+#include "model/evaluate.hpp"
+#include "model/instance.hpp"
+#include "model/verify.hpp"
 #include "model_builder.hpp"
 
 namespace remora::onnx_frontend::test {
@@ -43,6 +47,17 @@ TEST_P(Detection, IsReadWithUpperBounds) {
   }
   std::sort(outputs.begin(), outputs.end());
   EXPECT_EQ(outputs, (std::vector<Shape>{{5}, {5}, {5, 4}}));
+}
+
+TEST_P(Detection, HasATrainingStep) {
+  OnnxOptions options = bounds({{"NonZero", 1000}, {"NonMaxSuppression", 1000}});
+  const std::size_t forward = read_onnx(bytes(), GetParam(), options).graph.ops.size();
+  options.training.emplace();
+  const auto graph = std::make_shared<const Graph>(read_onnx(bytes(), GetParam(), options).graph);
+  // Nothing flows back through sorting, choosing and counting boxes.
+  EXPECT_GT(graph->ops.size(), forward * 3 / 2);
+  const Instance instance(graph, {});
+  EXPECT_TRUE(verify(*graph, schedule_of(instance, input_order(instance))).valid());
 }
 
 TEST_P(Detection, SaysWhichBoundIsMissing) {
