@@ -66,6 +66,7 @@ def test_what_is_in_it(wheel: Path, tmp_path: Path) -> None:
     assert [name for name in names if "libtbb" in name], names
     assert {
         "remora/bin/remora",
+        "remora/bin/remora_zoo",
         "remora/share/remora/devices/rtx-3090.json",
         "remora/share/remora/links/nvlink-4.json",
     } <= (names)
@@ -105,7 +106,6 @@ print("solved")
 def test_it_runs_where_nothing_is_installed(wheel: Path, environment: Path, tmp_path: Path) -> None:
     before = files_of(environment)
     python = environment / "bin" / "python"
-    run(Path(os.environ["REMORA_BIN"]) / "remora_zoo", "unet", "--size", "32", "-o", tmp_path / "u.onnx")
     run(python, "-m", "pip", "install", "--no-index", "--no-deps", wheel)
     script = tmp_path / "solve.py"
     script.write_text(f"import re\nHIDDEN = re.compile({HIDDEN.pattern!r})\n{SOLVE}")
@@ -120,6 +120,7 @@ while read -r file; do mount --bind empty "$file"; done < covered
 test -s covered
 ! {sys.executable} -c 'import ctypes; ctypes.CDLL("libgecodekernel.so")' 2>/dev/null
 {python} -I solve.py
+{environment}/bin/remora_zoo unet --size 32 -o u.onnx > /dev/null
 {environment}/bin/remora solve u.onnx --training -b 60% --work-limit 1000 -q -o s.json
 {python} -I -m remora verify u.onnx --training s.json
 {environment}/bin/remora info u.onnx --device nowhere && exit 1 || test $? = 64

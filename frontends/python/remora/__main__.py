@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``remora`` and ``python -m remora``: the program that the package carries (docs/reference/cli.md)."""
+"""``remora`` (also ``python -m remora``) and ``remora_zoo``: the programs that the package carries."""
 
 import os
 import sys
@@ -9,11 +9,21 @@ from typing import NoReturn
 from remora import _highs
 
 
-def main() -> NoReturn:
-    """Becomes the program, with these arguments and the package's HiGHS unless ``REMORA_HIGHS`` says otherwise."""
+def _become(program: str) -> NoReturn:
+    """The program, with these arguments and the package's HiGHS unless ``REMORA_HIGHS`` says otherwise."""
     if library := _highs.library():
         os.environ.setdefault("REMORA_HIGHS", library)
-    os.execv(Path(__file__).with_name("bin") / "remora", ["remora", *sys.argv[1:]])
+    os.execv(Path(__file__).with_name("bin") / program, [program, *sys.argv[1:]])
+
+
+def main() -> NoReturn:
+    """Becomes ``remora``."""
+    _become("remora")
+
+
+def zoo() -> NoReturn:
+    """Becomes ``remora_zoo``."""
+    _become("remora_zoo")
 
 
 if __name__ == "__main__":
