@@ -38,7 +38,8 @@ constexpr std::string_view kStyle =
 std::string text_of(const TaskOptions& options) {
   std::string text;
   for (const auto& [name, values] : options) {
-    for (const std::string& value : values) text.append(text.empty() ? "" : ", ").append(name + "=" + value);
+    for (const std::string& value : values)
+      text.append(text.empty() ? "" : ", ").append(name).append("=").append(value);
   }
   return text;
 }
