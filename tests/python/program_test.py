@@ -144,7 +144,7 @@ def test_a_manifest_of_training_steps_is_a_batch(program: Program, tmp_path: Pat
     subprocess.run([binaries / "remora_zoo", "unet", "--size", "32", "-o", "u.onnx"], check=True, cwd=tmp_path)
     script = Path(os.environ["REMORA_ROOT"]) / "examples" / "slurm" / "make_manifest"
     options = ["--option", "training=true", "--option", "work_limit=300"]
-    words = [sys.executable, script, *options, "--budgets", "90%", "--graphs", "u.onnx"]
+    words = [sys.executable, str(script), *options, "--budgets", "90%", "--graphs", "u.onnx"]
     manifest = subprocess.run(words, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
     (tmp_path / "m.jsonl").write_text(manifest)
     program("batch", tmp_path / "m.jsonl", "--out", tmp_path / "out", "-q")
