@@ -131,14 +131,14 @@ REMORA_API void validate(const Graph& graph);
 ///     +-------c---------+      A reads c: the cycle A, B, C
 ///
 /// `producer[t]` is the op that writes tensor t, or none; all ids of `graph` must be in range. O(ops + edges).
-std::vector<OpId> find_cycle(const Graph& graph, const Table<TensorId, OpId>& producer);
+REMORA_API std::vector<OpId> find_cycle(const Graph& graph, const Table<TensorId, OpId>& producer);
 
 /// The graph with its ops in another order: op i is what was op order[i], and everything that names an op names the same
 /// one. Tensors stay where they are. `order` holds every op once (else std::logic_error); that it is a topological order
 /// is for validate() to say.
-Graph reordered(const Graph& graph, const Order& order);
+REMORA_API Graph reordered(const Graph& graph, const Order& order);
 
 /// Of an order of ops: where each op comes in it, as a number of an op.
-Table<OpId, OpId> places_in(const Order& order);
+REMORA_API Table<OpId, OpId> places_in(const Order& order);
 
 }  // namespace remora

@@ -11,7 +11,7 @@
 
 namespace remora {
 
-/// The version, and a number that goes up with every change of what the engine answers: "0.1.0, answers 1".
+/// The version, and a number that goes up with every change of what the engine answers: "1.2.3, answers 4".
 REMORA_API std::string engine_schema();
 
 /// What the answers of tests/engine/schema_test.cpp come to, as this number's engine gives them.

@@ -76,5 +76,7 @@ void print_merged(std::ostream& out, const Merged& merged, int columns);
 void write_csv(std::ostream& out, const Merged& merged);
 /// The whole as one JSON object.
 void write_summary(std::ostream& out, const Merged& merged);
+/// A page (HTML) of graphs against budgets: in each cell what its tasks came to. Below it what is missing, and why.
+void write_page(std::ostream& out, const Merged& merged);
 
 }  // namespace remora::batch

@@ -84,7 +84,7 @@ typedef struct remora_stop remora_stop;
 typedef struct remora_curve remora_curve;
 typedef struct remora_ordering remora_ordering;
 
-/* "0.1.0". Owned by the library, valid forever. */
+/* Such as "1.2.3". Owned by the library, valid forever. */
 REMORA_EXPORT const char* remora_version(void);
 
 /* One line: which argument, what is wrong, and what to do, of the last call in this thread that did not end with

@@ -94,6 +94,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   RematerializePass(const RematerializePass& other) : PassWrapper(other) {}
 
   [[nodiscard]] llvm::StringRef getArgument() const override { return "remora-rematerialize"; }
+  /// Of messages about pipelines that it cannot be part of.
+  [[nodiscard]] llvm::StringRef getName() const override { return getArgument(); }
   [[nodiscard]] llvm::StringRef getDescription() const override {
     return "Reorder and recompute tensor ops so that a function's tensors fit a memory budget";
   }

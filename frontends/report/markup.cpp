@@ -89,4 +89,24 @@ std::string policy_hash(std::string_view text) {
   return "'sha256-" + base64_of_hex(text::sha256_hex(text)) + "'";
 }
 
+void append_head(std::string& out, const PageHead& head) {
+  out +=
+      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
+      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; "
+      "img-src data:; style-src ";
+  out += policy_hash(head.style);
+  if (!head.script.empty()) {
+    out += "; script-src ";
+    out += policy_hash(head.script);
+  }
+  out +=
+      "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
+      "<meta name=\"generator\" content=\"remora report\">\n"
+      "<link rel=\"icon\" href=\"data:,\">\n<title>";
+  out += head.title;
+  out += "</title>\n<style>";
+  out += head.style;
+  out += "</style>\n</head>\n<body>\n";
+}
+
 }  // namespace remora::report

@@ -16,4 +16,14 @@ std::string script_safe(std::string_view json);
 /// A Content-Security-Policy source that allows this very text inline: 'sha256-...' (CSP level 2).
 std::string policy_hash(std::string_view text);
 
+struct PageHead {
+  /// Escaped.
+  std::string title{};
+  std::string_view style{};
+  /// Empty for a page without.
+  std::string_view script{};
+};
+/// A page up to the inside of its body. It fetches nothing, and shows and runs what is given here alone.
+void append_head(std::string& out, const PageHead& head);
+
 }  // namespace remora::report

@@ -304,24 +304,6 @@ void append_data(std::string& out, const std::string& id, std::string_view json)
   out += "</script>\n";
 }
 
-void append_head(std::string& out, const std::string& title, std::string_view script) {
-  out +=
-      "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n"
-      "<meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; base-uri 'none'; form-action 'none'; "
-      "img-src data:; style-src ";
-  out += policy_hash(kPageStyle);
-  out += "; script-src ";
-  out += policy_hash(script);
-  out +=
-      "\">\n<meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n"
-      "<meta name=\"generator\" content=\"remora report\">\n"
-      "<link rel=\"icon\" href=\"data:,\">\n<title>";
-  out += title;
-  out += "</title>\n<style>";
-  out += kPageStyle;
-  out += "</style>\n</head>\n<body>\n";
-}
-
 }  // namespace
 
 void write_page(std::ostream& out, const Page& page) {
@@ -330,7 +312,7 @@ void write_page(std::ostream& out, const Page& page) {
   script += "})();\n";
   const std::string name = escaped(page.graph->name.empty() ? "graph" : page.graph->name);
   std::string text;
-  append_head(text, name + " \xc2\xb7 Remora report", script);
+  append_head(text, {.title = name + " \xc2\xb7 Remora report", .style = kPageStyle, .script = script});
   text += "<header><h1>";
   text += name;
   text += "</h1><p class=\"subtitle\">";

@@ -14,6 +14,12 @@ def skip_under_sanitizers():
         sys.exit(77)
 
 
+def version_of(source):
+    """The version, from the one place where it stands."""
+    text = (pathlib.Path(source) / "CMakeLists.txt").read_text(encoding="utf-8")
+    return re.search(r"project\(remora VERSION ([0-9.]+)", text)[1]
+
+
 class Installed:
     def __init__(self, arguments):
         if len(arguments) != 4:

@@ -10,7 +10,7 @@ import sys
 import tempfile
 
 from installed import (programs_find_their_own, run, shells_and_man_know_every_command, skip_under_sanitizers,
-                       the_pass_works)
+                       the_pass_works, version_of)
 
 
 def field(package, name):
@@ -27,10 +27,10 @@ def files_in(root):
     return {str(path.relative_to(root)) for path in (root / "usr").rglob("*") if not path.is_dir()}
 
 
-def check_needs(packages):
-    runtime, library, development = (packages[name] for name in ("remora", "libremora0.1", "libremora-dev"))
+def check_needs(packages, version):
+    runtime, library, development = (packages[name] for name in ("remora", f"libremora{version}", "libremora-dev"))
     assert "libgecode" in field(runtime, "Depends") and "libgecode" in field(library, "Depends")
-    assert "libremora0.1 (= " in field(development, "Depends")
+    assert f"libremora{version} (= " in field(development, "Depends")
     for package in (runtime, library):
         for need in field(package, "Depends").split(","):
             name = need.split("(")[0].split("|")[0].strip()
@@ -55,14 +55,15 @@ def main():
             print(f"skipped: no {tool} here (Debian's dpkg-dev)")
             sys.exit(77)
     build, cpack = sys.argv[1:]
+    version = version_of(pathlib.Path(__file__).parents[2]).rpartition(".")[0]
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         # Packed quickly: what is looked at is what is inside.
         run([cpack, "-G", "DEB", "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip", "--config", f"{build}/CPackConfig.cmake",
              "-B", folder / "made"])
         packages = {field(path, "Package"): path for path in (folder / "made").glob("*.deb")}
-        assert {"remora", "libremora0.1", "libremora-dev"} <= set(packages), packages
-        check_needs(packages)
+        assert {"remora", f"libremora{version}", "libremora-dev"} <= set(packages), packages
+        check_needs(packages, version)
 
         root = folder / "root"
         for inside in ("var/lib/dpkg/info", "var/lib/dpkg/updates", "usr"):
@@ -70,12 +71,12 @@ def main():
         (root / "var/lib/dpkg/status").touch()
         dpkg(root, "--install", *packages.values())
         files = files_in(root)
-        for wanted in ("usr/bin/remora", "usr/lib/libremora.so.0.1", "usr/lib/libremora.so", "usr/include/remora.h",
+        for wanted in ("usr/bin/remora", f"usr/lib/libremora.so.{version}", "usr/lib/libremora.so", "usr/include/remora.h",
                        "usr/include/remora/remora.hpp", "usr/include/remora_c.hpp", "usr/bin/remora_zoo", "usr/bin/remora_bench",
                        "usr/share/remora/devices/rtx-3090.json", "usr/share/remora/benchmarks/suites/quick.json",
                        "usr/share/doc/remora/README.md", "usr/share/doc/remora/docs/reference/formats.md", "usr/lib/pkgconfig/remora.pc",
-                       "usr/lib/cmake/remora/remora-config.cmake", "usr/share/doc/remora/copyright", "usr/share/doc/libremora0.1/copyright",
-                       "usr/share/doc/remora/docs/develop/third_party.md", "usr/share/doc/libremora0.1/third_party.md"):
+                       "usr/lib/cmake/remora/remora-config.cmake", "usr/share/doc/remora/copyright", f"usr/share/doc/libremora{version}/copyright",
+                       "usr/share/doc/remora/docs/develop/third_party.md", f"usr/share/doc/libremora{version}/third_party.md"):
             assert wanted in files, (wanted, files)
         assert run([root / "usr/bin/remora", "--version"]).startswith("remora "), "does not run"
         highs_comes_along(pathlib.Path(build), root)

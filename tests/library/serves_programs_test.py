@@ -5,7 +5,7 @@ import pathlib
 import sys
 import tempfile
 
-from installed import Installed, run, skip_under_sanitizers
+from installed import Installed, run, skip_under_sanitizers, version_of
 
 
 def embed_cpp(installed, folder):
@@ -42,9 +42,10 @@ def embed_c(installed, folder):
 
 def refuses_another_version(installed, folder):
     """Before version 1 a minor version may change the interface."""
+    major, minor, _ = version_of(installed.source).split(".")
     (folder / "CMakeLists.txt").write_text(
-        "cmake_minimum_required(VERSION 3.16)\nproject(later LANGUAGES CXX)\nfind_package(remora 0.2 CONFIG)\n"
-        "if(remora_FOUND)\n  message(FATAL_ERROR \"0.1 passes for 0.2\")\nendif()\n", encoding="utf-8")
+        f"cmake_minimum_required(VERSION 3.16)\nproject(later LANGUAGES CXX)\nfind_package(remora {major}.{int(minor) + 1} CONFIG)\n"
+        "if(remora_FOUND)\n  message(FATAL_ERROR \"it passes for a later one\")\nendif()\n", encoding="utf-8")
     run(["cmake", "-S", folder, "-B", folder / "later", f"-DCMAKE_PREFIX_PATH={installed.prefix}"])
 
 

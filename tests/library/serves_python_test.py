@@ -8,7 +8,7 @@ import sys
 import tempfile
 import threading
 
-from installed import Installed, skip_under_sanitizers
+from installed import Installed, skip_under_sanitizers, version_of
 
 OK, BAD_INPUT = 0, 1
 OPTIMAL, FEASIBLE, INFEASIBLE = 0, 1, 2
@@ -213,7 +213,7 @@ def main():
     skip_under_sanitizers()
     installed = Installed(sys.argv[1:])
     remora = Remora(installed.library)
-    assert remora.version().decode() == "0.1.0"
+    assert remora.version().decode() == version_of(installed.source)
     names = []
     while (name := remora.option_name(ctypes.c_size_t(len(names)))) is not None:
         names.append(name.decode())

@@ -56,6 +56,10 @@ class Options(plugin_case.PluginCase):
         self.assertEqual(answer.code, 0, answer.err)
         return self.schedule()["budget"]
 
+    def test_a_pipeline_that_cannot_hold_the_pass_is_told_its_name(self):
+        answer = self.optimize("remora-rematerialize{memory-budget=80%}")
+        self.check_error(answer, "'remora-rematerialize'", "'builtin.module'")
+
     def test_budgets_are_bytes_with_units_or_percentages_of_the_peak(self):
         peak = 5 * SIZE
         for text, expected in ((str(peak), peak), ("80KiB", peak), ("0.078125MiB", peak), ("70KB", 70000),
@@ -182,6 +186,7 @@ class Options(plugin_case.PluginCase):
         answer = self.rematerialize("memory-budget=80%")
         self.assertEqual(answer.code, 0, answer.err)
         self.assertTrue(any("@helper" in line and "left alone" in line for line in answer.lines("remark")), answer.err)
+        self.write(small)
         self.assertIn("@helper: infeasible, proved", self.rematerialize("memory-budget=16KiB").err)
 
     def test_an_infeasible_budget_names_one_that_works(self):

@@ -81,6 +81,7 @@ def test_equal_things_hash_equal(figure_1: remora.Graph) -> None:
 def test_what_is_in_a_graph_or_a_schedule(figure_1: remora.Graph) -> None:
     assert "A" in figure_1
     assert "Z" not in figure_1
+    assert figure_1["A"] == figure_1.ops[0]
     assert figure_1.ops[0] in figure_1
     assert ladder(2).ops[0] not in figure_1
     schedule = remora.solve(figure_1, 3)
@@ -140,6 +141,9 @@ def test_a_schedule_is_valid_and_comes_back_from_the_file(figure_1: remora.Graph
     assert verdict.valid
     assert (verdict.peak, verdict.duration, verdict.recomputes) == (3, 6, 1)
     schedule.save(tmp_path / "schedule.json")
+    with pytest.raises(FileNotFoundError) as missing:
+        schedule.save(tmp_path / "nowhere" / "schedule.json")
+    assert missing.value.filename == tmp_path / "nowhere" / "schedule.json"
     read = remora.Schedule.load(tmp_path / "schedule.json", graph)
     assert read == schedule
     assert pickle.loads(pickle.dumps(read)).steps[0].op.name == "A"
@@ -379,6 +383,7 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses("there is no tensor 'q'", bad, g.op, "F", duration=1, inputs=["q"], outputs={"f": 1})
     refuses("is of another graph, 'ladder'", bad, g.op, "F", duration=1, inputs=[other.tensors[0]], outputs={"f": 1})
     refuses("duration of op 'F': must be an integer, not float", TypeError, g.op, "F", duration=1.5, outputs={"f": 1})
+    refuses("count it in a smaller unit", TypeError, g.op, "F", duration=0.00123, outputs={"f": 1})
     refuses("must be at most 9223372036854775807", bad, g.op, "F", duration=2**70, outputs={"f": 1})
     refuses("inputs: must be a list, not str", TypeError, g.op, "F", duration=1, inputs="a", outputs={"f": 1})
     refuses("phase", bad, g.op, "F", duration=1, outputs={"f": 1}, phase="sideways")
@@ -408,7 +413,7 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses("points", bad, remora.sweep, g, points=1)
     refuses("budgets", bad, remora.sweep, g, [3, 3])
     refuses("order", bad, remora.sweep, g, order="free")
-    assert len(said) == 36
+    assert len(said) == 37
 
 
 def test_options_and_strategies_are_those_of_the_program() -> None:

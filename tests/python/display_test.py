@@ -61,7 +61,9 @@ def test_plots(schedule: remora.Schedule, curve: remora.Curve) -> None:
     assert axes.get_ylabel() == "memory, KiB"
     drawn = numpy.asarray(axes.get_lines()[1].get_ydata())
     assert drawn.max() * 1024 == schedule.peak
+    assert axes.get_ylim()[0] == 0
     axes = curve.plot()
+    assert axes.get_lines()[0].get_drawstyle() == "steps-post"
     assert numpy.size(axes.get_lines()[0].get_xdata()) == sum(point.duration is not None for point in curve)
     figure = pyplot.figure()
     assert schedule.plot(figure.add_subplot()).figure is figure

@@ -119,3 +119,35 @@ def test_highs_is_taken_from_the_package_highsbox_unless_it_is_switched_off() ->
     others = {name: value for name, value in os.environ.items() if name != "REMORA_HIGHS"}
     assert named().startswith("HiGHS 1.")
     assert named(REMORA_HIGHS="off") == "\n"
+
+
+def test_the_package_becomes_the_program(program: Program, tmp_path: Path) -> None:
+    """`python -m remora`, with the package's HiGHS; a model that is too large as inference is asked for training."""
+
+    def run(*words: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-m", "remora", *words]
+        return subprocess.run(command, capture_output=True, text=True, check=False, cwd=tmp_path)
+
+    assert run("--version").stdout.startswith(f"remora {remora.__version__}")
+    made = "from remora.__main__ import zoo; import sys; sys.argv = ['', 'unet', '--size', '32', '-o', 'u.onnx']; zoo()"
+    subprocess.run([sys.executable, "-c", made], check=True, capture_output=True, cwd=tmp_path)
+    solved = run("solve", "u.onnx", "--budget", "80%", "-o", "s.json")
+    assert solved.returncode == 20, solved.stderr
+    assert "inference; --training plans a training step" in solved.stdout + solved.stderr
+    solved = run("solve", "u.onnx", "--training", "--budget", "80%", "--work-limit", "500", "-o", "s.json", "-q")
+    assert solved.returncode == 0, solved.stderr
+    assert '"valid": true' in program("verify", tmp_path / "u.onnx", tmp_path / "s.json")
+
+
+def test_a_manifest_of_training_steps_is_a_batch(program: Program, tmp_path: Path) -> None:
+    binaries = Path(os.environ["REMORA_BIN"])
+    subprocess.run([binaries / "remora_zoo", "unet", "--size", "32", "-o", "u.onnx"], check=True, cwd=tmp_path)
+    script = Path(os.environ["REMORA_ROOT"]) / "examples" / "slurm" / "make_manifest"
+    options = ["--option", "training=true", "--option", "work_limit=300"]
+    words = [sys.executable, str(script), *options, "--budgets", "90%", "--graphs", "u.onnx"]
+    manifest = subprocess.run(words, check=True, capture_output=True, text=True, cwd=tmp_path).stdout
+    (tmp_path / "m.jsonl").write_text(manifest)
+    program("batch", tmp_path / "m.jsonl", "--out", tmp_path / "out", "-q")
+    said = program("merge", tmp_path / "out", "--verify")
+    assert "infeasible" not in said
+    assert "unknown" not in said

@@ -15,7 +15,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(os.environ["REMORA_ROOT"])
-HIDDEN = re.compile(r"lib(gecode|tbb|Cbc|Clp|Cgl|Osi|CoinUtils|lapack|blas|gfortran|onnx|protobuf|crypto)")
+HIDDEN = re.compile(
+    r"lib(gecode|tbb|Cbc|Clp|Cgl|Osi|CoinUtils|lapack|blas|gfortran|onnx|protobuf|boost_program_options|crypto)"
+)
 
 
 def run(*command: str | Path, **environment: str) -> str:
@@ -62,7 +64,13 @@ def test_what_is_in_it(wheel: Path, tmp_path: Path) -> None:
     assert {"remora/__init__.py", "remora/py.typed", "remora/_engine.pyi", "remora/onnx/__main__.py"} <= names
     assert not [name for name in names if "__pycache__" in name or "/tests/" in name]
     assert [name for name in names if "libtbb" in name], names
-    assert not [name for name in names if re.search(r"onnx_proto|libonnx|protobuf|crypto", name)]
+    assert {
+        "remora/bin/remora",
+        "remora/bin/remora_zoo",
+        "remora/share/remora/devices/rtx-3090.json",
+        "remora/share/remora/links/nvlink-4.json",
+    } <= (names)
+    assert not [name for name in names if "crypto" in name]
     notices = next(path for path in tmp_path.glob("*.dist-info/**/*") if path.name == "third_party.md").read_text()
     libraries = [path.name for path in (tmp_path / "remora.libs").iterdir()]
     assert not [name for name in libraries if name.split("-")[0] not in notices], libraries
@@ -112,12 +120,17 @@ while read -r file; do mount --bind empty "$file"; done < covered
 test -s covered
 ! {sys.executable} -c 'import ctypes; ctypes.CDLL("libgecodekernel.so")' 2>/dev/null
 {python} -I solve.py
+{environment}/bin/remora_zoo unet --size 32 -o u.onnx > /dev/null
+{environment}/bin/remora solve u.onnx --training -b 60% --work-limit 1000 -q -o s.json
+{python} -I -m remora verify u.onnx --training s.json
+{environment}/bin/remora info u.onnx --device nowhere && exit 1 || test $? = 64
 """
     words = ["unshare", "--mount", "--propagation", "private"]
     if os.getuid() != 0:
         words.insert(1, "--map-root-user")
     if shutil.which("unshare") is None or subprocess.run([*words, "true"], check=False).returncode != 0:
         pytest.skip("no mount namespace may be made here (unshare)")
-    assert run(*words, "bash", "-c", cover).strip() == "solved"
+    said = run(*words, "bash", "-c", cover).split()
+    assert said[0] == "solved" and said[2:4] == ['"valid":', "true,"], said
     run(python, "-m", "pip", "uninstall", "--yes", "remora")
     assert files_of(environment) == before

@@ -162,7 +162,8 @@ OptionGroup merge_options() {
   group.add_options()("manifest", input_file(),
                       "the tasks to expect, with all their options (default: those of the latest batch, "
                       "DIR/manifest.jsonl)")("verify", "replay every schedule on its graph")(
-      "csv", output_file(), "also write a table, one line per task")(
+      "csv", output_file(), "also write a table, one line per task")("html", output_file(),
+                                                                     "also write a page, graphs against budgets")(
       "output,o", output_file(), "also write everything as JSON")("quiet,q", "no table on standard output");
   return group;
 }
@@ -191,7 +192,7 @@ int merge_command(const Words& words) {
   arguments.set_notes(
       "Exit: 0 every task has a result, 75 some have none yet, 65 some could not be solved or have a damaged result.");
   if (!arguments.parse(words)) return kSuccess;
-  for (const char* option : {"csv", "output"}) {
+  for (const char* option : {"csv", "html", "output"}) {
     if (arguments.has(option)) json::check_writable(arguments.output(option));
   }
   const Store store = Store::open(arguments.file("DIR"));
@@ -203,6 +204,7 @@ int merge_command(const Words& words) {
       batch::merge(tasks, store, solver, arguments.has("verify") ? verify_record : batch::RecordCheck{});
   if (!arguments.has("quiet")) batch::print_merged(std::cout, merged, text::terminal_width(STDOUT_FILENO, kNoWidth));
   write_where_asked(arguments, "csv", merged, batch::write_csv);
+  write_where_asked(arguments, "html", merged, batch::write_page);
   write_where_asked(arguments, "output", merged, batch::write_summary);
   if (merged.missing() > 0) return kIncomplete;
   return merged.failed() > 0 ? kBadInput : kSuccess;

@@ -30,7 +30,8 @@ def integer(value: SupportsIndex, place: str, most: int = _MOST) -> int:
     try:
         number = index(value)
     except TypeError:
-        raise TypeError(f"{place}: must be an integer, not {type(value).__name__}") from None
+        advice = "; count it in a smaller unit, as nanoseconds, or round it" if isinstance(value, float) else ""
+        raise TypeError(f"{place}: must be an integer, not {type(value).__name__}{advice}") from None
     if number < 0:
         raise InputError(place, f"must not be negative, but is {number}")
     if number > most:
@@ -160,9 +161,11 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
             if os.path.exists(target):
                 os.chmod(temporary, os.stat(target).st_mode & 0o7777)
             os.replace(temporary, target)
-        except BaseException:
+        except BaseException as error:
             if os.path.exists(temporary):
                 os.unlink(temporary)
+            if isinstance(error, OSError) and error.filename == temporary:
+                error.filename = path
             raise
     else:
         with open(target, "w", encoding="utf-8") as file:

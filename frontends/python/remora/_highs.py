@@ -7,10 +7,17 @@ from pathlib import Path
 from remora import _engine
 
 
-def offer() -> None:
-    """Offers the library to the engine, which takes it unless ``REMORA_HIGHS`` says otherwise."""
+def library() -> str | None:
+    """The path of libhighs.so, or None where highsbox is not installed."""
     found = importlib.util.find_spec("highsbox")
     for folder in (found.submodule_search_locations if found else None) or []:
-        library = Path(folder, "highs_dist", "lib", "libhighs.so")
-        if library.exists():
-            _engine.offer_highs(str(library))
+        path = Path(folder, "highs_dist", "lib", "libhighs.so")
+        if path.exists():
+            return str(path)
+    return None
+
+
+def offer() -> None:
+    """Offers the library to the engine, which takes it unless ``REMORA_HIGHS`` says otherwise."""
+    if path := library():
+        _engine.offer_highs(path)

@@ -91,6 +91,7 @@ def plot_schedule(
     axes.axhline(schedule.budget / size, linestyle="--", color="gray", label="budget")
     axes.set_xlabel("step")
     axes.set_ylabel(f"memory, {unit}")
+    axes.set_ylim(bottom=0)
     axes.set_title(f"{schedule.graph.name}: {percent(schedule.overhead)} more time")
     axes.legend()
     return axes  # type: ignore[no-any-return]
@@ -101,7 +102,14 @@ def plot_curve(curve: Curve, ax: matplotlib.axes.Axes | None) -> matplotlib.axes
     unit, size = memory_unit(max([1, *(point.budget for point in curve)]))
     axes = _axes(ax)
     found = [point for point in curve if point.overhead is not None]
-    axes.plot([p.budget / size for p in found], [100 * (p.overhead or 0) for p in found], marker="o", label="schedule")
+    # A schedule serves every larger budget, up to the next one.
+    axes.plot(
+        [p.budget / size for p in found],
+        [100 * (p.overhead or 0) for p in found],
+        marker="o",
+        drawstyle="steps-post",
+        label="schedule",
+    )
     known = [point for point in curve if point.status != "infeasible"]
     base = curve.baseline_duration or 1
     axes.plot(

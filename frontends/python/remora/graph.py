@@ -458,11 +458,13 @@ class Graph:
         return tuple(tensor_at(self, number) for number in range(self._core.tensor_count()))
 
     def find_op(self, name: str) -> Op:
-        """The op of this name; KeyError if there is none."""
+        """The op of this name, as ``graph[name]``; KeyError if there is none."""
         number = self._core.find_op(string(name, "name"))
         if number < 0:
             raise KeyError(name)
         return op_at(self, number)
+
+    __getitem__ = find_op
 
     def find_tensor(self, name: str) -> Tensor:
         """The tensor of this name; KeyError if there is none."""

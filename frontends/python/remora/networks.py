@@ -47,7 +47,8 @@ def read(make: type[Graph], graph: networkx.DiGraph[Any], duration: str, size: s
 def _attribute(data: dict[str, Any], node: Any, key: str) -> Any:
     if key in data:
         return data[key]
-    raise InputError(f"node {node!r}", f"has no attribute {key!r}; there are {', '.join(map(repr, data)) or 'none'}")
+    there = ", ".join(map(repr, data)) or "none"
+    raise InputError(f"node {node!r}", f"has no attribute {key!r}; there are {there}: duration= and size= say which")
 
 
 def _order(graph: networkx.DiGraph[Any]) -> list[Any]:
@@ -67,8 +68,10 @@ def _order(graph: networkx.DiGraph[Any]) -> list[Any]:
             if missing[after] == 0:
                 heapq.heappush(ready, place[after])
     if len(order) < len(nodes):
-        stuck = next(node for node in nodes if missing[node] > 0)
-        raise InputError(f"node {stuck!r}", "is on a cycle or behind one")
+        import networkx
+
+        cycle = [node for node, _ in networkx.find_cycle(graph)]
+        raise InputError(f"node {cycle[0]!r}", f"is on a cycle: {' -> '.join(map(repr, [*cycle, cycle[0]]))}")
     return order
 
 

@@ -89,11 +89,21 @@ TEST_F(BatchCommand, ABrokenGraphIsThatTasksErrorAndTheRestGoesOn) {
   EXPECT_EQ(files("results").size(), 3U);
   ASSERT_EQ(files("errors").size(), 1U);
   EXPECT_EQ(files("errors")[0]["task"], "broken");
-  const Outcome merged = merge("--csv " + path("all.csv") + " -o " + path("all.json") + " --verify");
+  const Outcome merged =
+      merge("--csv " + path("all.csv") + " --html " + path("all.html") + " -o " + path("all.json") + " --verify");
   EXPECT_EQ(merged.code, 65);
   const json all = json::parse(read("all.json"));
   EXPECT_EQ(all["counts"], json::parse(R"({"error": 1, "infeasible": 1, "optimal": 1, "unknown": 1})"));
   EXPECT_EQ(lines(read("all.csv")), 5);
+  const std::string page = read("all.html");
+  EXPECT_NE(page.find("<th>graph</th><th>80%</th><th>1%</th><th>60%</th>"), std::string::npos) << page;
+  EXPECT_NE(page.find("<span class=\"hint\">time-limit=0</span>"), std::string::npos) << page;
+  for (const char* status : {"optimal", "infeasible", "unknown", "error"}) {
+    EXPECT_NE(page.find(std::string("<div class=\"") + status + "\""), std::string::npos) << status << page;
+  }
+  EXPECT_NE(page.find("<tr><th>broken</th><td class=\"error\">error</td><td>" + path("broken.json")), std::string::npos)
+      << page;
+  EXPECT_EQ(page.find("<script"), std::string::npos);
   EXPECT_NE(merged.out.find("error       broken: " + path("broken.json")), std::string::npos) << merged.out;
 
   std::filesystem::copy_file(path("chain.json"), path("broken.json"),
