@@ -20,25 +20,23 @@ struct Stretch {
 struct Block {
   Bytes size{};
   std::vector<Stretch> stretches{};
+  /// Of the value that is written first, by which XLA sorts.
+  Stretch leading{std::numeric_limits<int>::max(), 0};
 
   [[nodiscard]] bool meets(const Block& other) const {
     return std::any_of(stretches.begin(), stretches.end(), [&](const Stretch& a) {
       return std::any_of(other.stretches.begin(), other.stretches.end(), [&](const Stretch& b) { return a.meets(b); });
     });
   }
-  [[nodiscard]] int life() const {
-    int first = std::numeric_limits<int>::max();
-    int last = 0;
-    for (const Stretch& one : stretches) {
-      first = std::min(first, one.first);
-      last = std::max(last, one.last);
-    }
-    return last - first;
+  void add(const Stretch& stretch) {
+    stretches.push_back(stretch);
+    if (stretch.first < leading.first) leading = stretch;
   }
-  [[nodiscard]] int first() const {
-    int least = std::numeric_limits<int>::max();
-    for (const Stretch& one : stretches) least = std::min(least, one.first);
-    return least;
+  /// From the leading value's beginning to the end of all.
+  [[nodiscard]] int whole_life() const {
+    int last = 0;
+    for (const Stretch& one : stretches) last = std::max(last, one.last);
+    return last - leading.first;
   }
 };
 
@@ -141,7 +139,7 @@ class Assignment {
       if (!times_.is_known(value)) continue;
       Block& block = blocks_[dataflow.storage(value).index()];
       block.size = std::max(block.size, dataflow[value].size);
-      block.stretches.push_back(times_[value]);
+      block.add(times_[value]);
     }
     for (const ValueId value : dataflow.leaves(module.entry, module.computations[module.entry].root)) {
       live_out_.insert(dataflow.storage(value));
@@ -156,10 +154,11 @@ class Assignment {
       if (is_temporary_[s] && !blocks_[s].stretches.empty()) blocks.push_back(&blocks_[s]);
     }
     const auto by_size = [](const Block* a, const Block* b) {
-      return a->size != b->size ? a->size > b->size : a->life() > b->life();
+      return a->size != b->size ? a->size > b->size
+                                : a->leading.last - a->leading.first > b->leading.last - b->leading.first;
     };
     const auto by_life = [](const Block* a, const Block* b) {
-      return a->life() != b->life() ? a->life() > b->life() : a->size > b->size;
+      return a->whole_life() != b->whole_life() ? a->whole_life() > b->whole_life() : a->size > b->size;
     };
     return Bytes(std::min(packed(blocks, by_size), packed(blocks, by_life)) + tables());
   }
@@ -193,7 +192,7 @@ class Assignment {
       const Block& other = blocks_[b.index()];
       if (one.size != other.size) return one.size > other.size;
       if (live_out_.contains(a) != live_out_.contains(b)) return live_out_.contains(a);
-      return one.first() < other.first();
+      return one.leading.first < other.leading.first;
     });
     std::vector<Allocation> allocations;
     for (const StorageId storage : order) {

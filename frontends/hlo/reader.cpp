@@ -202,7 +202,9 @@ class Lowering {
       const TensorId tensor = tensors_[value.index()];
       if (!tensor.valid()) continue;
       lowered_.graph[tensor].keep = true;
-      if (seen.insert(dataflow_.storage(value)).second) lowered_.outputs += lowered_.graph[tensor].size;
+      if (!seen.insert(dataflow_.storage(value)).second) continue;
+      const bool is_fixed = dataflow_.is_fixed(dataflow_.storage(value));
+      (is_fixed ? lowered_.donated : lowered_.outputs) += rounded(dataflow_[value].size);
     }
   }
 

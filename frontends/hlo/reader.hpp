@@ -44,6 +44,8 @@ struct LoweredModule {
   /// Of the outputs that do not lie in arguments: XLA allocates them apart from temporaries, and lets temporaries lie there until they
   /// are written.
   Bytes outputs{};
+  /// Of the outputs that lie in donated arguments.
+  Bytes donated{};
   /// What XLA's buffer assignment takes for temporaries, as assigned_temporaries tells.
   Bytes temporaries{};
 };

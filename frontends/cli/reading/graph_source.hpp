@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GRAPH argument: a remora-graph, another program's graph or an ONNX model, detected from its content, with the options
-// that say how to read it.
+// The GRAPH argument: a remora-graph, another program's graph, an ONNX model or an HLO module, detected from its content, with the
+// options that say how to read it.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +23,9 @@ namespace remora::cli {
 
 /// What GRAPH may be, for the help.
 inline constexpr const char* kGraphHelp =
-    "a graph (remora-graph, node-link JSON, or TWRemat's p remat2) or an ONNX model, detected from its content; - for "
-    "standard input";
+    "a graph (remora-graph, node-link JSON, or TWRemat's p remat2), an ONNX model, or an HLO module of XLA, detected "
+    "from its "
+    "content; - for standard input";
 
 /// The options that belong to every command that reads a graph.
 OptionGroup graph_options();

@@ -52,6 +52,7 @@ void bind_hlo(nb::module_& module) {
                   nb::arg("bandwidth"), nb::arg("launch_overhead"))
       .def("graph", [](const hlo::LoweredModule& self) { return new GraphHandle(self.graph); })
       .def_ro("outputs", &hlo::LoweredModule::outputs)
+      .def_ro("donated", &hlo::LoweredModule::donated)
       .def_ro("temporaries", &hlo::LoweredModule::temporaries)
       .def(
           "stale_reads",

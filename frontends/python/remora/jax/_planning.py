@@ -26,7 +26,9 @@ LIMITS = Limits(work=2_000)
 """A second or so for a module of some hundred instructions, and the same plan every time."""
 
 _ATTEMPTS = 8
-_LEAST_STEP = 200
+_STEP = 100
+_MARGIN = 50
+"""A plan keeps a fiftieth below the budget: which of two equal buffers XLA packs first is not known here."""
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,9 @@ class Plan:
         Extra duration as a part of the duration, by a roofline: a prediction, not a measurement.
     recomputes : int
         Instructions that run once more.
+    undonated : int
+        Bytes of outputs that lay in donated arguments and do so no more: XLA forgets donations of a module that a pass
+        gives back.
     note : str
         Why the module was left as it is; empty if it is planned, or holds the budget as it is.
     """
@@ -61,6 +66,7 @@ class Plan:
     bound: float = 0.0
     overhead: float = 0.0
     recomputes: int = 0
+    undonated: int = 0
     note: str = ""
 
     def __str__(self) -> str:
@@ -68,10 +74,11 @@ class Plan:
             return f"{self.module}: left as it is: {self.note}"
         if self.before == self.temporaries and not self.recomputes:
             return f"{self.module}: {_said(self.before)} of temporaries hold {_said(self.budget)} as they are"
+        donations = f"; {_said(self.undonated)} of donated memory is not reused" if self.undonated else ""
         return (
             f"{self.module}: {_said(self.before)} of temporaries become {_said(self.temporaries)} "
             f"(budget {_said(self.budget)}) with {self.recomputes} recomputes, {100 * self.overhead:.2f} % overhead "
-            f"(at least {100 * self.bound:.2f} %)"
+            f"(at least {100 * self.bound:.2f} %){donations}"
         )
 
 
@@ -134,17 +141,20 @@ class _Search:
         self.bound: float | None = None
 
     def run(self) -> tuple[bytes | None, Plan]:
+        aim = self.allowed - self.allowed // _MARGIN
         target = self.allowed
-        for _ in range(_ATTEMPTS):
+        for attempt in range(1, _ATTEMPTS + 1):
             try:
                 schedule = self._schedule(target)
             except NoSchedule as error:
                 self._try_least(error)
                 return None, self._left(str(error))
             written, taken = self._written([step.op.index for step in schedule.steps])
-            if taken <= self.allowed:
+            if taken <= aim:
+                if self.module.temporaries - taken <= self.module.donated:
+                    return None, self._left("XLA forgets donations of a module that is given back: it would take more")
                 return written, self._planned(schedule, taken)
-            target -= max(taken - self.allowed, self.allowed // _LEAST_STEP)
+            target -= max(taken - aim, attempt * self.allowed // _STEP)
             if target <= 0:
                 break
         return None, self._left("XLA's packing of the plans found takes more than the sums say")
@@ -189,6 +199,7 @@ class _Search:
             bound=self.bound or 0.0,
             overhead=schedule.overhead,
             recomputes=len(schedule.steps) - len({step.op.index for step in schedule.steps}),
+            undonated=self.module.donated,
         )
 
     def _left(self, why: str) -> Plan:
