@@ -290,13 +290,14 @@ class Assignment {
     return std::any_of(own.begin(), own.end(), [&](const Stretch& one) { return one.last > time; });
   }
 
-  /// The pointers of tuples that are no outputs: of a loop one table, of every other tuple one.
+  /// The pointers of tuples, but for the module's result: a table each, which is too much where a loop's tuples share one.
   [[nodiscard]] std::int64_t tables() const {
     std::int64_t sum = 0;
     for (std::size_t c = 0; c < module_.computations.size(); ++c) {
       const Computation& computation = module_.computations[c];
-      for (const Instruction& instruction : computation.instructions) {
-        if (instruction.opcode != "while") continue;
+      for (std::size_t i = 0; i < computation.instructions.size() && !computation.is_fusion; ++i) {
+        const Instruction& instruction = computation.instructions[i];
+        if (instruction.opcode != "tuple" || (c == module_.entry && i == computation.root)) continue;
         const auto bytes = static_cast<std::int64_t>(8 * instruction.shape.parts.size());
         sum += (bytes + kAlignment.count() - 1) / kAlignment.count() * kAlignment.count();
       }

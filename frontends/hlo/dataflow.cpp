@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <optional>
 #include <string_view>
 
 #include "model/error.hpp"
@@ -234,10 +235,23 @@ void Dataflow::add_branches(std::size_t c, std::size_t i) {
     if (made.size() != sizes.size()) unlike(instruction);
     join_parameters(called, given);
     for (std::size_t leaf = 0; leaf < made.size(); ++leaf) {
-      if (branch == 0) leaves_[c][i].push_back(fresh(c, i, sizes[leaf], ValueKind::computed));
+      const std::optional<ValueId> passed = is_call ? passed_on(called, made[leaf], given) : std::nullopt;
+      if (branch == 0) leaves_[c][i].push_back(passed ? *passed : fresh(c, i, sizes[leaf], ValueKind::computed));
       join(leaves_[c][i][leaf], made[leaf]);
     }
   }
+}
+
+/// What a computation gives back as it got it: of `values`, which are those of all its parameters, the one that it is.
+std::optional<ValueId> Dataflow::passed_on(std::size_t called, ValueId made, std::span<const ValueId> values) const {
+  if (values_[made.index()].kind != ValueKind::parameter || values_[made.index()].computation != called) return {};
+  for (std::int64_t number = 0; !values.empty(); ++number) {
+    const std::vector<ValueId>& leaves = parameter_leaves(called, number);
+    const auto place = std::find(leaves.begin(), leaves.end(), made);
+    if (place != leaves.end()) return values[static_cast<std::size_t>(place - leaves.begin())];
+    values = values.subspan(leaves.size());
+  }
+  return {};
 }
 
 const std::vector<ValueId>& Dataflow::parameter_leaves(std::size_t computation, std::int64_t number) const {
@@ -343,6 +357,7 @@ std::vector<Pair> Dataflow::in_place(std::size_t c, std::size_t i) const {
   if (instruction.opcode == "call" || instruction.opcode == "conditional") {
     const std::vector<ValueId> given = reads(c, i);
     for (std::size_t leaf = 0; leaf < leaves_[c][i].size(); ++leaf) {
+      if (values_[leaves_[c][i][leaf].index()].instruction != i) continue;
       const auto same = std::find_if(given.begin(), given.end(),
                                      [&](ValueId value) { return root_of(value) == root_of(leaves_[c][i][leaf]); });
       if (same != given.end()) pairs.push_back({leaf, *same});

@@ -13,6 +13,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -80,6 +81,8 @@ class Dataflow {
   ValueId fresh(std::size_t computation, std::size_t instruction, Bytes size, ValueKind kind);
   void join(ValueId a, ValueId b);
   void join_parameters(std::size_t called, std::span<const ValueId> values);
+  [[nodiscard]] std::optional<ValueId> passed_on(std::size_t called, ValueId made,
+                                                 std::span<const ValueId> values) const;
   void join_donations();
   void number_storages();
   [[nodiscard]] ValueId root_of(ValueId value) const;

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Training steps under budgets: XLA's own figure holds the budget, or the least is named; results are equal in every bit."""
+"""Training steps under budgets: XLA's own figure holds them, or the least is named; results are equal in every bit."""
 
 from __future__ import annotations
 

@@ -7,6 +7,7 @@ Each step gives the loss and new parameters (gradient descent), as trainers do.
 from __future__ import annotations
 
 from collections.abc import Callable
+from itertools import pairwise
 from typing import Any
 
 import jax
@@ -131,7 +132,7 @@ def unet() -> tuple[Step, tuple[Any, ...]]:
 
     widths = [3, 8, 16, 32]
     parameters = {
-        "down": [_normal(3, 3, a, b, scale=0.1, number=a) for a, b in zip(widths, widths[1:], strict=False)],
+        "down": [_normal(3, 3, a, b, scale=0.1, number=a) for a, b in pairwise(widths)],
         "up": [
             _normal(3, 3, 64, 16, scale=0.1, number=40),
             _normal(3, 3, 32, 8, scale=0.1, number=41),

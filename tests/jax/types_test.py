@@ -28,6 +28,6 @@ def test_types(tmp_path: Path) -> None:
 
 
 def test_style() -> None:
-    folders = ("frontends/python/remora/jax", "tests/jax")
+    folders = ("frontends/python/remora/jax", "tests/jax", "benchmarks/jax/measure_budgets")
     run("ruff", "check", *folders)
     run("ruff", "format", "--check", *folders)

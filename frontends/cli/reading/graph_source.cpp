@@ -120,8 +120,7 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
   std::string taken;
   std::shared_ptr<Graph> graph;
   if (hlo::looks_like_module(content)) {
-    refuse_for_modules(arguments, path);
-    graph = std::make_shared<Graph>(hlo::lower_module(content, path, options.device).graph);
+    graph = std::make_shared<Graph>(load_module({path, content}, arguments).graph);
   } else {
     graph = std::make_shared<Graph>(read_graph_text(content, taken));
     refuse_model_options(arguments, path);
@@ -373,17 +372,23 @@ ModelFolders folders_of(const std::string& input, const std::string& output) {
 
 }  // namespace
 
-LoadedModel load_model(const std::string& path, const Arguments& arguments, bool quiet) {
-  LoadedModel model{.path = path, .options = read_onnx_options(arguments)};
-  model.options.folder = folder_of(path);
-  model.content = json::read_file(path);
-  if (!looks_like_onnx(model.content)) throw InputError(path, "is not an ONNX model; only those can be rewritten");
-  model.lowered = onnx_frontend::lower_onnx(model.content, path, model.options);
-  note_data_files(model.content, path, arguments.files());
+LoadedModel load_model(const FileText& file, const Arguments& arguments, bool quiet) {
+  LoadedModel model{.path = file.path, .content = file.content, .options = read_onnx_options(arguments)};
+  model.options.folder = folder_of(file.path);
+  if (!looks_like_onnx(model.content)) {
+    throw InputError(file.path, "is neither an ONNX model nor an HLO module; only those can be rewritten");
+  }
+  model.lowered = onnx_frontend::lower_onnx(model.content, file.path, model.options);
+  note_data_files(model.content, file.path, arguments.files());
   model.graph = {std::make_shared<const Graph>(model.lowered.graph), text::sha256_hex(model.content)};
   if (quiet) return model;
   for (const std::string& warning : model.lowered.network.warnings) std::cerr << "remora: warning: " << warning << "\n";
   return model;
+}
+
+hlo::LoweredModule load_module(const FileText& file, const Arguments& arguments) {
+  refuse_for_modules(arguments, file.path);
+  return hlo::lower_module(file.content, file.path, read_onnx_options(arguments).device);
 }
 
 void check_rewritable(const LoadedModel& model, const std::string& output) {

@@ -14,6 +14,7 @@
 
 #include "engine/devices/ask.hpp"
 #include "frontends/cli/reading/arguments.hpp"
+#include "frontends/hlo/reader.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/devices/device_schedule.hpp"
 #include "model/graph.hpp"
@@ -97,7 +98,10 @@ struct LoadedModel {
 
 /// Reads the model; prints warnings as load_graph does. Throws InputError with the file's name, also for a graph that is
 /// no ONNX model.
-LoadedModel load_model(const std::string& path, const Arguments& arguments, bool quiet);
+LoadedModel load_model(const FileText& file, const Arguments& arguments, bool quiet);
+
+/// Reads an HLO module. Throws InputError with the file's name, and UsageError for options that only ONNX models have.
+hlo::LoweredModule load_module(const FileText& file, const Arguments& arguments);
 
 /// Throws before the search, not after it, what would be thrown for any order: the model's own is written and dropped.
 void check_rewritable(const LoadedModel& model, const std::string& output);
