@@ -176,7 +176,7 @@ Source load_source(const Arguments& arguments, const std::string& output) {
   if (arguments.has("training")) {
     throw UsageError("--output: ONNX has no nodes for the training step of --training; name a .json file");
   }
-  Source source{.model = load_model(path, arguments, quiet)};
+  Source source{.model = load_model(read_once(path), arguments, quiet)};
   check_rewritable(*source.model, output);
   source.graph = source.model->graph;
   return source;

@@ -13,10 +13,12 @@
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/file.hpp"
+#include "frontends/hlo/reader.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/sequence.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
@@ -76,14 +78,14 @@ void check_schedule_options(const Arguments& arguments) {
 }
 
 /// The schedule of the file, if it is a valid one of this very model.
-Schedule load_made_schedule(const FileText& file, const LoadedModel& model) {
+Schedule load_made_schedule(const FileText& file, const LoadedGraph& graph, const std::string& model) {
   const std::string& path = file.path;
-  Schedule schedule = load_schedule(file, *model.graph.graph);
-  if (!schedule.graph_sha256.empty() && schedule.graph_sha256 != model.graph.sha256) {
-    throw InputError(path, "$.graph_sha256: it is the schedule of another file, not of " + model.path);
+  Schedule schedule = load_schedule(file, *graph.graph);
+  if (!schedule.graph_sha256.empty() && schedule.graph_sha256 != graph.sha256) {
+    throw InputError(path, "$.graph_sha256: it is the schedule of another file, not of " + model);
   }
   if (!schedule.has_schedule()) throw InputError(path, "holds no schedule: the search found none");
-  expect_valid(path, *model.graph.graph, schedule);
+  expect_valid(path, *graph.graph, schedule);
   return schedule;
 }
 
@@ -100,6 +102,45 @@ void check_writable_form(const LoadedModel& model, const std::string& output) {
   static_cast<void>(runtime_schedule(model.lowered, schedule_of(instance, input_order(instance))));
 }
 
+/// A schedule of the module in which nothing is read that is destroyed: ops that would read so do not run again.
+Answer solve_module(const Arguments& arguments, const hlo::LoweredModule& module, LoadedGraph graph,
+                    const Request& request) {
+  while (true) {
+    Answer answer = solve_as_asked(arguments, graph, request);
+    if (!answer.schedule.has_schedule()) return answer;
+    const std::vector<OpId> stale = hlo::stale_reads(module, ops_of(answer.schedule));
+    if (stale.empty()) return answer;
+    auto fewer = std::make_shared<Graph>(*graph.graph);
+    for (const OpId op : stale) {
+      if (!(*fewer)[op].recompute) throw InputError(module.source, "no recompute of this order can be written");
+      (*fewer)[op].recompute = false;
+    }
+    graph.graph = std::move(fewer);
+  }
+}
+
+void show(const Arguments& arguments, const Graph& graph, const Answer& answer) {
+  if (is_quiet(arguments)) return;
+  print_summary(std::cerr, graph, answer.schedule, text::terminal_width(STDERR_FILENO, kSummaryWidth), answer.advice);
+}
+
+int rewrite_module(const Arguments& arguments, const FileText& file, const std::optional<FileText>& made,
+                   const Request& request) {
+  if (arguments.has("check"))
+    throw UsageError("--check: runs ONNX models in onnxruntime, and " + file.path + " is none");
+  const hlo::LoweredModule module = load_module(file, arguments);
+  const LoadedGraph graph{std::make_shared<const Graph>(module.graph), text::sha256_hex(file.content)};
+  const Answer answer = made ? Answer{.schedule = load_made_schedule(*made, graph, file.path)}
+                             : solve_module(arguments, module, graph, request);
+  if (answer.schedule.has_schedule()) {
+    const Sequence ops = without_useless(Instance(graph.graph, {}), ops_of(answer.schedule));
+    const std::string bytes = hlo::rewrite_module(module, ops);
+    arguments.files().write(arguments.output("output"), [&](std::ostream& out) { out << bytes; });
+  }
+  show(arguments, *graph.graph, answer);
+  return solve_exit_code(answer.schedule.status);
+}
+
 }  // namespace
 
 int rewrite_command(const Words& words) {
@@ -107,7 +148,7 @@ int rewrite_command(const Words& words) {
       "rewrite",
       "Writes MODEL as a model that runs in the order of a schedule, recomputed nodes again under fresh "
       "names; of a training step, the schedule with the model's names.",
-      {{"MODEL", "an ONNX model; - for standard input"}});
+      {{"MODEL", "an ONNX model or a scheduled HLO module; - for standard input"}});
   for (const OptionGroup& group : {problem_options(false), schedule_options(), search_options(), graph_options(),
                                    rewrite_output(), check_options()}) {
     arguments.add(group);
@@ -128,18 +169,18 @@ int rewrite_command(const Words& words) {
     made = read_once(arguments.input("schedule"));
     adopt_reading(arguments, *made, is_quiet(arguments));
   }
-  const LoadedModel model = load_model(arguments.file("MODEL"), arguments, is_quiet(arguments));
+  const FileText file = read_once(arguments.file("MODEL"));
+  if (hlo::looks_like_module(file.content)) return rewrite_module(arguments, file, made, request);
+  const LoadedModel model = load_model(file, arguments, is_quiet(arguments));
   if (!made) check_writable_form(model, output);
-  const Answer answer =
-      made ? Answer{.schedule = load_made_schedule(*made, model)} : solve_as_asked(arguments, model.graph, request);
+  const Answer answer = made ? Answer{.schedule = load_made_schedule(*made, model.graph, model.path)}
+                             : solve_as_asked(arguments, model.graph, request);
   const Schedule& schedule = answer.schedule;
   if (schedule.has_schedule()) {
     const std::string text = rewritten_text(model, schedule, output);
     arguments.files().write(output, [&](std::ostream& out) { out << text; });
   }
-  if (!is_quiet(arguments))
-    print_summary(std::cerr, *model.graph.graph, schedule, text::terminal_width(STDERR_FILENO, kSummaryWidth),
-                  answer.advice);
+  show(arguments, *model.graph.graph, answer);
   if (arguments.has("check") && schedule.has_schedule()) {
     std::ostringstream said;
     check_rewritten(is_quiet(arguments) ? static_cast<std::ostream&>(said) : std::cerr,

@@ -15,6 +15,7 @@
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/hlo/reader.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
@@ -36,6 +37,8 @@ using onnx_frontend::ParameterGradients;
 namespace {
 
 constexpr std::array kOnnxOnly{"dim", "bound", "training", "backward", "gradients", "cost", "device", "allow-external"};
+/// Of those the one that HLO modules have, too.
+constexpr std::string_view kDevice = "device";
 
 /// NAME=VALUE of --dim or --bound.
 std::pair<std::string, std::int64_t> parse_extent(const char* option, const std::string& text) {
@@ -55,7 +58,8 @@ fs::path folder_of(const std::string& file) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-constexpr const char* kNoGraph = "neither a graph (remora-graph, node-link, p remat2) nor an ONNX model";
+constexpr const char* kNoGraph =
+    "neither a graph (remora-graph, node-link, p remat2) nor an ONNX model nor an HLO module";
 
 }  // namespace
 
@@ -83,6 +87,14 @@ Graph read_graph_text(const std::string& content, std::string& taken) {
   return json::read_graph(json::Text(content));
 }
 
+void refuse_for_modules(const Arguments& arguments, const std::string& path) {
+  for (const char* option : kOnnxOnly) {
+    if (option != kDevice && arguments.has(option) && !arguments.is_adopted(option)) {
+      throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is an HLO module");
+    }
+  }
+}
+
 /// A graph says nothing of FLOPs: backward ops are scaled by the durations that it states.
 std::string put_costs(Graph& graph, const interchange::CostTable& costs) {
   const auto ratio = [&](OpId backward, OpId forward) {
@@ -106,9 +118,14 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
   }
   if (needs_onnx) throw InputError("", "is not an ONNX model; only those have dimensions to set");
   std::string taken;
-  auto graph = std::make_shared<Graph>(read_graph_text(content, taken));
+  std::shared_ptr<Graph> graph;
+  if (hlo::looks_like_module(content)) {
+    graph = std::make_shared<Graph>(load_module({path, content}, arguments).graph);
+  } else {
+    graph = std::make_shared<Graph>(read_graph_text(content, taken));
+    refuse_model_options(arguments, path);
+  }
   if (!quiet && !taken.empty()) std::cerr << "remora: " << taken << "\n";
-  refuse_model_options(arguments, path);
   if (options.costs) {
     const std::string covered = put_costs(*graph, *options.costs);
     if (!quiet) std::cerr << "remora: " << covered << "\n";
@@ -375,17 +392,23 @@ ModelFolders folders_of(const std::string& input, const std::string& output) {
 
 }  // namespace
 
-LoadedModel load_model(const std::string& path, const Arguments& arguments, bool quiet) {
-  LoadedModel model{.path = path, .options = read_onnx_options(arguments)};
-  model.options.folder = folder_of(path);
-  model.content = json::read_file(path);
-  if (!looks_like_onnx(model.content)) throw InputError(path, "is not an ONNX model; only those can be rewritten");
-  model.lowered = onnx_frontend::lower_onnx(model.content, path, model.options);
-  note_data_files(model.content, path, arguments.files());
+LoadedModel load_model(const FileText& file, const Arguments& arguments, bool quiet) {
+  LoadedModel model{.path = file.path, .content = file.content, .options = read_onnx_options(arguments)};
+  model.options.folder = folder_of(file.path);
+  if (!looks_like_onnx(model.content)) {
+    throw InputError(file.path, "is neither an ONNX model nor an HLO module; only those can be rewritten");
+  }
+  model.lowered = onnx_frontend::lower_onnx(model.content, file.path, model.options);
+  note_data_files(model.content, file.path, arguments.files());
   model.graph = {std::make_shared<const Graph>(model.lowered.graph), text::sha256_hex(model.content)};
   if (quiet) return model;
   for (const std::string& warning : model.lowered.network.warnings) std::cerr << "remora: warning: " << warning << "\n";
   return model;
+}
+
+hlo::LoweredModule load_module(const FileText& file, const Arguments& arguments) {
+  refuse_for_modules(arguments, file.path);
+  return hlo::lower_module(file.content, file.path, read_onnx_options(arguments).device);
 }
 
 void check_rewritable(const LoadedModel& model, const std::string& output) {

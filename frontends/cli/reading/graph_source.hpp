@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GRAPH argument: a remora-graph, another program's graph or an ONNX model, detected from its content, with the options
-// that say how to read it.
+// The GRAPH argument: a remora-graph, another program's graph, an ONNX model or an HLO module, detected from its content, with the
+// options that say how to read it.
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "engine/devices/ask.hpp"
 #include "frontends/cli/reading/arguments.hpp"
+#include "frontends/hlo/reader.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/devices/device_schedule.hpp"
 #include "model/graph.hpp"
@@ -23,8 +24,9 @@ namespace remora::cli {
 
 /// What GRAPH may be, for the help.
 inline constexpr const char* kGraphHelp =
-    "a graph (remora-graph, node-link JSON, or TWRemat's p remat2) or an ONNX model, detected from its content; - for "
-    "standard input";
+    "a graph (remora-graph, node-link JSON, or TWRemat's p remat2), an ONNX model, or an HLO module of XLA, detected "
+    "from its "
+    "content; - for standard input";
 
 /// The options that belong to every command that reads a graph.
 OptionGroup graph_options();
@@ -101,7 +103,10 @@ struct LoadedModel {
 
 /// Reads the model; prints warnings as load_graph does. Throws InputError with the file's name, also for a graph that is
 /// no ONNX model.
-LoadedModel load_model(const std::string& path, const Arguments& arguments, bool quiet);
+LoadedModel load_model(const FileText& file, const Arguments& arguments, bool quiet);
+
+/// Reads an HLO module. Throws InputError with the file's name, and UsageError for options that only ONNX models have.
+hlo::LoweredModule load_module(const FileText& file, const Arguments& arguments);
 
 /// Throws before the search, not after it, what would be thrown for any order: the model's own is written and dropped.
 void check_rewritable(const LoadedModel& model, const std::string& output);

@@ -17,6 +17,7 @@
 #include <google/protobuf/io/coded_stream.h>
 #include <google/protobuf/io/zero_copy_stream_impl_lite.h>
 
+#include "frontends/formats/wire.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 #include "onnx/onnx_pb.h"
@@ -65,7 +66,7 @@ const char* graph_part(std::uint64_t field) {
 /// The first part of the graph that does not parse, or where its fields stop making sense.
 std::string damage_in_graph(std::string_view graph, std::size_t& place) {
   std::map<std::uint64_t, int> counts;
-  WireReader reader(graph);
+  wire::Reader reader(graph);
   std::size_t start = 0;
   while (!reader.at_end()) {
     start = reader.place();
@@ -83,54 +84,8 @@ std::string damage_in_graph(std::string_view graph, std::size_t& place) {
 
 }  // namespace
 
-std::optional<std::uint64_t> WireReader::varint() {
-  constexpr unsigned kMostVarintBytes = 10;
-  std::uint64_t number = 0;
-  for (unsigned k = 0; k < kMostVarintBytes && place_ < content_.size(); ++k) {
-    const auto byte = static_cast<unsigned char>(content_[place_++]);
-    number |= std::uint64_t{byte & 0x7fU} << (7 * k);
-    if ((byte & 0x80U) == 0) return number;
-  }
-  return std::nullopt;
-}
-
-std::optional<WireField> WireReader::next() {
-  WireField field{.start = place_};
-  const auto fail = [&] {
-    place_ = field.start;
-    return std::nullopt;
-  };
-  const auto tag = varint();
-  if (!tag) return fail();
-  field.number = *tag >> 3U;
-  field.type = static_cast<int>(*tag & 7U);
-  std::uint64_t length = 0;
-  switch (field.type) {
-    case 0:
-    case 2: {
-      const auto number = varint();
-      if (!number) return fail();
-      length = field.type == 2 ? *number : 0;
-      break;
-    }
-    case 1:
-      length = 8;
-      break;
-    case 5:
-      length = 4;
-      break;
-    default:
-      return fail();
-  }
-  if (field.number == 0) return fail();
-  field.payload = content_.substr(place_, length);
-  field.cut = length > content_.size() - place_;
-  place_ += field.payload.size();
-  return field;
-}
-
 std::string damage_place(std::string_view content) {
-  WireReader reader(content);
+  wire::Reader reader(content);
   std::size_t place = 0;
   std::string part = "model";
   while (!reader.at_end()) {
@@ -174,7 +129,7 @@ constexpr std::array<std::tuple<Part, std::uint64_t, Part>, 15> kParts{{{Part::m
 std::size_t parts_in(std::string_view message, Part part, int depth = 0) {  // NOLINT(misc-no-recursion)
   constexpr int kDeepest = 100;                                             // protobuf's own
   std::size_t parts = 1;
-  WireReader reader(message);
+  wire::Reader reader(message);
   while (part != Part::leaf && depth < kDeepest && !reader.at_end()) {
     const auto field = reader.next();
     if (!field) break;

@@ -7,6 +7,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/formats/wire.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/network_builder.hpp"
@@ -266,7 +267,7 @@ void put_costs(LoweredModel& model, const interchange::CostTable& costs) {
 /// Walks the fields of ModelProto without looking into them. The last one may be cut, so that a truncated model is
 /// still taken for one and reported as such.
 bool looks_like_onnx(std::string_view content) {
-  WireReader reader(content);
+  wire::Reader reader(content);
   bool any = false;
   while (!reader.at_end()) {
     const auto field = reader.next();

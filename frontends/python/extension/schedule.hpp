@@ -50,6 +50,7 @@ void bind_sweep(nanobind::module_& module);
 void bind_order(nanobind::module_& module);
 void bind_place(nanobind::module_& module);
 void bind_devices(nanobind::module_& module);
+void bind_hlo(nanobind::module_& module);
 
 /// Pages, pictures and tables of schedules and sweeps.
 void bind_report(nanobind::module_& module);

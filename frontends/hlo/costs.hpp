@@ -1,0 +1,16 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include <cstddef>
+
+#include "frontends/hlo/module.hpp"
+#include "frontends/onnx/read/cost.hpp"
+#include "model/types.hpp"
+
+namespace remora::hlo {
+
+/// What one run of the instruction takes by the roofline, in nanoseconds, rounded up; of what calls computations, theirs included.
+Duration duration_of(const Module& module, std::size_t computation, std::size_t instruction,
+                     const onnx_frontend::Device& device);
+
+}  // namespace remora::hlo

@@ -1,0 +1,123 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// An HLO module (XLA's HloModuleProto, xla/service/hlo.proto) as plain data: what scheduling needs to know of each instruction, and its
+// bytes, from which it is written again with every field that is not known here.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <span>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "model/types.hpp"
+
+namespace remora::hlo {
+
+/// An array, a tuple, or what has no memory of its own (token, opaque).
+struct Shape {
+  bool tuple = false;
+  /// XLA's number of the element type.
+  int type = 0;
+  std::vector<std::int64_t> dimensions{};
+  /// Of an array, as XLA counts it for the CPU: elements times their bytes, and the sizes of dimensions that are not fixed. 0 for
+  /// tokens.
+  Bytes size{};
+  /// Of a tuple.
+  std::vector<Shape> parts{};
+
+  /// Arrays and tokens in it, in depth-first order.
+  [[nodiscard]] std::size_t leaves() const;
+};
+
+/// An instruction: everything but `bytes` is read from them, and numbers of instructions and computations are places in the vectors
+/// that hold them.
+struct Instruction {
+  std::string name{};
+  std::string opcode{};
+  Shape shape{};
+  std::int64_t id = 0;
+  std::vector<std::size_t> operands{};
+  std::vector<std::size_t> control_predecessors{};
+  std::vector<std::size_t> called{};
+  std::int64_t parameter_number = 0;
+  std::int64_t tuple_index = 0;
+  bool has_side_effect = false;
+  std::string target{};
+  /// Of dot: the dimensions of the first operand that are summed over.
+  std::vector<std::int64_t> contracting{};
+  /// Elements of the window; of a convolution also which dimension of the kernel is the output's features.
+  std::int64_t window = 1;
+  std::optional<std::int64_t> kernel_output_dimension{};
+  /// How often a while loop runs, where XLA knows it.
+  std::int64_t trips = 1;
+  /// An array of the output that lies in one of an operand, as the instruction says.
+  struct Alias {
+    std::vector<std::int64_t> output{};
+    std::int64_t operand = 0;
+    std::vector<std::int64_t> operand_index{};
+  };
+  std::vector<Alias> aliases{};
+  std::string_view bytes{};
+};
+
+struct Computation {
+  std::string name{};
+  std::int64_t id = 0;
+  std::vector<Instruction> instructions{};
+  std::size_t root = 0;
+  bool is_fusion = false;
+  /// The order in which the instructions run: the schedule's, or that of the file where there is none.
+  std::vector<std::size_t> order{};
+  bool scheduled = false;
+  std::string_view bytes{};
+};
+
+/// An output of the entry computation that lies in a parameter.
+struct Donation {
+  std::vector<std::int64_t> output{};
+  std::int64_t parameter = 0;
+  std::vector<std::int64_t> parameter_index{};
+};
+
+struct Module {
+  std::string name{};
+  std::vector<Computation> computations{};
+  std::size_t entry = 0;
+  std::vector<Donation> donations{};
+};
+
+/// Whether the bytes look like a serialized HloModuleProto. Never throws.
+bool looks_like_module(std::string_view bytes);
+
+/// Reads a module, whose views refer to `bytes`. Throws InputError that names `source` for what is damaged, refers to what is not there, or
+/// calls itself, and for sizes that are not known. O(size).
+Module read_module(std::string_view bytes, const std::string& source);
+
+/// A computation as it is written.
+struct WrittenComputation {
+  /// An instruction of `source`, with ids in place of what the file has.
+  struct Copy {
+    std::size_t instruction = 0;
+    std::string name{};
+    std::int64_t id = 0;
+    std::vector<std::int64_t> operands{};
+    std::vector<std::int64_t> control_predecessors{};
+    std::vector<std::int64_t> called{};
+  };
+  std::size_t source = 0;
+  std::string name{};
+  std::int64_t id = 0;
+  /// In the order in which they run.
+  std::vector<Copy> copies{};
+  std::int64_t root_id = 0;
+};
+
+/// The bytes of the module with another entry computation, and with further computations before it; all else stays as it is.
+std::string write_module(std::string_view bytes, const Module& module, std::span<const WrittenComputation> added,
+                         const WrittenComputation& entry);
+
+}  // namespace remora::hlo

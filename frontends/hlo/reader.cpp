@@ -1,0 +1,307 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/hlo/reader.hpp"
+
+#include <algorithm>
+#include <array>
+#include <map>
+#include <set>
+#include <unordered_map>
+
+#include <nlohmann/json.hpp>
+
+#include "frontends/hlo/costs.hpp"
+#include "model/error.hpp"
+#include "model/quote.hpp"
+
+namespace remora::hlo {
+namespace {
+
+Bytes rounded(Bytes size) {
+  const std::int64_t unit = kAlignment.count();
+  return Bytes((size.count() + unit - 1) / unit * unit);
+}
+
+/// Whether a second run is not a first one: random numbers with a state, devices that talk to each other or to the host.
+bool has_effect(const Module& module, const Instruction& instruction) {
+  static constexpr std::array<std::string_view, 18> kEffects{"rng",
+                                                             "rng-get-and-update-state",
+                                                             "rng-bit-generator",
+                                                             "infeed",
+                                                             "outfeed",
+                                                             "all-reduce",
+                                                             "all-gather",
+                                                             "all-to-all",
+                                                             "ragged-all-to-all",
+                                                             "reduce-scatter",
+                                                             "collective-permute",
+                                                             "collective-broadcast",
+                                                             "partition-id",
+                                                             "replica-id",
+                                                             "after-all",
+                                                             "set-dimension-size",
+                                                             "get-dimension-size",
+                                                             "trace"};
+  if (instruction.has_side_effect) return true;
+  if (std::find(kEffects.begin(), kEffects.end(), instruction.opcode) != kEffects.end()) return true;
+  return std::any_of(instruction.called.begin(), instruction.called.end(), [&](std::size_t called) {
+    const std::vector<Instruction>& inner = module.computations[called].instructions;
+    return std::any_of(inner.begin(), inner.end(), [&](const Instruction& one) { return has_effect(module, one); });
+  });
+}
+
+/// What the computations that the instruction calls take at most at once: values that are neither given nor given back.
+class InnerPeak {
+ public:
+  InnerPeak(const Module& module, const Dataflow& dataflow) : module_(module), dataflow_(dataflow) {}
+
+  /// Of a call, a conditional or a loop in computation c; 0 for others.
+  [[nodiscard]] Bytes of(std::size_t c, std::size_t i) const {
+    const Instruction& instruction = module_.computations[c].instructions[i];
+    if (dataflow_.runs_inside(instruction).empty()) return Bytes(0);
+    std::set<StorageId> outside;
+    for (const ValueId value : dataflow_.reads(c, i)) outside.insert(dataflow_.storage(value));
+    for (const ValueId value : dataflow_.leaves(c, i)) outside.insert(dataflow_.storage(value));
+    Bytes most;
+    for (const std::size_t called : instruction.called) most = std::max(most, peak(called, outside));
+    return most;
+  }
+
+ private:
+  [[nodiscard]] Bytes peak(std::size_t c, const std::set<StorageId>& outside) const {
+    const Computation& computation = module_.computations[c];
+    std::map<StorageId, std::size_t> last;
+    for (std::size_t at = 0; at < computation.order.size(); ++at) {
+      const std::size_t i = computation.order[at];
+      for (const ValueId value : dataflow_.reads(c, i)) last[dataflow_.storage(value)] = at;
+      for (const ValueId value : dataflow_.leaves(c, i)) last[dataflow_.storage(value)] = at;
+    }
+    for (const ValueId value : dataflow_.leaves(c, computation.root)) {
+      last[dataflow_.storage(value)] = computation.order.size();
+    }
+    std::map<StorageId, Bytes> live;
+    Bytes sum;
+    Bytes most;
+    for (std::size_t at = 0; at < computation.order.size(); ++at) {
+      const std::size_t i = computation.order[at];
+      for (const ValueId value : dataflow_.leaves(c, i)) {
+        const StorageId storage = dataflow_.storage(value);
+        if (outside.contains(storage) || dataflow_.is_fixed(storage) || live.contains(storage)) continue;
+        live[storage] = rounded(dataflow_[value].size);
+        sum += live[storage];
+      }
+      most = std::max(most, sum + of(c, i));
+      std::erase_if(live, [&](const auto& one) {
+        if (last.at(one.first) > at) return false;
+        sum -= one.second;
+        return true;
+      });
+    }
+    return most;
+  }
+
+  const Module& module_;
+  const Dataflow& dataflow_;
+};
+
+class Lowering {
+ public:
+  Lowering(LoweredModule& lowered, const onnx_frontend::Device& device)
+      : lowered_(lowered),
+        module_(lowered.module),
+        entry_(module_.computations[module_.entry]),
+        device_(device),
+        dataflow_(module_),
+        inner_(module_, dataflow_),
+        tensors_(dataflow_.values().size()) {}
+
+  void run() {
+    Graph& graph = lowered_.graph;
+    graph.name = module_.name;
+    add_fixed_memory();
+    for (const std::size_t i : entry_.order) {
+      const Instruction& instruction = entry_.instructions[i];
+      if (instruction.opcode == "parameter" || instruction.opcode == "constant") continue;
+      if (is_alias(instruction)) {
+        if (!instruction.control_predecessors.empty()) {
+          throw InputError("instruction " + quote(instruction.name),
+                           "waits for others, which is not for a tuple to do");
+        }
+        continue;
+      }
+      add_op(i);
+    }
+    add_outputs();
+    add_waits();
+    graph.meta =
+        nlohmann::ordered_json{
+            {"format", "hlo"}, {"cost_model", "roofline"}, {"duration_unit", "ns"}, {"device", device_.name}}
+            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    validate(graph);
+    lowered_.temporaries = assigned_temporaries(module_, dataflow_);
+  }
+
+ private:
+  void add_fixed_memory() {
+    for (const Value& value : dataflow_.values()) {
+      if (value.computation != module_.entry || value.kind == ValueKind::computed) continue;
+      lowered_.graph.fixed_memory =
+          Bytes(saturating_sum(lowered_.graph.fixed_memory.count(), rounded(value.size).count()));
+    }
+  }
+
+  void add_op(std::size_t i) {
+    const Instruction& instruction = entry_.instructions[i];
+    Graph& graph = lowered_.graph;
+    Op op{.name = unique(instruction.name, i), .type = instruction.opcode};
+    op.duration = duration_of(module_, module_.entry, i, device_);
+    op.workspace = inner_.of(module_.entry, i);
+    op.recompute = !has_effect(module_, instruction) && instruction.control_predecessors.empty();
+    std::set<TensorId> read;
+    for (const ValueId value : dataflow_.reads(module_.entry, i)) {
+      const TensorId tensor = tensors_[value.index()];
+      if (tensor.valid() && read.insert(tensor).second) op.inputs.push_back(tensor);
+    }
+    const std::vector<ValueId>& leaves = dataflow_.leaves(module_.entry, i);
+    for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
+      if (dataflow_[leaves[leaf]].computation != module_.entry || dataflow_[leaves[leaf]].instruction != i) continue;
+      const bool is_fixed = dataflow_.is_fixed(dataflow_.storage(leaves[leaf]));
+      if (is_fixed) op.recompute = false;
+      const std::string name = leaves.size() == 1 ? op.name : op.name + "{" + std::to_string(leaf) + "}";
+      tensors_[leaves[leaf].index()] =
+          graph.add_tensor(name, is_fixed ? Bytes(0) : rounded(dataflow_[leaves[leaf]].size));
+      op.outputs.push_back(tensors_[leaves[leaf].index()]);
+    }
+    for (const ValueId value : dataflow_.destroys(module_.entry, i)) {
+      if (dataflow_.is_fixed(dataflow_.storage(value))) op.recompute = false;
+    }
+    if (op.outputs.empty()) op.outputs.push_back(graph.add_tensor(op.name + "{}", Bytes(0)));
+    add_in_place(op, i);
+    ops_.emplace(i, graph.add_op(std::move(op)));
+    lowered_.instructions.push_back(i);
+  }
+
+  void add_in_place(Op& op, std::size_t i) const {
+    std::set<TensorId> taken;
+    const std::vector<ValueId>& leaves = dataflow_.leaves(module_.entry, i);
+    const auto add = [&](const Pair& pair) {
+      const TensorId output = tensors_[leaves[pair.output].index()];
+      const TensorId input = tensors_[pair.input.index()];
+      if (!output.valid() || !input.valid() || taken.contains(output) || taken.contains(input)) return;
+      if (std::find(op.outputs.begin(), op.outputs.end(), output) == op.outputs.end()) return;
+      if (std::find(op.inputs.begin(), op.inputs.end(), input) == op.inputs.end()) return;
+      taken.insert({output, input});
+      op.in_place.push_back({output, input});
+    };
+    for (const Pair& pair : dataflow_.in_place(module_.entry, i)) add(pair);
+    for (const Pair& pair : dataflow_.may_share(module_.entry, i)) add(pair);
+  }
+
+  void add_outputs() {
+    std::set<StorageId> seen;
+    for (const ValueId value : dataflow_.leaves(module_.entry, entry_.root)) {
+      const TensorId tensor = tensors_[value.index()];
+      if (!tensor.valid()) continue;
+      lowered_.graph[tensor].keep = true;
+      if (!seen.insert(dataflow_.storage(value)).second) continue;
+      const bool is_fixed = dataflow_.is_fixed(dataflow_.storage(value));
+      (is_fixed ? lowered_.donated : lowered_.outputs) += rounded(dataflow_[value].size);
+    }
+  }
+
+  /// First computes keep an order in which nothing is read that is destroyed, effects follow each other, and what has to wait does.
+  void add_waits() {
+    std::map<StorageId, std::vector<OpId>> readers;
+    OpId effect;
+    for (const OpId op : Ids<OpId>(lowered_.graph.ops.size())) {
+      const std::size_t i = lowered_.instructions[op.index()];
+      std::set<OpId> after;
+      for (const std::size_t before : entry_.instructions[i].control_predecessors) {
+        const auto waited = ops_.find(before);
+        if (waited == ops_.end()) continue;
+        after.insert(waited->second);
+        lowered_.graph[waited->second].recompute = false;
+      }
+      if (has_effect(module_, entry_.instructions[i])) {
+        if (effect.valid()) after.insert(effect);
+        effect = op;
+      }
+      std::set<StorageId> written;
+      for (const ValueId value : dataflow_.leaves(module_.entry, i)) {
+        if (tensors_[value.index()].valid() && dataflow_[value].instruction == i)
+          written.insert(dataflow_.storage(value));
+      }
+      for (const ValueId value : dataflow_.destroys(module_.entry, i)) written.insert(dataflow_.storage(value));
+      for (const StorageId storage : written) {
+        for (const OpId reader : readers[storage]) after.insert(reader);
+        readers[storage] = {op};
+      }
+      for (const ValueId value : dataflow_.reads(module_.entry, i)) readers[dataflow_.storage(value)].push_back(op);
+      after.erase(op);
+      lowered_.graph[op].after.assign(after.begin(), after.end());
+    }
+  }
+
+  /// Names of instructions are unique in a sound module; a damaged one may say otherwise.
+  std::string unique(const std::string& name, std::size_t i) {
+    std::string own = name.empty() ? "#" + std::to_string(i) : name;
+    while (!names_.insert(own).second) own += "#" + std::to_string(i);
+    return own;
+  }
+
+  LoweredModule& lowered_;
+  const Module& module_;
+  const Computation& entry_;
+  const onnx_frontend::Device& device_;
+  Dataflow dataflow_;
+  InnerPeak inner_;
+  /// By value: the tensor of what the entry computes, else none.
+  std::vector<TensorId> tensors_;
+  std::unordered_map<std::size_t, OpId> ops_;
+  std::set<std::string> names_;
+};
+
+}  // namespace
+
+LoweredModule lower_module(std::string bytes, const std::string& source, const onnx_frontend::Device& device) {
+  LoweredModule lowered{.bytes = std::make_shared<const std::string>(std::move(bytes)), .source = source};
+  try {
+    lowered.module = read_module(*lowered.bytes, "");
+    Lowering(lowered, device).run();
+    std::vector<OpId> order;
+    for (std::size_t op = 0; op < lowered.graph.ops.size(); ++op) order.emplace_back(op);
+    const std::vector<OpId> stale = stale_reads(lowered, order);
+    if (!stale.empty()) {
+      throw InputError("instruction " + quote(lowered.graph[stale.front()].name),
+                       "reads what is destroyed before, as far as is known here: such modules are not read");
+    }
+  } catch (const InputError& error) {
+    throw InputError(source, error.what());
+  }
+  return lowered;
+}
+
+std::vector<OpId> stale_reads(const LoweredModule& lowered, std::span<const OpId> sequence) {
+  const Module& module = lowered.module;
+  const Dataflow dataflow(module);
+  std::vector<bool> destroyed(dataflow.values().size());
+  std::set<OpId> stale;
+  for (const OpId op : sequence) {
+    const std::size_t i = lowered.instructions[op.index()];
+    const std::vector<ValueId> reads = dataflow.reads(module.entry, i);
+    if (std::any_of(reads.begin(), reads.end(), [&](ValueId value) { return destroyed[value.index()]; }))
+      stale.insert(op);
+    for (const ValueId value : dataflow.destroys(module.entry, i)) destroyed[value.index()] = true;
+    for (const ValueId value : dataflow.leaves(module.entry, i)) {
+      if (dataflow[value].instruction != i || dataflow[value].computation != module.entry) continue;
+      const StorageId storage = dataflow.storage(value);
+      if (dataflow.is_fixed(storage)) {
+        // There is only one memory of an argument, whatever lies there.
+        for (const ValueId other : dataflow.members(storage)) destroyed[other.index()] = true;
+      }
+      destroyed[value.index()] = false;
+    }
+  }
+  return {stale.begin(), stale.end()};
+}
+
+}  // namespace remora::hlo

@@ -1,0 +1,70 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// From a module to a graph: the instructions of the entry computation are ops, in the order in which they run.
+//
+//     argument, constant    nothing: they are in memory anyway; their sizes are fixed memory
+//     tuple, its elements, bitcast    nothing: they stand for the values that they are made of
+//     while, conditional, call    an op whose workspace is what the computations inside take at most
+//     everything else       an op, a tensor for each array that it writes, in multiples of 64 bytes
+//     an output of the module    a tensor that is kept; one that lies in a donated argument has size 0
+//
+// Outputs that lie, or may lie, in the memory of an operand are `in_place`. An op that destroys a value in memory comes after all that
+// read it. Recomputes that would read it are found by stale_reads.
+//
+// Durations are a roofline's: max(FLOPs / peak, bytes / bandwidth) + overhead of a launch, in nanoseconds. Of a loop whose number of runs
+// XLA does not know, one run counts.
+#pragma once
+
+#include <memory>
+#include <span>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "frontends/hlo/dataflow.hpp"
+#include "frontends/hlo/module.hpp"
+#include "frontends/onnx/read/cost.hpp"
+#include "model/graph.hpp"
+#include "model/types.hpp"
+
+namespace remora::hlo {
+
+/// XLA's alignment on the CPU, to which sizes are rounded up.
+constexpr Bytes kAlignment{64};
+
+/// A module as a graph, and what each op is in the module.
+struct LoweredModule {
+  /// Of the file, which the module's views refer to.
+  std::shared_ptr<const std::string> bytes{};
+  std::string source{};
+  Module module{};
+  Graph graph{};
+  /// By op: its place among the instructions of the entry computation.
+  std::vector<std::size_t> instructions{};
+  /// Of the outputs that do not lie in arguments: XLA allocates them apart from temporaries, and lets temporaries lie there until they
+  /// are written.
+  Bytes outputs{};
+  /// Of the outputs that lie in donated arguments.
+  Bytes donated{};
+  /// What XLA's buffer assignment takes for temporaries, as assigned_temporaries tells.
+  Bytes temporaries{};
+};
+
+/// Throws InputError that names `source` for what is damaged or not known here.
+LoweredModule lower_module(std::string bytes, const std::string& source, const onnx_frontend::Device& device);
+
+/// The ops of which a compute reads what another op of the sequence has destroyed. Empty for every sequence without recomputes that
+/// keeps the order of the graph.
+std::vector<OpId> stale_reads(const LoweredModule& lowered, std::span<const OpId> sequence);
+
+/// What XLA's buffer assignment (xla/service/buffer_assignment.cc) takes for temporaries, in bytes, by the same rules: outputs and
+/// donated arguments serve temporaries while they are free; the rest is packed twice, by size and by length of life, best fit first,
+/// and the smaller heap is taken. O(values^2).
+Bytes assigned_temporaries(const Module& module, const Dataflow& dataflow);
+
+/// The module whose entry computation runs in this order: an instruction again for each recompute, with a name and an id of its own, and
+/// with computations of its own where it calls some. `sequence`: a valid one of the graph. Throws InputError for one in which
+/// something is read that is destroyed. What comes out is read again, and proved to compute the same expressions.
+std::string rewrite_module(const LoweredModule& lowered, std::span<const OpId> sequence);
+
+}  // namespace remora::hlo

@@ -1,0 +1,11 @@
+# SPDX-License-Identifier: Apache-2.0
+"""JAX functions under a memory budget (docs/guide/jax.md); needs the package ``jax``.
+
+`budget` and `install` put a pass into XLA's compiler for the CPU, behind its scheduler: what is compiled meanwhile is
+scheduled again, with recomputes, so that XLA's temporaries hold the budget.
+"""
+
+from remora.jax._pass import CPU, LIMITS, Plan, Plans, budget, install, uninstall
+from remora.jax._planning import plan_module
+
+__all__ = ["CPU", "LIMITS", "Plan", "Plans", "budget", "install", "plan_module", "uninstall"]

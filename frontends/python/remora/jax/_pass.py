@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The pass in XLA's compiler: what is compiled under a budget is planned.
+
+XLA keeps a pass for the whole process, so one is registered, once, and asks which budget holds now. It runs behind the
+scheduler, on modules that are fused and scheduled; what it gives back goes to the buffer assignment, and no pass of
+XLA's changes it any more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+
+import jax
+from jax.extend.xla import PipelineStage, register_hlo_module_transformation
+
+from remora import _engine
+from remora._arguments import Budget, budget_text
+from remora.errors import Error, InputError
+from remora.jax._planning import CPU, LIMITS, Plan, plan_module
+from remora.limits import Limits
+from remora.onnx import Roofline
+
+__all__ = ["CPU", "LIMITS", "Plan", "Plans", "budget", "install", "uninstall"]
+
+_LOG = logging.getLogger("remora.jax")
+_SMALL = 1 << 16
+"""A part of the temporaries is no budget for modules with fewer bytes: JAX compiles one for each constant."""
+
+
+@dataclass
+class Plans:
+    """What was planned while a budget held, in the order in which it was compiled.
+
+    Attributes
+    ----------
+    all : list of Plan
+        One for each module that was compiled.
+    """
+
+    all: list[Plan] = field(default_factory=list)
+
+    @property
+    def largest(self) -> Plan:
+        """Of the module that takes most temporaries; LookupError if none was compiled."""
+        if not self.all:
+            raise LookupError("nothing was compiled under this budget: was the function compiled before?")
+        return max(self.all, key=lambda plan: plan.before)
+
+
+@dataclass
+class _Settings:
+    budget: Budget
+    limits: Limits
+    device: Roofline
+    plans: Plans
+
+
+class _Pass:
+    """The budgets that hold, the last one above the others, and what XLA calls."""
+
+    def __init__(self) -> None:
+        self.held: list[_Settings] = []
+        self.lock = threading.Lock()
+        self.is_registered = False
+
+    def hold(self, settings: _Settings) -> None:
+        with self.lock:
+            if not self.is_registered:
+                register_hlo_module_transformation(
+                    self.transform, name="remora", stage=PipelineStage.POST_SCHEDULER, platforms="cpu"
+                )
+                self.is_registered = True
+            self.held.append(settings)
+
+    def release(self, settings: _Settings) -> None:
+        with self.lock:
+            self.held = [other for other in self.held if other is not settings]
+
+    def transform(self, content: bytes) -> bytes | None:
+        """Called by XLA with every module that it compiles for the CPU."""
+        with self.lock:
+            settings = self.held[-1] if self.held else None
+        if settings is None:
+            return None
+        try:
+            written, plan = _planned(content, settings)
+        except Error as error:
+            warnings.warn(f"remora.jax: a module is left as it is: {error}", RuntimeWarning, stacklevel=2)
+            return None
+        settings.plans.all.append(plan)
+        _LOG.info("%s", plan)
+        if plan.note:
+            warnings.warn(f"remora.jax: {plan}", RuntimeWarning, stacklevel=2)
+        return written
+
+
+def _planned(content: bytes, settings: _Settings) -> tuple[bytes | None, Plan]:
+    is_part = isinstance(settings.budget, str) and settings.budget.rstrip().endswith("%")
+    budget: Budget = settings.budget
+    if is_part and len(content) < _SMALL:
+        whole = plan_module(content, "100%", limits=settings.limits, device=settings.device)
+        if whole[1].before < _SMALL:
+            return whole
+    return plan_module(content, budget, limits=settings.limits, device=settings.device)
+
+
+_PASS = _Pass()
+
+
+def _settings(budget: Budget, limits: Limits | None, device: Roofline) -> _Settings:
+    # Before XLA is asked, for what is wrong in its callback is told too late.
+    _engine.parse_budget(budget_text(budget), 0, 1 << 40)
+    if jax.config.jax_compilation_cache_dir and jax.config.jax_enable_compilation_cache:
+        raise InputError(
+            "budget",
+            "JAX's persistent cache gives back what was compiled without a budget: set no jax_compilation_cache_dir",
+        )
+    return _Settings(budget, limits or LIMITS, device, Plans())
+
+
+@contextmanager
+def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = CPU) -> Iterator[Plans]:
+    """Plans what is compiled for the CPU inside the ``with`` block.
+
+    Results are equal in every bit to those without it: the same instructions run, some of them again. A function that
+    was compiled before keeps its executable, and one that is compiled inside keeps its plan.
+
+    Parameters
+    ----------
+    budget : int or str
+        What XLA's temporaries may take in each module: bytes, or text: ``"2GiB"``, ``"60%"`` of what they take without
+        a plan. Arguments, outputs and constants are not counted, as ``temp_size_in_bytes`` of JAX's
+        ``compiled.memory_analysis()`` does not count them.
+    limits : Limits, optional
+        Of each search; 2,000 units of work by default, so that the same plan comes out every time.
+    device : Roofline
+        What instructions take.
+
+    Yields
+    ------
+    Plans
+        Filled as modules are compiled.
+
+    Warns
+    -----
+    RuntimeWarning
+        For a module that is left as it is: the budget is not held (the least that was found is named), or it cannot be
+        read.
+
+    Raises
+    ------
+    InputError
+        For a budget that means nothing, and while JAX's persistent compilation cache is in use.
+
+    Examples
+    --------
+    ::
+
+        with remora.jax.budget("60%") as plans:
+            compiled = jax.jit(step).lower(parameters, batch).compile()
+        print(plans.largest, compiled.memory_analysis().temp_size_in_bytes)
+    """
+    settings = _settings(budget, limits, device)
+    _PASS.hold(settings)
+    try:
+        yield settings.plans
+    finally:
+        _PASS.release(settings)
+
+
+_INSTALLED: list[_Settings] = []
+
+
+def install(budget: Budget, *, limits: Limits | None = None, device: Roofline = CPU) -> Plans:
+    """Plans everything that this process compiles for the CPU from now on, until `uninstall`.
+
+    Parameters, warnings and exceptions are those of `budget`; an earlier call's budget does not hold any more.
+
+    Returns
+    -------
+    Plans
+        Filled as modules are compiled.
+    """
+    settings = _settings(budget, limits, device)
+    uninstall()
+    _PASS.hold(settings)
+    _INSTALLED.append(settings)
+    return settings.plans
+
+
+def uninstall() -> None:
+    """Nothing is planned any more outside of `budget`; what is compiled stays as it is."""
+    while _INSTALLED:
+        _PASS.release(_INSTALLED.pop())
