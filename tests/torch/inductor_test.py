@@ -18,7 +18,7 @@ import pytest
 import torch
 from checking import peak_of
 from distributed_test import outcomes
-from models import Gpt, Unet
+from models import Experts, Gpt, Unet
 from torch import nn
 
 import remora.torch as rt
@@ -60,6 +60,8 @@ def network(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...]]:
             torch.randn(4, 3, 32, 32),
             torch.randn(4, 8, 14, 14),
         )
+    if name == "experts":  # views of one buffer are saved one by one
+        return Training(Experts(), nn.functional.mse_loss), (torch.randn(16, 32, 16), torch.randn(16, 32, 16))
     dropout = 0.1 if name == "dropout" else 0.0
     tokens = torch.randint(0, 64, (2, 4, 32))
     return Training(Gpt(layers=2, dropout=dropout), words), (tokens[0], tokens[1])
@@ -95,7 +97,9 @@ def gradients(module: nn.Module) -> list[torch.Tensor]:
     return [p.grad.clone() for p in module.parameters() if p.grad is not None]
 
 
-@pytest.mark.parametrize("name, budget", [("perceptron", "75%"), ("dropout", "75%"), ("unet", "75%"), ("pool", "90%")])
+@pytest.mark.parametrize(
+    "name, budget", [("perceptron", "75%"), ("dropout", "75%"), ("unet", "75%"), ("pool", "90%"), ("experts", "40%")]
+)
 def test_the_peak_is_predicted_and_held_and_results_are_inductors(name: str, budget: str) -> None:
     model, inputs = network(name)
     other = copy.deepcopy(model)
@@ -104,7 +108,7 @@ def test_the_peak_is_predicted_and_held_and_results_are_inductors(name: str, bud
     (plan,) = installed.plans
     assert plan.promised and plan.predicted_peak <= plan.budget < plan.stock_peak
     predicted = plan.predicted_peak - plan.fixed_memory
-    assert 0.97 * predicted <= peak <= plan.budget - plan.fixed_memory, f"measured {peak:,}: {plan}"
+    assert 0.97 * predicted <= peak <= 1.001 * predicted + 64, f"measured {peak:,}: {plan}"
     step(torch.compile(other), inputs)
     for mine, theirs in zip(gradients(model), gradients(other), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-3, atol=1e-5)

@@ -24,7 +24,7 @@ from ._graph import has_effect, is_own, is_random
 from ._inductor_costs import Calls
 from ._inductor_graph import Half
 from ._inductor_lower import Lowered, lowered_backward, lowered_forward
-from ._inductor_replay import Kernel, Look, hint_of, look_of, replay
+from ._inductor_replay import Kernel, Look, hint_of, look_of, replay, storage_of
 
 Halves = tuple[fx.GraphModule, fx.GraphModule]
 
@@ -180,15 +180,26 @@ class Joint:
             if strides is not None and tuple(after[i].stride()) != tuple(strides):
                 after[i] = after[i].as_strided(after[i].size(), strides)
         second = lowered_backward(backward, after, donated(inputs, results, vals(ends[1]), self.shown))
-        return (
-            self._half(forward, first, ahead, inputs, range(len(ahead))),
-            self._half(backward, second, behind, after, [i for i, n in enumerate(behind) if _is_kept(n)]),
-        )
+        start = self._half(forward, first, ahead, inputs, range(len(ahead)))
+        # Views of one buffer may be saved one by one. What lies in an argument, or in what the user has, is not freed.
+        lies = {
+            n.name: storage_of(t) for n, t in zip(ends[0], start.trace.results, strict=True) if isinstance(n, fx.Node)
+        }
+        others = {storage_of(t) for t in start.trace.results[: self.shown]} | start.trace.given
+        storages = [lies.get(node.name, 0) for node in behind]
+        kept = [i for i, n in enumerate(behind) if _is_kept(n) or (storages[i] and storages[i] in others)]
+        return start, self._half(backward, second, behind, after, kept, storages)
 
     def _half(
-        self, module: fx.GraphModule, program: Lowered, nodes: list[fx.Node], inputs: list[Any], kept: Sequence[int]
+        self,
+        module: fx.GraphModule,
+        program: Lowered,
+        nodes: list[fx.Node],
+        inputs: list[Any],
+        kept: Sequence[int],
+        storages: Sequence[int] = (),
     ) -> Half:
-        trace = replay(program, inputs, kept)
+        trace = replay(program, inputs, kept, storages)
         return Half(module, program, trace, tuple(n.name for n in nodes), tuple(look_bytes(inputs)))
 
     def _shown_parts(self, forward: fx.GraphModule) -> tuple[int, int]:

@@ -65,12 +65,15 @@ class Trace:
         Bytes held when it is done.
     results : list
         Fake tensors, and whatever else the program returns.
+    given : frozenset of int
+        What stands for the storages of its arguments; it is `storage_of` a result that lies in one.
     """
 
     launches: list[Launch] = field(default_factory=list)
     peak: int = 0
     end: int = 0
     results: list[Any] = field(default_factory=list)
+    given: frozenset[int] = frozenset()
 
 
 class Kernel:
@@ -190,10 +193,11 @@ class Look:
             count *= length if step else 1
         return count * self.dtype.itemsize
 
-    def fake(self, mode: FakeTensorMode) -> torch.Tensor:
-        """A fake tensor that lies like it."""
+    def fake(self, mode: FakeTensorMode, flat: torch.Tensor | None = None) -> torch.Tensor:
+        """A fake tensor that lies like it; `flat`: in the memory of that one."""
         with mode:
-            flat = torch.empty(self.elements, dtype=self.dtype, device=self.device)
+            if flat is None:
+                flat = torch.empty(self.elements, dtype=self.dtype, device=self.device)
             return flat.as_strided(self.shape, self.stride, self.offset)
 
 
@@ -218,7 +222,12 @@ def hint_of(size: int | torch.SymInt) -> int:
     return int(found)
 
 
-def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int]) -> Trace:
+def storage_of(leaf: Any) -> int:
+    """What stands for a tensor's storage; 0 for what is none."""
+    return int(leaf.untyped_storage()._cdata) if isinstance(leaf, torch.Tensor) else 0
+
+
+def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int], storages: Sequence[int] = ()) -> Trace:
     """Runs a program of Inductor without memory.
 
     Parameters
@@ -228,6 +237,8 @@ def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int]) -> Tr
         Its arguments; sizes that are symbols count by their hints.
     kept : collection of int
         The numbers of the arguments that somebody else holds, too.
+    storages : sequence of int
+        What stands for the storage of each argument, 0 for one of its own: views of one buffer share it.
     """
     trace = Trace()
     watch = _Watch(trace, program.source)
@@ -235,17 +246,35 @@ def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int]) -> Tr
     with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast():
         space = without_kernels(program.source, program.constants, watch.noted)
         mode = FakeTensorMode(allow_non_fake_inputs=True)
-        arguments = [leaf.fake(mode) if isinstance(leaf, Look) else leaf for leaf in looks]
+        arguments = _arguments(looks, storages or [0] * len(looks), mode)
         held = [arguments[i] for i in kept]
         watch.own(tensors_in(arguments), False)
+        alive = [t.untyped_storage() for t in tensors_in(arguments)]  # else a result's might take its place
+        trace.given = frozenset(map(storage_of, tensors_in(arguments)))
         try:
             with mode, watch:
                 trace.results = list(space["call"](arguments))
         except Exception as error:
             raise CaptureError(f"Inductor's program cannot be replayed: {type(error).__name__}: {error}") from error
         trace.end = watch.held
-        del held
+        del held, alive
     return trace
+
+
+def _arguments(looks: Sequence[Any], storages: Sequence[int], mode: FakeTensorMode) -> list[Any]:
+    """Fake tensors for a program, in the same memory where they share a storage."""
+    whole: dict[tuple[int, torch.dtype], Look] = {}
+    for look, storage in zip(looks, storages, strict=True):
+        if isinstance(look, Look) and storage:
+            known = whole.setdefault((storage, look.dtype), look)
+            if look.elements > known.elements:
+                whole[storage, look.dtype] = look
+    with mode:
+        flats = {key: torch.empty(look.elements, dtype=look.dtype, device=look.device) for key, look in whole.items()}
+    return [
+        look.fake(mode, flats.get((storage, look.dtype)) if storage else None) if isinstance(look, Look) else look
+        for look, storage in zip(looks, storages, strict=True)
+    ]
 
 
 def without_kernels(source: str, names: dict[str, Any], noted: Callable[..., None]) -> dict[str, Any]:
