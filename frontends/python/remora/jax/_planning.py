@@ -14,7 +14,7 @@ import remora
 from remora import _engine
 from remora._arguments import Budget, budget_text
 from remora.errors import Infeasible, InputError, NoSchedule
-from remora.graph import Graph, made_graph, op_at
+from remora.graph import Graph, core_of, made_graph, op_at
 from remora.limits import Limits
 from remora.onnx import Roofline
 from remora.schedule import Schedule
@@ -161,7 +161,7 @@ class _Search:
 
     def _written(self, ops: list[int]) -> tuple[bytes, int]:
         """The module in that order, and what XLA takes for its temporaries."""
-        written = self.module.rewrite(self.graph._core, ops)
+        written = self.module.rewrite(core_of(self.graph), ops)
         taken = _read(written, "the rewritten module", self.device).temporaries
         self.least = min(self.least, taken)
         return written, taken
@@ -170,7 +170,7 @@ class _Search:
         """Where no schedule holds the budget: what the one takes that holds the least that is known."""
         if isinstance(error, Infeasible) and error.least_budget is not None:
             ops = [op.index for op in error.least_budget.ops]
-            if ops and not self.module.stale_reads(self.graph._core, ops):
+            if ops and not self.module.stale_reads(core_of(self.graph), ops):
                 self._written(ops)
 
     def _schedule(self, target: int) -> Schedule:
@@ -180,7 +180,7 @@ class _Search:
             schedule = remora.solve(self.graph, whole, order="input", limits=self.limits)
             if self.bound is None:
                 self.bound = schedule.least_overhead
-            stale = self.module.stale_reads(self.graph._core, [step.op.index for step in schedule.steps])
+            stale = self.module.stale_reads(core_of(self.graph), [step.op.index for step in schedule.steps])
             if not stale:
                 return schedule
             ops = [op_at(self.graph, number) for number in stale]
