@@ -95,6 +95,7 @@ const std::vector<std::string> kClashes{
     "merge @done --csv @done/manifest.jsonl",
     "merge @done --manifest @jobs.jsonl --output @jobs.jsonl",
     "merge @done --output @g.json",
+    "merge @done --html @g.json --output @new",
 };
 
 /// The words after `command` that name options with a file, as its help shows them: "--output FILE".

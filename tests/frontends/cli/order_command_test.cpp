@@ -184,7 +184,7 @@ TEST_F(OrderCommand, DataOfTheModelIsNotWrittenOver) {
 }
 
 TEST_F(OrderCommand, BadWordsAndBadInputHaveTheirCodes) {
-  expect_refused(order(graph_ + " -o " + path("ordered.onnx")), 65, "is not an ONNX model");
+  expect_refused(order(graph_ + " -o " + path("ordered.onnx")), 65, "neither an ONNX model nor an HLO module");
   EXPECT_FALSE(fs::exists(path("ordered.onnx")));
   expect_refused(order(path("absent.json")), 65, "absent.json");
   write("broken.json", "{\"format\": 3}");

@@ -125,7 +125,7 @@ TEST_F(RewriteCommand, RefusesSchedulesThatAreNotValid) {
 TEST_F(RewriteCommand, RefusesWhatIsNoModel) {
   solve("-b 98% --work-limit 20000 --threads 1");
   model_ = path("schedule.json");
-  expect_refused(rewrite("-b 98% -q"), 65, "is not an ONNX model");
+  expect_refused(rewrite("-b 98% -q"), 65, "neither an ONNX model nor an HLO module");
   model_ = path("nowhere.onnx");
   expect_refused(rewrite("-b 98% -q"), 65, "nowhere.onnx: cannot read");
 }
