@@ -23,7 +23,7 @@
 
 namespace remora::hlo {
 
-using ValueId = Id<struct ValueTag>;
+using ValueId = Id<struct HloValueTag>;
 using StorageId = Id<struct StorageTag>;
 
 enum class ValueKind { parameter, constant, computed };

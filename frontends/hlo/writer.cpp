@@ -140,6 +140,7 @@ class Writer {
     for (const Instruction& instruction : source.instructions) ids.push_back(fresh_.inside(copy.id, instruction));
     const auto all = [&](const std::vector<std::size_t>& places) {
       std::vector<std::int64_t> found;
+      found.reserve(places.size());
       for (const std::size_t place : places) found.push_back(ids[place]);
       return found;
     };

@@ -29,6 +29,7 @@ hlo::LoweredModule* read_hlo(const nb::bytes& bytes, const std::string& source, 
 std::vector<OpId> checked(const hlo::LoweredModule& module, const GraphHandle& graph,
                           const std::vector<std::int32_t>& ops) {
   std::vector<OpId> sequence;
+  sequence.reserve(ops.size());
   for (const std::int32_t op : ops) sequence.push_back(graph.op_id(op));
   ensure(graph.read().ops.size() == module.graph.ops.size(), "hlo: the graph is the module's");
   return sequence;
