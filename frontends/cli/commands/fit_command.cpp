@@ -192,9 +192,9 @@ class FitCommand {
     Fit fit{.device = device};
     const auto graph = std::make_shared<const Graph>(model.graph);
     const TrainingMemory memory = onnx_frontend::training_memory(model.network, optimizer_, device.is_cpu);
-    add_items(fit, model, *graph, memory);
     const Instance instance(graph, {});
     const Bytes in_graph = instance.base_memory();
+    add_items(fit, graph->fixed_memory, in_graph, model.network.extra_fixed_memory, memory);
     fit.unscheduled = baseline_peak(instance) - in_graph;
     fit.budget = budget_.value_or(all_of(device));
     if (optimizer_ != "none") {
@@ -207,15 +207,15 @@ class FitCommand {
   }
 
  private:
-  /// Parameters, the model's inputs, and what the device itself takes. Gradients that the graph counts as fixed are told apart.
-  void add_items(Fit& fit, const LoweredModel& model, const Graph& graph, const TrainingMemory& memory) const {
-    const Bytes fixed_gradients = model.network.extra_fixed_memory;
+  /// Parameters, the model's inputs, and what the device itself takes. `in_graph`: fixed memory and inputs;
+  /// `gradients`: what of the fixed memory they take.
+  static void add_items(Fit& fit, Bytes fixed, Bytes in_graph, Bytes gradients, const TrainingMemory& memory) {
     const auto add = [&](const char* name, Bytes size, const char* note) {
       if (size > Bytes(0)) fit.items.push_back({name, size, note});
     };
-    add("parameters", graph.fixed_memory - fixed_gradients, "exact");
-    add("gradients", fixed_gradients, "exact, throughout (--gradients fixed)");
-    add("inputs", Instance(std::make_shared<const Graph>(graph), {}).base_memory() - graph.fixed_memory, "exact");
+    add("parameters", fixed - gradients, "exact");
+    add("gradients", gradients, "exact, throughout (--gradients fixed)");
+    add("inputs", in_graph - fixed, "exact");
     add("optimizer state", memory.state, "as PyTorch's keeps it");
     add("context", fit.device.context, "a constant; differs by driver");
     add("workspaces", fit.device.workspaces, "a constant, of cuBLAS or the like");
@@ -232,7 +232,6 @@ class FitCommand {
     const Bytes beside = fit.resident() - in_graph;
     if (fit.update > fit.budget || fit.budget <= beside) {
       fit.is_proved = true;
-      fit.least = Bytes(0);
       return;
     }
     Request request = request_;
