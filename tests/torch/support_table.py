@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes docs/guide/pytorch_support.md by running every row of support.py.
 
-usage: run BUILD_FOLDER support_table.py      (as `tests/torch/run` runs a test), or python support_table.py PAGE
+usage: tests/environments/run torch BUILD_FOLDER support_table.py, or python support_table.py PAGE
 """
 
 from __future__ import annotations

@@ -3,49 +3,21 @@
 
 from __future__ import annotations
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[2]
-
-
-def run(*words: str) -> None:
-    environment = dict(os.environ, MYPYPATH=os.environ["PYTHONPATH"])
-    command = [sys.executable, "-m", *words]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, env=environment)
-    assert done.returncode == 0, done.stdout + done.stderr
+from sources import check_style, check_types
 
 
 def test_types(tmp_path: Path) -> None:
-    # Of this package alone: what the others import need not be in this environment.
-    config = tmp_path / "mypy.ini"
-    config.write_text(
-        "[mypy]\nstrict = True\nignore_missing_imports = True\n[mypy-networkx.*]\nfollow_imports = skip\n"
-    )
-    run(
-        "mypy",
-        "--config-file",
-        str(config),
-        "--cache-dir",
-        str(tmp_path),
-        "-p",
-        "remora.torch",
-        "-p",
-        "remora.integrations",
-        "-p",
-        "remora.torchtitan",
-    )
+    check_types(tmp_path, "remora.torch", "remora.integrations", "remora.torchtitan")
 
 
 def test_style() -> None:
-    folders = (
+    check_style(
         "frontends/python/remora/torch",
         "frontends/python/remora/integrations",
         "frontends/python/remora/torchtitan",
         "tests/torch",
+        "tests/environments",
         "benchmarks/pytorch",
     )
-    run("ruff", "check", *folders)
-    run("ruff", "format", "--check", *folders)
