@@ -11,6 +11,7 @@ import subprocess
 import sys
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -23,8 +24,10 @@ from torch import nn
 
 import remora.torch as rt
 import remora.torch.inductor as ri
+from remora.torch._inductor_costs import _measured
 from remora.torch._inductor_joint import Later, Partition
 from remora.torch._inductor_plan import Known
+from remora.torch._inductor_replay import Launch, look_of
 
 OPTIONS: dict[str, Any] = {"threads": 1, "time_limit": 3.0, "cache": False}
 
@@ -158,6 +161,13 @@ def test_the_shortest_known_partition_is_taken() -> None:
     assert known.best(90, none) == fast == known.least(none) and known.best(84, much) is None
     known.learn(Partition(("c",), (), 50, 50, 50, 5, None))
     assert known.best(60, none) is None and known.best(90, none) == fast, "one that was not measured is not taken"
+    known.stock = Partition((), (), 90, 95, 90, 30, 41)
+    known.learn(known.stock)
+    assert known.best(95, none) == known.stock and known.best(94, none) == fast, "a gain of 2 % is noise"
+    known.learn(replace(fast, time=38, guarded=True))
+    assert [row.guarded for row in known.rows if row.saved == ("b",)] == [False, True]
+    shortest = known.best(95, none)
+    assert shortest is not None and shortest.nanoseconds == 38, "7 % are a gain"
 
 
 CHILD = """
@@ -175,6 +185,21 @@ found = {k: v for k, v in counters["aot_autograd"].items() if k.startswith("auto
 grad = next(model.parameters()).grad
 print(json.dumps({"plans": len(installed.plans), "loss": loss.item(), "grad": grad.sum().item(), **found}))
 """
+
+
+def test_kernels_are_measured_with_indices_that_are_valid() -> None:
+    look = look_of(torch.zeros(4, dtype=torch.bool))
+    launch = Launch(torch.ops.aten.logical_not.default, ((look,), {}), 0, "")
+
+    def picky(*valid: bool) -> Any:
+        def run(mask: torch.Tensor) -> torch.Tensor:
+            if bool(mask.all()) not in valid:
+                raise IndexError("index out of bounds")
+            return ~mask
+
+        return _measured(launch, run, torch.device("cpu"), {})
+
+    assert picky(True)[0] > 0 and picky(False)[0] > 0 and picky() is None
 
 
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
@@ -268,6 +293,24 @@ def test_a_share_is_of_each_graph() -> None:
 def test_two_processes_take_one_plan(tmp_path: Path) -> None:
     first, second = outcomes("stock_compile", 2, tmp_path)
     assert first == second and len(first["plans"]) == 1
+
+
+def test_fusions_are_refused_only_where_the_partition_needs_it() -> None:
+    config, name = torch._inductor.config, "fusion_memory_timeline_peak_memory_increase_gb"
+    seen = []
+    with ri.install("100%", **OPTIONS):
+        own = torch._inductor.scheduler.Scheduler.__init__
+
+        def init(self: Any, nodes: Any) -> None:
+            seen.append(getattr(config, name))
+            own(self, nodes)
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(torch._inductor.scheduler.Scheduler, "__init__", init)
+            model, inputs = network("perceptron")
+            step(torch.compile(model), inputs)
+        assert getattr(config, name) == 0.0, "the next graph is planned in the same settings"
+    assert seen[-2:] == [None, None] and getattr(config, name) is None
 
 
 def test_install_and_uninstall() -> None:

@@ -445,8 +445,11 @@ def _elsewhere(leaf: Any, device: torch.device) -> Any:
     return leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf
 
 
-def made_like(leaf: Any) -> Any:
-    """A real tensor that lies in its storage as a fake one does. Whole numbers are 0, a valid index everywhere."""
+def made_like(leaf: Any, truth: bool = True) -> Any:
+    """A real tensor that lies in its storage as a fake one does.
+
+    Whole numbers are 0, a valid index everywhere; truth values are all the given one.
+    """
     if not isinstance(leaf, torch.Tensor):
         return leaf
     elements = int(leaf.untyped_storage().nbytes()) // leaf.itemsize
@@ -456,7 +459,7 @@ def made_like(leaf: Any) -> Any:
     elif leaf.is_complex():
         torch.view_as_real(flat).uniform_(0.1, 1.0)
     elif leaf.dtype == torch.bool:
-        flat.fill_(True)
+        flat.fill_(truth)
     made = flat.as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
     made = made.conj() if leaf.is_conj() else made
     return torch._neg_view(made) if leaf.is_neg() else made

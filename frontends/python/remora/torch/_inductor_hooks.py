@@ -142,20 +142,22 @@ class Partitioner(Named, CustomPartitionerFn):
         self.settings = {name: value for name, value in asdict(options).items() if name in kept}
         self._calls = Calls(options.cost, functools.partial(say, options))
         self._patches = contextlib.ExitStack()
-        self._own: dict[str, Any] = {}  # Inductor's settings as they were
+        self._guard: dict[str, Any] = {}  # the settings with which Inductor refuses fusions that raise a peak
 
     def enter(self) -> None:
         """Lets Inductor call it, refuse fusions that raise a program's peak, and compile both parts at once."""
         import torch._functorch.config as functorch
+        from torch._dynamo.callback import callback_handler
         from torch._inductor import config
 
-        patches: dict[str, Any] = {"custom_partitioner_fn": self}
         guards = [f"fusion_memory_timeline_peak_memory_{unit}" for unit in ("increase_gb", "pct_threshold")]
         if all(getattr(config, name) is None for name in guards):
             # A loop that is made again would be fused with a later reader, and what is freed between them lives longer.
-            patches[guards[0]] = 0.0
-            self._own = {guards[0]: None}
-        self._patches.enter_context(config.patch(patches))
+            self._guard = {guards[0]: 0.0}
+        self._patches.enter_context(config.patch({"custom_partitioner_fn": self, **self._guard}))
+        # The guard is off from a partition's choice to the end of its compilation, where the partition is without it.
+        callback_handler.register_end_callback(self._guarded)
+        self._patches.callback(callback_handler.remove_end_callback, self._guarded)
         # A backward part that is compiled later, out of these settings, would be another one than planned.
         self._patches.enter_context(functorch.patch(force_non_lazy_backward_lowering=True))
 
@@ -163,21 +165,39 @@ class Partitioner(Named, CustomPartitionerFn):
         """Sets back what `enter` set."""
         self._patches.close()
 
+    def _guarded(self, _: object = None) -> None:
+        """Lets Inductor refuse fusions that raise a peak."""
+        from torch._inductor import config
+
+        for name, value in self._guard.items():
+            setattr(config, name, value)
+
+    def _unguarded(self) -> None:
+        """Lets Inductor fuse as it does without us, to the end of the compilation that runs."""
+        from torch._inductor import config
+
+        for name in self._guard:
+            setattr(config, name, None)
+
     def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **named: Any) -> Halves:
         """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned."""
         named.setdefault("compiler", "inductor")
+        self._guarded()  # an earlier graph may have been compiled without Dynamo, whose end nobody told
         joint = Joint(gm, joint_inputs, named, self._calls, self._later_graphs())
         before = self._before()
         try:
             chosen, plan = self._chosen(joint, before.held)
         except CaptureError as error:
             self._warn(f"a graph cannot be planned, and runs without a budget: {error}")
+            self._unguarded()
             return joint.parted(None)
         self._tell(plan)
         self._enter_in_earlier(before, plan)
         self._graphs[this_graph()] = Planned(len(self.plans), place_of_capture(), chosen.between)
         self.plans.append(plan)
         joint.guard_sizes()
+        if not chosen.guarded:
+            self._unguarded()
         return joint.saving(chosen.saved, chosen.order)
 
     def uuid(self) -> bytes:
@@ -255,27 +275,27 @@ class Partitioner(Named, CustomPartitionerFn):
 
         def found() -> Any:
             known = Known(key, self.options.cache)
-            search = None
+            own, search = dict.fromkeys(self._guard), None
             if known.stock is None:
-                search = Search(joint, known, self.options, self._own, functools.partial(say, self.options))
+                search = Search(joint, known, self.options, own, functools.partial(say, self.options))
             assert known.stock is not None
-            budget = in_bytes(self.options, joint.fixed, known.alone) - held
+            budget = in_bytes(self.options, joint.fixed, known.stock.peak(Later())) - held
             asked = [budget, later.needed, later.gradients]
             if asked not in known.asked:
-                search = search or Search(joint, known, self.options, self._own, functools.partial(say, self.options))
+                search = search or Search(joint, known, self.options, own, functools.partial(say, self.options))
                 search.look(budget)
                 known.asked.append(asked)
                 known.write()
             chosen = known.best(budget, later) or known.least(later)
-            return [asdict(chosen), asdict(known.stock), known.alone, budget]
+            return [asdict(chosen), asdict(known.stock), budget]
 
         question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
-        row, first, alone, budget = agreed(f"partition/{hashlib.sha256(question.encode()).hexdigest()}", found)
+        row, first, budget = agreed(f"partition/{hashlib.sha256(question.encode()).hexdigest()}", found)
         chosen, stock = partition_of(row), partition_of(first)
         plan = InductorPlan(
             budget + held,
             chosen.peak(Later()) + held,
-            alone + held,
+            stock.peak(Later()) + held,
             joint.fixed,
             chosen.forward_peak + held,
             chosen.backward_peak + held,

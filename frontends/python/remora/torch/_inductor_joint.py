@@ -63,6 +63,8 @@ class Partition:
         Bytes saved, beyond the graph's arguments.
     time : int or None
         Nanoseconds of both parts; None where its kernels were not measured.
+    guarded : bool
+        Whether Inductor refuses fusions that raise a program's peak while it compiles both parts.
     """
 
     saved: tuple[str, ...]
@@ -72,6 +74,7 @@ class Partition:
     between: int
     held: int
     time: int | None
+    guarded: bool = False
 
     def peak(self, later: Later) -> int:
         """Bytes, with the graph's arguments and what later graphs take beside it."""
@@ -207,7 +210,12 @@ class Joint:
         return kinds.count("InputMutationAOTOutput"), kinds.count("PlainAOTOutput")
 
     def evaluated(
-        self, halves: tuple[Half, Half], saved: tuple[str, ...], order: tuple[str, ...] = (), within: int | None = None
+        self,
+        halves: tuple[Half, Half],
+        saved: tuple[str, ...],
+        order: tuple[str, ...] = (),
+        within: int | None = None,
+        guarded: bool = False,
     ) -> Partition:
         """What two parts take; where they take more than `within`, their kernels are not compiled and measured."""
         forward, backward = halves
@@ -218,7 +226,7 @@ class Joint:
         there = self._held(forward, forward.program.outputs)  # what the user was given may be there till the end
         ahead = self.fixed + self.calls.peak(forward.trace)
         behind = self.fixed + there + tangents + self.calls.peak(backward.trace)
-        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None)
+        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None, guarded)
         if within is not None and found.peak(self.later) > within:
             return found
         self.calls.measure(launches)

@@ -13,7 +13,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -38,12 +38,14 @@ SMALL = 256
 """A value is small that takes no more than this part of what PyTorch saves."""
 SHARES = (0.9, 0.75, 0.6, 0.5, 0.4, 0.25)
 """Of PyTorch's own memory budget, whose partitions are looked at beside ours."""
+MARGIN = 0.03
+"""Where Inductor's own partition holds a budget, another is taken only if it is shorter by more than this share."""
 LEAST_SHARE = 0.02
 """At least this share of its time a loop takes that is made again and fused with its reader."""
 
 
 class Known:
-    """What is known of the partitions of a joint graph: `stock`, PyTorch's own, `alone`, its peak without our settings.
+    """What is known of the partitions of a joint graph; `stock` is Inductor's own.
 
     Parameters
     ----------
@@ -58,20 +60,24 @@ class Known:
         self.rows: list[Partition] = []
         self.asked: list[list[int]] = []  # budgets, and what later graphs asked for
         self.stock: Partition | None = None
-        self.alone = 0
         if self._path is not None and self._path.exists():
             told = json.loads(self._path.read_text(encoding="utf-8"))
-            self.asked, self.stock, self.alone = told["asked"], partition_of(told["stock"]), told["alone"]
+            self.asked, self.stock = told["asked"], partition_of(told["stock"])
             self.rows = [partition_of(row) for row in told["rows"]]
 
     def learn(self, found: Partition) -> None:
         """Keeps a partition."""
-        self.rows = [*(row for row in self.rows if (row.saved, row.order) != (found.saved, found.order)), found]
+        self.rows = [*(row for row in self.rows if _choice(row) != _choice(found)), found]
 
     def best(self, budget: int, later: Later) -> Partition | None:
-        """The shortest that holds a budget, of those whose time is known."""
+        """The shortest that holds a budget, of those whose time is known; Inductor's own if others gain too little."""
         holding = [row for row in self.rows if row.peak(later) <= budget and row.time is not None]
-        return min(holding, key=lambda row: (row.nanoseconds, row.peak(later))) if holding else None
+        if not holding:
+            return None
+        shortest, own = min(holding, key=lambda row: (row.nanoseconds, row.peak(later))), self.stock
+        if own in holding and own.nanoseconds <= (1 + MARGIN) * shortest.nanoseconds:
+            return own
+        return shortest
 
     def least(self, later: Later) -> Partition:
         """The one with the smallest peak."""
@@ -82,8 +88,13 @@ class Known:
         if self._path is not None:
             assert self.stock is not None
             rows = [asdict(row) for row in self.rows]
-            told = {"asked": self.asked, "stock": asdict(self.stock), "alone": self.alone, "rows": rows}
+            told = {"asked": self.asked, "stock": asdict(self.stock), "rows": rows}
             write_json(self._path, told)
+
+
+def _choice(row: Partition) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """What a partition is known by."""
+    return row.saved, row.order, row.guarded
 
 
 @functools.cache
@@ -120,12 +131,14 @@ class Base:
     joint : Joint
     saved : tuple of str
         The nodes that it saves, by name.
+    guarded : bool
+        Whether Inductor refuses fusions that raise a peak: it is so set.
     """
 
-    def __init__(self, joint: Joint, saved: tuple[str, ...]) -> None:
+    def __init__(self, joint: Joint, saved: tuple[str, ...], guarded: bool) -> None:
         self.joint = joint
         self.halves = joint.halves(joint.saving(saved))
-        self.partition = joint.evaluated(self.halves, saved)
+        self.partition = joint.evaluated(self.halves, saved, guarded=guarded)
         self._values = {node.name: look_of(node.meta.get("val")) for node in joint.module.graph.nodes}
         self._buffers = self._nodes_by_buffer()
         self._origins = {
@@ -194,54 +207,57 @@ class Search:
     known : Known
         What was found before; learns what is found.
     options : Options
-    own : dict
-        The settings of Inductor that are others than they would be without us, as they would be.
+    own : mapping
+        The settings that let Inductor fuse as it does without us; those for guarded partitions are set. Empty where
+        there is no difference.
     say : callable
         Told what is being done.
     """
 
     def __init__(
-        self, joint: Joint, known: Known, options: Options, own: dict[str, Any], say: Callable[[str], None]
+        self, joint: Joint, known: Known, options: Options, own: Mapping[str, Any], say: Callable[[str], None]
     ) -> None:
-        self.joint, self.known, self.options, self._say = joint, known, options, say
-        from torch._inductor import config
-
+        self.joint, self.known, self.options, self._own, self._say = joint, known, options, own, say
         say("lowering Inductor's own partition")
-        self._stock = Base(joint, joint.stock())
         self._shares: dict[float, tuple[str, ...]] = {}  # what PyTorch's knapsack saves
-        known.stock = self._stock.partition
-        known.learn(known.stock)
-        known.alone = known.stock.peak(Later())
-        if own:
-            with config.patch(own):
-                halves = joint.halves(joint.saving(known.stock.saved))
-            known.alone = joint.evaluated(halves, known.stock.saved, within=0).peak(Later())
+        self._saved = joint.stock()
+        known.stock = self._partition(self._saved, (), None, guarded=False)
 
     def look(self, budget: int) -> None:
         """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments."""
-        stock, later = self._stock.partition, self.joint.later
-        if budget >= self._peak(stock):
-            return
-        light = self._light.partition
-        if self._peak(light) > min(budget, self._peak(stock)) or light.nanoseconds > stock.nanoseconds:
-            for base, graph in self._bases:
-                self._look(base, graph, budget)
+        stock, later = self.known.stock, self.joint.later
+        assert stock is not None
+        if budget < self._peak(stock):
+            light = self._light.partition
+            if self._peak(light) > min(budget, self._peak(stock)) or light.nanoseconds > stock.nanoseconds:
+                for base, graph in self._bases:
+                    self._look(base, graph, budget)
         self._knapsack(budget)
+        best = self.known.best(budget, later)
+        if best is not None and best.guarded:
+            free = self._partition(best.saved, best.order, budget, guarded=False)
+            self._say(f"budget {budget:,}: with all fusions the shortest takes {self._peak(free):,}")
         if self.known.best(budget, later) is None:
             for choice in self._leasts:
                 self._partition(*choice, budget)
         least = self.known.least(later)
         if self.known.best(budget, later) is None and least.time is None:
             self._say(f"the least that is known takes {self._peak(least):,}")
-            self._partition(least.saved, least.order, self._peak(least))
+            self._partition(least.saved, least.order, self._peak(least), least.guarded)
 
     def _peak(self, partition: Partition) -> int:
         return partition.peak(self.joint.later)
 
     @functools.cached_property
+    def _stock(self) -> Base:
+        stock = Base(self.joint, self._saved, bool(self._own))
+        self.known.learn(stock.partition)
+        return stock
+
+    @functools.cached_property
     def _light(self) -> Base:
         self._say("lowering what saves least without making products again")
-        light = Base(self.joint, self.joint.light())
+        light = Base(self.joint, self.joint.light(), bool(self._own))
         self.known.learn(light.partition)
         return light
 
@@ -253,21 +269,14 @@ class Search:
         return [(base, remora.Graph.from_json(graph)) for base, graph in graphs]
 
     def _knapsack(self, budget: int) -> None:
-        """Looks at what PyTorch's knapsack saves, from its largest budget to the first that holds ours and on.
-
-        Making again may take less time than saving: it goes on as long as it does.
-        """
-        shortest: int | None = None
+        """Looks at what PyTorch's knapsack saves for values of its budget: to make again may take less time."""
         for share in SHARES:
             if share not in self._shares:
                 self._shares[share] = self.joint.stock(share)
-            found = self._partition(self._shares[share], (), budget)
-            self._say(f"budget {budget:,}: Inductor's knapsack for {share:.0%} takes {self._peak(found):,}")
+            found = self._partition(self._shares[share], (), budget, guarded=False)
             if self._peak(found) > budget:
-                continue
-            if shortest is not None and found.nanoseconds > shortest:
-                return
-            shortest = found.nanoseconds
+                found = self._partition(self._shares[share], (), budget)
+            self._say(f"budget {budget:,}: Inductor's knapsack for {share:.0%} takes {self._peak(found):,}")
 
     def _look(self, base: Base, graph: remora.Graph, budget: int) -> None:
         asked, low, high = budget, self.joint.fixed, 0
@@ -318,11 +327,17 @@ class Search:
         except remora.NoSchedule:
             return None
 
-    def _partition(self, saved: tuple[str, ...], order: tuple[str, ...], budget: int) -> Partition:
-        """What a partition takes; its time only where it holds the budget."""
-        found = next((row for row in self.known.rows if (row.saved, row.order) == (saved, order)), None)
-        if found is None or (found.time is None and self._peak(found) <= budget):
-            halves = self.joint.halves(self.joint.saving(saved, order))
-            found = self.joint.evaluated(halves, saved, order, budget)
+    def _partition(
+        self, saved: tuple[str, ...], order: tuple[str, ...], budget: int | None, guarded: bool = True
+    ) -> Partition:
+        """What a partition takes; its time only where it holds the budget, or None is given for that."""
+        from torch._inductor import config
+
+        guarded = guarded and bool(self._own)
+        found = next((row for row in self.known.rows if _choice(row) == (saved, order, guarded)), None)
+        if found is None or (found.time is None and (budget is None or self._peak(found) <= budget)):
+            with config.patch({} if guarded else dict(self._own)):
+                halves = self.joint.halves(self.joint.saving(saved, order))
+            found = self.joint.evaluated(halves, saved, order, budget, guarded)
             self.known.learn(found)
         return found
