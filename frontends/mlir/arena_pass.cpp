@@ -3,12 +3,14 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "frontends/mlir/cost.hpp"
+#include "frontends/mlir/passes.hpp"
 #include "frontends/mlir/plan.hpp"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
@@ -130,7 +132,10 @@ class ArenaPass : public mlir::PassWrapper<ArenaPass, mlir::InterfacePass<mlir::
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(ArenaPass)
 
-  ArenaPass() = default;
+  explicit ArenaPass(const ArenaOptions& options = {}) {
+    alignment_ = options.alignment;
+    share_results_ = options.share_results;
+  }
   ArenaPass(const ArenaPass& other) : PassWrapper(other) {}
 
   [[nodiscard]] llvm::StringRef getArgument() const override { return "remora-arena"; }
@@ -290,8 +295,8 @@ class ArenaPass : public mlir::PassWrapper<ArenaPass, mlir::InterfacePass<mlir::
 
 }  // namespace
 
-void register_arena_pass() {
-  mlir::PassRegistration<ArenaPass>();
+std::unique_ptr<mlir::Pass> create_arena_pass(const ArenaOptions& options) {
+  return std::make_unique<ArenaPass>(options);
 }
 
 }  // namespace remora::mlir_frontend

@@ -29,7 +29,4 @@ inline constexpr const char* kBudgetAttribute = "remora.memory_budget";
 /// On a function: a dictionary of `capacity`, the bytes that its allocations may take, and `alignment`.
 inline constexpr const char* kArenaAttribute = "remora.arena";
 
-/// Makes the pass known to the tool.
-void register_arena_pass();
-
 }  // namespace remora::mlir_frontend

@@ -31,20 +31,20 @@ constexpr const char* kBudgetOption = "memory-budget";
 constexpr std::int64_t kPlacementWork = 20'000;
 constexpr std::int64_t kFittingWork = 10 * kPlacementWork;
 
-SolveOptions solve_options(const PlanRequest& request) {
-  SolveOptions options;
-  options.time_limit = request.time_limit;
-  options.work_limit = request.work_limit;
-  options.seed = request.seed;
-  options.threads = request.threads;
-  return options;
+SolveOptions solve_options(const RematerializeOptions& options) {
+  SolveOptions result;
+  result.time_limit = options.time_limit;
+  result.work_limit = options.work_limit;
+  result.seed = options.seed;
+  result.threads = options.threads;
+  return result;
 }
 
 constexpr std::string_view kChosenComputes = "auto";
 
 /// None for auto.
-std::optional<int> computes_of(const PlanRequest& request) {
-  const std::string& text = request.max_computes;
+std::optional<int> computes_of(const RematerializeOptions& options) {
+  const std::string& text = options.max_computes;
   if (text == kChosenComputes) return std::nullopt;
   int most = 0;
   const char* const end = text.data() + text.size();
@@ -56,19 +56,19 @@ std::optional<int> computes_of(const PlanRequest& request) {
 }
 
 /// But for the budget.
-Request request_of(std::shared_ptr<const Graph> graph, const PlanRequest& request) {
+Request request_of(std::shared_ptr<const Graph> graph, const RematerializeOptions& options) {
   Request asked{.graph = std::move(graph),
-                .max_computes = computes_of(request),
-                .order = order_request_from_name(request.order, "order"),
-                .options = solve_options(request)};
-  if (request.arena) asked.alignment = Bytes(request.alignment);
+                .max_computes = computes_of(options),
+                .order = order_request_from_name(options.order, "order"),
+                .options = solve_options(options)};
+  if (options.arena) asked.alignment = Bytes(options.alignment);
   return asked;
 }
 
 /// A percentage is of all memory: arguments and constants count, whatever they are in the graph.
-Bytes budget_of(const PlanRequest& request, Bytes peak) {
+Bytes budget_of(const RematerializeOptions& options, Bytes peak) {
   try {
-    return parse_budget(request.budget, Bytes(), peak);
+    return parse_budget(options.budget, Bytes(), peak);
   } catch (const InputError& error) {
     throw InputError(kBudgetOption, error.what());
   }
@@ -90,11 +90,12 @@ std::string file_name(std::string_view name) {
   return result;
 }
 
-void write_report(const Graph& graph, Schedule& schedule, const PlanRequest& request) {
-  std::filesystem::create_directories(request.report);
+void write_report(const Graph& graph, Schedule& schedule, const std::string& folder,
+                  std::span<const std::string> report_name) {
+  std::filesystem::create_directories(folder);
   std::string name;
-  for (const std::string& part : request.report_name) name.append(name.empty() ? "" : ".").append(file_name(part));
-  const std::string stem = (std::filesystem::path(request.report) / name).string();
+  for (const std::string& part : report_name) name.append(name.empty() ? "" : ".").append(file_name(part));
+  const std::string stem = (std::filesystem::path(folder) / name).string();
   const std::string written = text::written([&](std::ostream& out) { json::write_graph(out, graph); });
   schedule.graph_sha256 = text::sha256_hex(written);
   json::write_file(stem + ".graph.json", [&](std::ostream& out) { out << written; });
@@ -158,18 +159,19 @@ void take_steps(const Instance& instance, Plan& plan) {
   plan.changes = plan.sequence != input_order(instance);
 }
 
-Plan solve_and_verify(const Graph& graph, const PlanRequest& request) {
-  Request asked = request_of(std::make_shared<const Graph>(graph), request);
+Plan solve_and_verify(const Graph& graph, const RematerializeOptions& options,
+                      std::span<const std::string> report_name) {
+  Request asked = request_of(std::make_shared<const Graph>(graph), options);
   const Instance instance(asked.graph, {});
   const Bytes peak = baseline_peak(instance);
-  asked.budget = budget_of(request, peak);
+  asked.budget = budget_of(options, peak);
   // A percentage is asked of every function, also of those that are one op or little more.
-  if (request.budget.ends_with('%') && asked.budget < peak && least_budget(instance) >= peak) {
+  if (options.budget.ends_with('%') && asked.budget < peak && least_budget(instance) >= peak) {
     return {.nothing_to_gain = "one of its ops alone needs the peak of " + text::exact_bytes_text(peak)};
   }
   const Answer answer = solve(asked);
   Plan plan{.schedule = answer.schedule};
-  if (!request.report.empty()) write_report(graph, plan.schedule, request);
+  if (!options.report.empty()) write_report(graph, plan.schedule, options.report, report_name);
   if (!plan.schedule.has_schedule()) {
     plan.error = failure_of(graph, asked, answer);
     return plan;
@@ -194,22 +196,23 @@ std::string message_of(const Act& act) noexcept {
 
 }  // namespace
 
-int most_computes(const PlanRequest& request) {
-  return computes_of(request).value_or(static_cast<int>(kComputesWithin64Bits));
+int most_computes(const RematerializeOptions& options) {
+  return computes_of(options).value_or(static_cast<int>(kComputesWithin64Bits));
 }
 
-std::string check_request(const PlanRequest& request) {
+std::string check_options(const RematerializeOptions& options) {
   return message_of([&] {
-    check_request(request_of(std::make_shared<const Graph>(), request));
-    const std::string fault = alignment_fault(request.alignment);
+    check_request(request_of(std::make_shared<const Graph>(), options));
+    const std::string fault = alignment_fault(options.alignment);
     if (!fault.empty()) throw InputError("alignment", fault);
-    if (!request.budget.empty()) budget_of(request, Bytes());
+    if (!options.budget.empty()) budget_of(options, Bytes());
   });
 }
 
-Plan make_plan(const Graph& graph, const PlanRequest& request) noexcept {
+Plan make_plan(const Graph& graph, const RematerializeOptions& options,
+               std::span<const std::string> report_name) noexcept {
   Plan plan;
-  std::string failure = message_of([&] { plan = solve_and_verify(graph, request); });
+  std::string failure = message_of([&] { plan = solve_and_verify(graph, options, report_name); });
   if (!failure.empty()) plan.error = std::move(failure);
   return plan;
 }

@@ -10,37 +10,12 @@
 #include <string>
 #include <vector>
 
+#include "frontends/mlir/options.hpp"
 #include "model/graph.hpp"
 #include "model/placement.hpp"
 #include "model/schedule.hpp"
 
 namespace remora::mlir_frontend {
-
-/// Of the arena's offsets, in bytes: a cache line.
-inline constexpr std::int64_t kDefaultAlignment = 64;
-
-/// What the pass's options ask for.
-struct PlanRequest {
-  /// Bytes ("12MiB") or a percentage of the peak ("80%").
-  std::string budget{};
-  /// "input", "free" or "auto".
-  std::string order = "input";
-  /// Seconds.
-  double time_limit = 10;
-  std::int64_t work_limit = 0;
-  std::int64_t seed = 1;
-  int threads = 0;
-  /// A number, or "auto": two, and more where they hold the budget or are shorter.
-  std::string max_computes = "auto";
-  /// Whether the schedule's tensors must fit one arena within the budget, at multiples of `alignment` bytes; what lies
-  /// elsewhere is the graph's fixed memory.
-  bool arena = false;
-  std::int64_t alignment = kDefaultAlignment;
-  /// A folder for NAME.graph.json and NAME.schedule.json, or empty.
-  std::string report{};
-  /// NAME there, in parts: the names of what encloses the function, and its own.
-  std::vector<std::string> report_name{};
-};
 
 struct Plan {
   /// Verified; with steps, unless `error` says why there are none.
@@ -58,15 +33,18 @@ struct Plan {
   std::string error{};
 };
 
-/// What is wrong with the request, whatever the graph; empty if nothing. The budget may be empty here.
-std::string check_request(const PlanRequest& request);
+/// What is wrong with the options, whatever the graph; empty if nothing. The budget may be empty here.
+std::string check_options(const RematerializeOptions& options);
 
-/// No schedule's op runs more often. The request must be right.
-int most_computes(const PlanRequest& request);
+/// No schedule's op runs more often. The options must be right.
+int most_computes(const RematerializeOptions& options);
 
 /// Solves and verifies. The budget must not be empty. A schedule that is not found, proved impossible or not, is an
 /// error, which names a budget that works where one is found in some seconds: a budget that is not held must be noticed.
-Plan make_plan(const Graph& graph, const PlanRequest& request) noexcept;
+/// `report_name`: what stands for NAME in the report's files, in parts: the names of what encloses the function, and
+/// its own.
+Plan make_plan(const Graph& graph, const RematerializeOptions& options,
+               std::span<const std::string> report_name = {}) noexcept;
 
 struct ArenaPlan {
   /// One for each buffer; none where `error` says why.

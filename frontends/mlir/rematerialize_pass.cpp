@@ -16,6 +16,7 @@
 #include "engine/base/options.hpp"
 #include "frontends/mlir/arena_pass.hpp"
 #include "frontends/mlir/block_units.hpp"
+#include "frontends/mlir/passes.hpp"
 #include "frontends/mlir/plan.hpp"
 #include "llvm/ADT/STLExtras.h"
 #include "mlir/IR/Builders.h"
@@ -89,7 +90,18 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
  public:
   MLIR_DEFINE_EXPLICIT_INTERNAL_INLINE_TYPE_ID(RematerializePass)
 
-  RematerializePass() = default;
+  explicit RematerializePass(const RematerializeOptions& options = {}) {
+    budget_ = options.budget;
+    order_ = options.order;
+    time_limit_ = options.time_limit;
+    work_limit_ = options.work_limit;
+    seed_ = options.seed;
+    threads_ = options.threads;
+    max_computes_ = options.max_computes;
+    arena_ = options.arena;
+    alignment_ = options.alignment;
+    report_ = options.report;
+  }
   // MLIR copies passes for its threads; options and statistics are copied by the base class's rules.
   RematerializePass(const RematerializePass& other) : PassWrapper(other) {}
 
@@ -101,7 +113,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   }
 
   mlir::LogicalResult initialize(mlir::MLIRContext* context) override {
-    const std::string fault = check_request(request());
+    const std::string fault = check_options(options());
     if (fault.empty()) return mlir::success();
     mlir::emitError(mlir::UnknownLoc::get(context)) << "remora-rematerialize: " << fault;
     return mlir::failure();
@@ -110,8 +122,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   void runOnOperation() override {
     mlir::FunctionOpInterface function = getOperation();
     if (function.isExternal()) return;
-    PlanRequest asked = request();
-    asked.report_name = names_of(function);
+    RematerializeOptions asked = options();
     if (!read_budget(function, asked)) return signalPassFailure();
     if (asked.budget == "none") return;
     if (!function.getFunctionBody().hasOneBlock()) return leave_alone(function, "a body of several blocks");
@@ -123,7 +134,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   }
 
  private:
-  [[nodiscard]] PlanRequest request() const {
+  [[nodiscard]] RematerializeOptions options() const {
     return {.budget = budget_,
             .order = order_,
             .time_limit = time_limit_,
@@ -141,7 +152,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     mlir::emitRemark(function.getLoc()) << "remora: left alone: @" << function.getName() << ": " << why;
   }
 
-  static bool read_budget(mlir::FunctionOpInterface function, PlanRequest& asked) {
+  static bool read_budget(mlir::FunctionOpInterface function, RematerializeOptions& asked) {
     if (const mlir::Attribute attribute = function->getAttr(kBudgetAttribute)) {
       const auto text = mlir::dyn_cast<mlir::StringAttr>(attribute);
       if (!text) {
@@ -158,7 +169,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
     return false;
   }
 
-  mlir::LogicalResult rematerialize(mlir::FunctionOpInterface function, const PlanRequest& asked) {
+  mlir::LogicalResult rematerialize(mlir::FunctionOpInterface function, const RematerializeOptions& asked) {
     mlir::Block& block = function.getFunctionBody().front();
     const BlockUnits units = find_units(block);
     if (units.faulty != nullptr) return mlir::emitError(units.faulty->getLoc()) << "remora: " << units.fault;
@@ -171,7 +182,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
       leave_alone(function, "bytes or work beyond 64 bits");
       return mlir::success();
     }
-    Plan plan = make_plan(graph, asked);
+    Plan plan = make_plan(graph, asked, names_of(function));
     if (!plan.error.empty())
       return mlir::emitError(function.getLoc()) << "remora: @" << function.getName() << ": " << plan.error;
     if (!plan.nothing_to_gain.empty()) {
@@ -266,12 +277,17 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
 };
 
 }  // namespace
+
+std::unique_ptr<mlir::Pass> create_rematerialize_pass(const RematerializeOptions& options) {
+  return std::make_unique<RematerializePass>(options);
+}
+
 }  // namespace remora::mlir_frontend
 
 /// What `mlir-opt --load-pass-plugin` calls: its last field makes the pass known to the tool's pass registry.
 extern "C" REMORA_API mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
   return {MLIR_PLUGIN_API_VERSION, "remora", remora::version(), [] {
-            mlir::PassRegistration<remora::mlir_frontend::RematerializePass>();
-            remora::mlir_frontend::register_arena_pass();
+            mlir::registerPass([] { return remora::mlir_frontend::create_rematerialize_pass(); });
+            mlir::registerPass([] { return remora::mlir_frontend::create_arena_pass(); });
           }};
 }

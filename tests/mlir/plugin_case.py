@@ -34,6 +34,7 @@ class PluginCase(unittest.TestCase):
     plugin = ""
     programs = ""
     extension = ""
+    pipeline = ""
 
     def setUp(self):
         folder = tempfile.TemporaryDirectory()
@@ -90,7 +91,7 @@ class PluginCase(unittest.TestCase):
 
 
 def main():
-    """Arguments: the plugin's path, the folder of `remora`, the path of the cost extension; or --skip and why."""
+    """Arguments: the plugin's path, the folder of `remora`, the cost extension, pipeline_program; or --skip and why."""
     if len(sys.argv) == 3 and sys.argv[1] == "--skip":
         print("SKIPPED: " + sys.argv[2])
         sys.exit(SKIPPED)
@@ -98,5 +99,5 @@ def main():
         if shutil.which(tool) is None:
             print(f"SKIPPED: {tool} is not installed (scripts/install_packages mlir)")
             sys.exit(SKIPPED)
-    PluginCase.plugin, PluginCase.programs, PluginCase.extension = sys.argv[1:4]
-    unittest.main(argv=sys.argv[:1] + sys.argv[4:], verbosity=2)
+    PluginCase.plugin, PluginCase.programs, PluginCase.extension, PluginCase.pipeline = sys.argv[1:5]
+    unittest.main(argv=sys.argv[:1] + sys.argv[5:], verbosity=2)

@@ -2,10 +2,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shared object: what it offers, what it needs, what it must not bring along."""
 import os
+import re
 import shutil
 import subprocess
 
 import plugin_case
+from plugin_case import Answer
 
 
 def symbols(path, which):
@@ -21,8 +23,28 @@ class Plugin(plugin_case.PluginCase):
         # mlir-opt ends with 0 where it cannot load a plugin.
         self.assertTrue("--remora-rematerialize" in self.optimize("", "--help").out, "no such pass in --help")
 
-    def test_nothing_is_exported_but_the_entry_point(self):
-        self.assertEqual(symbols(self.plugin, "--defined-only"), {"mlirGetPassPluginInfo"})
+    def test_nothing_is_exported_but_the_entry_point_and_the_passes(self):
+        made = [re.sub(r"^_ZN6remora13mlir_frontend\d+(create_[a-z]+_pass).*$", r"\1", name)
+                for name in symbols(self.plugin, "--defined-only")]
+        self.assertEqual(sorted(made), ["create_arena_pass", "create_rematerialize_pass", "mlirGetPassPluginInfo"])
+
+    def test_a_pipeline_that_is_built_in_cpp_gives_the_same(self):
+        self.network("chain", "--size", "16")
+        texts = self.rematerialize("memory-budget=70%", after="remora-arena{alignment=128}")
+        self.assertEqual(texts.code, 0, texts.err)
+        schedule = self.schedule()
+
+        def built(budget):
+            command = [self.pipeline, self.path("input.mlir"), budget, self.path("report")]
+            return Answer(subprocess.run(command, capture_output=True, text=True, check=False, timeout=90))
+
+        answer = built("70%")
+        self.assertEqual((answer.code, answer.out.split()), (0, texts.out.split()), answer.err)
+        self.verify_reports()
+        self.assertEqual(self.schedule()["steps"], schedule["steps"])
+        wrong = built("much")
+        self.assertEqual(wrong.code, 1)
+        self.assertRegex(wrong.err, "remora-rematerialize: memory-budget.*much")
 
     def test_it_stays_in_memory_when_the_tool_closes_it(self):
         # Unmapped at the tool's end, its TBB takes workers along that have not left yet (oneTBB issue 977).

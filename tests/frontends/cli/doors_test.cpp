@@ -211,16 +211,16 @@ TEST_F(Doors, TheCompilerPassAnswersAsTheEngine) {
   for (int i = 0; i < kRequests; ++i) {
     SCOPED_TRACE(i);
     if (request(i).options.strategy != Strategy::automatic) continue;  // the pass has no other
-    mlir_frontend::PlanRequest plan{.budget = std::to_string(request(i).budget.count()) + "B",
-                                    .order = order_request_name(*request(i).order),
-                                    .time_limit = kNoTimeLimit,
-                                    .work_limit = request(i).options.work_limit,
-                                    .seed = request(i).options.seed,
-                                    .threads = 1,
-                                    .arena = request(i).alignment.has_value(),
-                                    .alignment = kAlignment.count()};
+    mlir_frontend::RematerializeOptions plan{.budget = std::to_string(request(i).budget.count()) + "B",
+                                             .order = order_request_name(*request(i).order),
+                                             .time_limit = kNoTimeLimit,
+                                             .work_limit = request(i).options.work_limit,
+                                             .seed = request(i).options.seed,
+                                             .threads = 1,
+                                             .arena = request(i).alignment.has_value(),
+                                             .alignment = kAlignment.count()};
     if (request(i).max_computes) plan.max_computes = std::to_string(*request(i).max_computes);
-    ASSERT_EQ(mlir_frontend::check_request(plan), "");
+    ASSERT_EQ(mlir_frontend::check_options(plan), "");
     const mlir_frontend::Plan made = mlir_frontend::make_plan(*request(i).graph, plan);
     EXPECT_EQ(told(made.schedule), answer_to(i));
     EXPECT_EQ(made.error.empty(), made.schedule.has_schedule()) << made.error;
