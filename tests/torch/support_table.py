@@ -15,11 +15,12 @@ import torch
 
 HEAD = """# What works with PyTorch
 
-What people write in training steps and around them, and what `remora.torch` does with it. Each row is a test
-(`ctest -L support`): it runs as plain eager and by Remora from the same state, and *works* means that results,
-gradients, parameters, buffers and the generator are equal in every bit in two runs. Otherwise the row has the words
-with which Remora refuses; what PyTorch says of it follows them in the message. Whole training loops (Hugging Face,
-Lightning, processes) are in [pytorch.md](pytorch.md#tested). This page is made by `tests/torch/support_table.py`.
+Which things that people write in training steps and around them work with `remora.torch`, and which are refused. Each
+row is a test (`ctest -L support`): it runs as plain eager and by Remora from the same state, and *works* means that
+results, gradients, parameters, buffers and the generator are equal in every bit in two runs. Otherwise the row has the
+words with which Remora refuses; what PyTorch says of it follows them in the message. [Whole training
+loops](#whole-loops) (Hugging Face, Lightning, processes) are listed at the end. This page is made by
+`tests/torch/support_table.py`.
 """
 
 COMMAND = "python tests/torch/support_table.py docs/guide/pytorch_support.md"
