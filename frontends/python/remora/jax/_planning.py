@@ -2,12 +2,14 @@
 """A plan for one module of XLA: its schedule under a budget of temporaries.
 
 Remora counts temporaries and outputs together: an output's memory serves temporaries until it is written. What XLA
-makes of a schedule is then assigned by its own rules (`_engine.HloModule.temporaries`), and where that is more than the
-budget, for the packing or because an output is too small for what would have to lie in it, the next plan gets less.
+makes of a schedule is told by its own rules (`_engine.HloModule.temporaries`), and then measured, on the module as XLA
+compiles it. Where that is more than the budget, for the packing or because an output is too small for what would have
+to lie in it, the next plan gets less.
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import remora
@@ -27,8 +29,6 @@ LIMITS = Limits(work=2_000)
 
 _ATTEMPTS = 8
 _STEP = 100
-_MARGIN = 50
-"""A plan keeps a fiftieth below the budget: which of two equal buffers XLA packs first is not known here."""
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,8 @@ class Plan:
     budget : int
         Bytes that XLA's temporaries may take.
     before, temporaries : int
-        Bytes that they take by XLA's rules without the plan and with it, as Remora counts them.
+        Bytes that they take without the plan and with it: XLA's own figures under `budget` and `install`, and what
+        Remora knows of XLA's rules where `plan_module` is called alone.
     least : int
         The least that was found for them, in bytes.
     bound : float
@@ -112,14 +113,17 @@ def plan_module(
     InputError
         For bytes that are no module, one with instructions that are not known, and a budget that means nothing.
     """
-    module = _read(content, "module", device)
-    allowed = _engine.parse_budget(budget_text(budget), 0, module.temporaries)
-    graph = made_graph(module.graph(), Graph)
-    before = module.temporaries
+    search = Search(content, limits or LIMITS, device)
+    before = search.module.temporaries
+    allowed = _engine.parse_budget(budget_text(budget), 0, before)
     if before <= allowed:
-        return None, Plan(graph.name, allowed, before, before, before)
-    search = _Search(module, graph, allowed, limits or LIMITS, device)
-    return search.run()
+        return None, Plan(search.graph.name, allowed, before, before, before)
+    return search.run(before, allowed, lambda written: temporaries_of(written, device))
+
+
+def temporaries_of(content: bytes, device: Roofline = CPU) -> int:
+    """What XLA takes for the temporaries of a module by the rules that are known here, in bytes."""
+    return int(_read(content, "the module", device).temporaries)
 
 
 def _read(content: bytes, source: str, device: Roofline) -> _engine.HloModule:
@@ -128,50 +132,102 @@ def _read(content: bytes, source: str, device: Roofline) -> _engine.HloModule:
     )
 
 
-class _Search:
-    """Plans until XLA's assignment holds the budget."""
+class Search:
+    """Plans one module until its temporaries hold the budget.
 
-    def __init__(self, module: _engine.HloModule, graph: Graph, allowed: int, limits: Limits, device: Roofline) -> None:
-        self.module = module
-        self.graph = graph
-        self.allowed = allowed
+    Parameters
+    ----------
+    content : bytes
+        A serialized ``HloModuleProto``, scheduled.
+    limits : Limits
+        Of each solve.
+    device : Roofline
+        What instructions take.
+    """
+
+    def __init__(self, content: bytes, limits: Limits, device: Roofline) -> None:
+        self.module = _read(content, "module", device)
+        self.graph = made_graph(self.module.graph(), Graph)
         self.limits = limits
         self.device = device
-        self.least = module.temporaries
+        self.before = self.allowed = self.least = 0
         self.bound: float | None = None
 
-    def run(self) -> tuple[bytes | None, Plan]:
-        aim = self.allowed - self.allowed // _MARGIN
-        target = self.allowed
+    def run(self, before: int, allowed: int, measure: Callable[[bytes], int]) -> tuple[bytes | None, Plan]:
+        """A plan for the module, and the module to compile instead, or None if it stays as it is.
+
+        Parameters
+        ----------
+        before, allowed : int
+            Bytes that its temporaries take as it is, and may take: less.
+        measure : callable
+            What the temporaries of a module take: asked of each plan that may hold the budget. The module that is
+            returned is the last that it was asked of.
+        """
+        self.before, self.allowed, self.least = before, allowed, before
+        # What XLA takes beyond what is known of its rules; at first, what it takes so of the module as it is.
+        beyond = before - self.module.temporaries
+        target = allowed
         for attempt in range(1, _ATTEMPTS + 1):
             try:
                 schedule = self._schedule(target)
             except NoSchedule as error:
-                self._try_least(error)
-                return None, self._left(str(error))
-            written, taken = self._written([step.op.index for step in schedule.steps])
-            if taken <= aim:
-                if self.module.temporaries - taken <= self.module.donated:
-                    return None, self._left("XLA forgets donations of a module that is given back: it would take more")
-                return written, self._planned(schedule, taken)
-            target -= max(taken - aim, attempt * self.allowed // _STEP)
+                return self._least(error, measure)
+            written = self._written(schedule)
+            told = temporaries_of(written, self.device)
+            taken = told + beyond
+            if taken <= allowed:
+                taken = measure(written)
+                self.least = min(self.least, taken)
+                beyond = taken - told
+            if taken <= allowed:
+                return self._chosen(written, schedule, taken)
+            target -= max(taken - allowed, attempt * allowed // _STEP)
             if target <= 0:
                 break
         return None, self._left("XLA's packing of the plans found takes more than the sums say")
 
-    def _written(self, ops: list[int]) -> tuple[bytes, int]:
-        """The module in that order, and what XLA takes for its temporaries."""
-        written = self.module.rewrite(core_of(self.graph), ops)
-        taken = _read(written, "the rewritten module", self.device).temporaries
-        self.least = min(self.least, taken)
-        return written, taken
+    def _written(self, schedule: Schedule) -> bytes:
+        return self.module.rewrite(core_of(self.graph), [step.op.index for step in schedule.steps])
 
-    def _try_least(self, error: NoSchedule) -> None:
-        """Where no schedule holds the budget: what the one takes that holds the least that is known."""
-        if isinstance(error, Infeasible) and error.least_budget is not None:
-            ops = [op.index for op in error.least_budget.ops]
-            if ops and not self.module.stale_reads(core_of(self.graph), ops):
-                self._written(ops)
+    def _chosen(self, written: bytes, schedule: Schedule, taken: int) -> tuple[bytes | None, Plan]:
+        if self.before - taken <= self.module.donated:
+            return None, self._left("XLA forgets donations of a module that is given back: it would take more")
+        return written, Plan(
+            self.graph.name,
+            self.allowed,
+            self.before,
+            taken,
+            self.least,
+            bound=self.bound or 0.0,
+            overhead=schedule.overhead,
+            recomputes=len(schedule.steps) - len({step.op.index for step in schedule.steps}),
+            undonated=self.module.donated,
+        )
+
+    def _least(self, error: NoSchedule, measure: Callable[[bytes], int]) -> tuple[bytes | None, Plan]:
+        """Where no schedule holds what is asked for: the one with the least known peak, which XLA may pack better."""
+        schedule = self._smallest(error)
+        if schedule is not None:
+            written = self._written(schedule)
+            taken = measure(written)
+            self.least = min(self.least, taken)
+            if taken <= self.allowed:
+                return self._chosen(written, schedule, taken)
+        return None, self._left(str(error))
+
+    def _smallest(self, error: NoSchedule) -> Schedule | None:
+        if isinstance(error, Infeasible):
+            ops = error.least_budget.ops
+            if not ops or self.module.stale_reads(core_of(self.graph), [op.index for op in ops]):
+                return None
+            return remora.evaluate(self.graph, ops)
+        if not error.reached_peak:
+            return None
+        try:
+            return self._schedule(error.reached_peak - self.graph.fixed_memory - self.module.outputs)
+        except NoSchedule:
+            return None
 
     def _schedule(self, target: int) -> Schedule:
         """A schedule in which nothing is read that is destroyed: ops that would read so do not run again."""
@@ -189,22 +245,11 @@ class _Search:
             for op in ops:
                 op.recompute = False
 
-    def _planned(self, schedule: Schedule, taken: int) -> Plan:
-        return Plan(
-            self.graph.name,
-            self.allowed,
-            self.module.temporaries,
-            taken,
-            self.least,
-            bound=self.bound or 0.0,
-            overhead=schedule.overhead,
-            recomputes=len(schedule.steps) - len({step.op.index for step in schedule.steps}),
-            undonated=self.module.donated,
-        )
-
     def _left(self, why: str) -> Plan:
-        before = self.module.temporaries
-        note = f"{_said(self.allowed)} of {_said(before)} are not held, the least that was found is {_said(self.least)}"
+        note = (
+            f"{_said(self.allowed)} of {_said(self.before)} are not held, the least that was found is "
+            f"{_said(self.least)} ({why})"
+        )
         return Plan(
-            self.graph.name, self.allowed, before, before, self.least, bound=self.bound or 0.0, note=f"{note} ({why})"
+            self.graph.name, self.allowed, self.before, self.before, self.least, bound=self.bound or 0.0, note=note
         )
