@@ -9,17 +9,16 @@ to lie in it, the next plan gets less.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import remora
 from remora import _engine
 from remora._arguments import Budget, budget_text
 from remora.errors import Infeasible, InputError, NoSchedule
-from remora.graph import Graph, core_of, made_graph, op_at
+from remora.graph import Graph, Op, core_of, made_graph, op_at
 from remora.limits import Limits
 from remora.onnx import Roofline
-from remora.schedule import Schedule
 
 CPU = Roofline("a CPU core", 50e9, 10e9, 1e-6)
 """What durations are told by where nobody says otherwise: the proportions count, not the machine."""
@@ -152,9 +151,13 @@ class Search:
         self.device = device
         self.before = self.allowed = self.least = 0
         self.bound: float | None = None
+        self.is_ordered = False
+        """Whether XLA's order was given up already."""
 
     def run(self, before: int, allowed: int, measure: Callable[[bytes], int]) -> tuple[bytes | None, Plan]:
         """A plan for the module, and the module to compile instead, or None if it stays as it is.
+
+        XLA's order is kept where a schedule in it holds the budget; else the order with the least peak is tried.
 
         Parameters
         ----------
@@ -164,33 +167,42 @@ class Search:
             What the temporaries of a module take: asked of each plan that may hold the budget. The module that is
             returned is the last that it was asked of.
         """
-        self.before, self.allowed, self.least = before, allowed, before
+        self.before, self.allowed, self.least = before, allowed, min(before, self.least or before)
+        written, plan = self._in_order(measure)
+        if written is not None or self.is_ordered:
+            return written, plan
+        order = remora.order(self.graph, limits=self.limits)
+        other = Search(self._rewritten(order.ops), self.limits, self.device)
+        other.is_ordered, other.least = True, self.least
+        return other.run(before, allowed, measure)
+
+    def _in_order(self, measure: Callable[[bytes], int]) -> tuple[bytes | None, Plan]:
         # What XLA takes beyond what is known of its rules; at first, what it takes so of the module as it is.
-        beyond = before - self.module.temporaries
-        target = allowed
+        beyond = 0 if self.is_ordered else self.before - self.module.temporaries
+        target = self.allowed
         for attempt in range(1, _ATTEMPTS + 1):
             try:
-                schedule = self._schedule(target)
+                ops = self._sequence(target)
             except NoSchedule as error:
                 return self._least(error, measure)
-            written = self._written(schedule)
+            written = self._rewritten(ops)
             told = temporaries_of(written, self.device)
             taken = told + beyond
-            if taken <= allowed:
+            if taken <= self.allowed:
                 taken = measure(written)
                 self.least = min(self.least, taken)
                 beyond = taken - told
-            if taken <= allowed:
-                return self._chosen(written, schedule, taken)
-            target -= max(taken - allowed, attempt * allowed // _STEP)
+            if taken <= self.allowed:
+                return self._chosen(written, ops, taken)
+            target -= max(taken - self.allowed, attempt * self.allowed // _STEP)
             if target <= 0:
                 break
         return None, self._left("XLA's packing of the plans found takes more than the sums say")
 
-    def _written(self, schedule: Schedule) -> bytes:
-        return self.module.rewrite(core_of(self.graph), [step.op.index for step in schedule.steps])
+    def _rewritten(self, ops: Sequence[Op]) -> bytes:
+        return self.module.rewrite(core_of(self.graph), [op.index for op in ops])
 
-    def _chosen(self, written: bytes, schedule: Schedule, taken: int) -> tuple[bytes | None, Plan]:
+    def _chosen(self, written: bytes, ops: Sequence[Op], taken: int) -> tuple[bytes | None, Plan]:
         if self.before - taken <= self.module.donated:
             return None, self._left("XLA forgets donations of a module that is given back: it would take more")
         return written, Plan(
@@ -200,50 +212,55 @@ class Search:
             taken,
             self.least,
             bound=self.bound or 0.0,
-            overhead=schedule.overhead,
-            recomputes=len(schedule.steps) - len({step.op.index for step in schedule.steps}),
+            overhead=sum(op.duration for op in ops) / max(1, sum(op.duration for op in self.graph.ops)) - 1,
+            recomputes=len(ops) - len(self.graph.ops),
             undonated=self.module.donated,
         )
 
     def _least(self, error: NoSchedule, measure: Callable[[bytes], int]) -> tuple[bytes | None, Plan]:
         """Where no schedule holds what is asked for: the one with the least known peak, which XLA may pack better."""
-        schedule = self._smallest(error)
-        if schedule is not None:
-            written = self._written(schedule)
+        ops = self._smallest(error)
+        if ops:
+            written = self._rewritten(ops)
             taken = measure(written)
             self.least = min(self.least, taken)
             if taken <= self.allowed:
-                return self._chosen(written, schedule, taken)
+                return self._chosen(written, ops, taken)
         return None, self._left(str(error))
 
-    def _smallest(self, error: NoSchedule) -> Schedule | None:
+    def _smallest(self, error: NoSchedule) -> list[Op]:
+        """The ops of the schedule with the least peak that is known; empty if none is."""
         if isinstance(error, Infeasible):
-            ops = error.least_budget.ops
-            if not ops or self.module.stale_reads(core_of(self.graph), [op.index for op in ops]):
-                return None
-            return remora.evaluate(self.graph, ops)
+            ops, stale = self._mended(error.least_budget.ops)
+            return [] if stale else ops
         if not error.reached_peak:
-            return None
+            return []
         try:
-            return self._schedule(error.reached_peak - self.graph.fixed_memory - self.module.outputs)
+            return self._sequence(error.reached_peak - self.graph.fixed_memory - self.module.outputs)
         except NoSchedule:
-            return None
+            return []
 
-    def _schedule(self, target: int) -> Schedule:
-        """A schedule in which nothing is read that is destroyed: ops that would read so do not run again."""
+    def _sequence(self, target: int) -> list[Op]:
+        """The ops of a schedule, by which nothing is read that is destroyed: who would read so does not run again."""
         whole = self.graph.fixed_memory + self.module.outputs + target
         while True:
             schedule = remora.solve(self.graph, whole, order="input", limits=self.limits)
             if self.bound is None:
                 self.bound = schedule.least_overhead
-            stale = self.module.stale_reads(core_of(self.graph), [step.op.index for step in schedule.steps])
+            ops, stale = self._mended([step.op for step in schedule.steps])
             if not stale:
-                return schedule
-            ops = [op_at(self.graph, number) for number in stale]
-            if not any(op.recompute for op in ops):
-                raise InputError(ops[0].name, "reads what is destroyed before, in every order")
-            for op in ops:
+                return ops
+            if not any(op.recompute for op in stale):
+                raise InputError(stale[0].name, "reads what is destroyed before, in every order")
+            for op in stale:
                 op.recompute = False
+
+    def _mended(self, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:
+        """The ops, with what else has to run again for them, and those that still read what is destroyed."""
+        core = core_of(self.graph)
+        numbers = self.module.mended(core, [op.index for op in ops])
+        stale = self.module.stale_reads(core, numbers)
+        return [op_at(self.graph, number) for number in numbers], [op_at(self.graph, number) for number in stale]
 
     def _left(self, why: str) -> Plan:
         note = (
