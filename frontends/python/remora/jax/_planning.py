@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import remora
 from remora import _engine
 from remora._arguments import Budget, budget_text
-from remora.errors import Infeasible, InputError, NoSchedule
+from remora.errors import InputError, NoSchedule
 from remora.graph import Graph, Op, core_of, made_graph, op_at
 from remora.limits import Limits
 from remora.onnx import Roofline
@@ -219,8 +219,10 @@ class Search:
 
     def _least(self, error: NoSchedule, measure: Callable[[bytes], int]) -> tuple[bytes | None, Plan]:
         """Where no schedule holds what is asked for: the one with the least known peak, which XLA may pack better."""
-        ops = self._smallest(error)
-        if ops:
+        if self.bound is None:
+            self.bound = remora.bounds(self.graph, self._whole(self.allowed), order="input").overhead
+        ops, stale = self._mended(remora.least_budget(self.graph, order="input", limits=self.limits).ops)
+        if ops and not stale:
             written = self._rewritten(ops)
             taken = measure(written)
             self.least = min(self.least, taken)
@@ -228,23 +230,10 @@ class Search:
                 return self._chosen(written, ops, taken)
         return None, self._left(str(error))
 
-    def _smallest(self, error: NoSchedule) -> list[Op]:
-        """The ops of the schedule with the least peak that is known; empty if none is."""
-        if isinstance(error, Infeasible):
-            ops, stale = self._mended(error.least_budget.ops)
-            return [] if stale else ops
-        if not error.reached_peak:
-            return []
-        try:
-            return self._sequence(error.reached_peak - self.graph.fixed_memory - self.module.outputs)
-        except NoSchedule:
-            return []
-
     def _sequence(self, target: int) -> list[Op]:
         """The ops of a schedule, by which nothing is read that is destroyed: who would read so does not run again."""
-        whole = self.graph.fixed_memory + self.module.outputs + target
         while True:
-            schedule = remora.solve(self.graph, whole, order="input", limits=self.limits)
+            schedule = remora.solve(self.graph, self._whole(target), order="input", limits=self.limits)
             if self.bound is None:
                 self.bound = schedule.least_overhead
             ops, stale = self._mended([step.op for step in schedule.steps])
@@ -254,6 +243,9 @@ class Search:
                 raise InputError(stale[0].name, "reads what is destroyed before, in every order")
             for op in stale:
                 op.recompute = False
+
+    def _whole(self, temporaries: int) -> int:
+        return self.graph.fixed_memory + self.module.outputs + temporaries
 
     def _mended(self, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:
         """The ops, with what else has to run again for them, and those that still read what is destroyed."""
