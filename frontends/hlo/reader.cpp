@@ -260,6 +260,76 @@ class Lowering {
   std::set<std::string> names_;
 };
 
+/// Which values of the entry computation are destroyed, op after op.
+class Destruction {
+ public:
+  explicit Destruction(const LoweredModule& lowered)
+      : lowered_(lowered), dataflow_(lowered.module), destroyed_(dataflow_.values().size()) {}
+
+  /// Something that the op reads and that is destroyed.
+  [[nodiscard]] std::optional<Value> missing(OpId op) const {
+    for (const ValueId value : dataflow_.reads(lowered_.module.entry, lowered_.instructions[op.index()])) {
+      if (destroyed_[value.index()]) return dataflow_[value];
+    }
+    return std::nullopt;
+  }
+
+  void run(OpId op) {
+    const std::size_t entry = lowered_.module.entry;
+    const std::size_t i = lowered_.instructions[op.index()];
+    for (const ValueId value : dataflow_.destroys(entry, i)) destroyed_[value.index()] = true;
+    for (const ValueId value : dataflow_.leaves(entry, i)) {
+      if (dataflow_[value].instruction != i || dataflow_[value].computation != entry) continue;
+      const StorageId storage = dataflow_.storage(value);
+      if (dataflow_.is_fixed(storage)) {
+        // There is only one memory of an argument, whatever lies there.
+        for (const ValueId other : dataflow_.members(storage)) destroyed_[other.index()] = true;
+      }
+      destroyed_[value.index()] = false;
+    }
+  }
+
+ private:
+  const LoweredModule& lowered_;
+  Dataflow dataflow_;
+  std::vector<bool> destroyed_;
+};
+
+/// Puts the producer of what is destroyed before whoever reads it, as long as the sequence grows to no more than twice its length.
+class Mending {
+ public:
+  Mending(const LoweredModule& lowered, std::size_t length)
+      : lowered_(lowered), memory_(lowered), most_(2 * length), ops_(entry().instructions.size()) {
+    for (const OpId op : Ids<OpId>(lowered.graph.ops.size())) ops_[lowered.instructions[op.index()]] = op;
+  }
+
+  std::vector<OpId> of(std::span<const OpId> sequence) {
+    for (const OpId op : sequence) run(op);
+    return std::move(made_);
+  }
+
+ private:
+  void run(OpId op) {
+    while (const std::optional<Value> missing = memory_.missing(op)) {
+      const bool is_made = missing->computation == lowered_.module.entry && missing->kind == ValueKind::computed;
+      const OpId producer = is_made ? ops_[missing->instruction] : OpId();
+      if (!producer.valid() || !lowered_.graph[producer].recompute || made_.size() >= most_) break;
+      run(producer);
+    }
+    memory_.run(op);
+    made_.push_back(op);
+  }
+
+  [[nodiscard]] const Computation& entry() const { return lowered_.module.computations[lowered_.module.entry]; }
+
+  const LoweredModule& lowered_;
+  Destruction memory_;
+  std::size_t most_;
+  /// By instruction of the entry computation.
+  std::vector<OpId> ops_;
+  std::vector<OpId> made_;
+};
+
 }  // namespace
 
 LoweredModule lower_module(std::string bytes, const std::string& source, const onnx_frontend::Device& device) {
@@ -281,27 +351,17 @@ LoweredModule lower_module(std::string bytes, const std::string& source, const o
 }
 
 std::vector<OpId> stale_reads(const LoweredModule& lowered, std::span<const OpId> sequence) {
-  const Module& module = lowered.module;
-  const Dataflow dataflow(module);
-  std::vector<bool> destroyed(dataflow.values().size());
+  Destruction memory(lowered);
   std::set<OpId> stale;
   for (const OpId op : sequence) {
-    const std::size_t i = lowered.instructions[op.index()];
-    const std::vector<ValueId> reads = dataflow.reads(module.entry, i);
-    if (std::any_of(reads.begin(), reads.end(), [&](ValueId value) { return destroyed[value.index()]; }))
-      stale.insert(op);
-    for (const ValueId value : dataflow.destroys(module.entry, i)) destroyed[value.index()] = true;
-    for (const ValueId value : dataflow.leaves(module.entry, i)) {
-      if (dataflow[value].instruction != i || dataflow[value].computation != module.entry) continue;
-      const StorageId storage = dataflow.storage(value);
-      if (dataflow.is_fixed(storage)) {
-        // There is only one memory of an argument, whatever lies there.
-        for (const ValueId other : dataflow.members(storage)) destroyed[other.index()] = true;
-      }
-      destroyed[value.index()] = false;
-    }
+    if (memory.missing(op)) stale.insert(op);
+    memory.run(op);
   }
   return {stale.begin(), stale.end()};
+}
+
+std::vector<OpId> mended(const LoweredModule& lowered, std::span<const OpId> sequence) {
+  return Mending(lowered, sequence.size()).of(sequence);
 }
 
 }  // namespace remora::hlo

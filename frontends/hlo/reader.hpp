@@ -57,6 +57,10 @@ LoweredModule lower_module(std::string bytes, const std::string& source, const o
 /// keeps the order of the graph.
 std::vector<OpId> stale_reads(const LoweredModule& lowered, std::span<const OpId> sequence);
 
+/// The sequence with further computes, by which nothing is read that is destroyed: what a loop has destroyed is made again right before
+/// the loop runs again. What may run only once stays stale, and so does what would more than double the sequence.
+std::vector<OpId> mended(const LoweredModule& lowered, std::span<const OpId> sequence);
+
 /// What XLA's buffer assignment (xla/service/buffer_assignment.cc) takes for temporaries, in bytes, by the same rules: outputs and
 /// donated arguments serve temporaries while they are free; the rest is packed twice, by size and by length of life, best fit first,
 /// and the smaller heap is taken. O(values^2).

@@ -83,7 +83,7 @@ def bits(values: Any) -> list[bytes]:
 
 @pytest.mark.parametrize("group", range(10))
 def test_random_programs(group: int) -> None:
-    planned = above = refused = 0
+    planned = refused = 0
     for seed in range(SEED * 10_000 + group, SEED * 10_000 + CASES, 10):
         function, arguments = program(seed)
         plain = jax.jit(function).lower(*arguments).compile()
@@ -94,16 +94,16 @@ def test_random_programs(group: int) -> None:
             again = jax.jit(lambda *given, f=function: f(*given)).lower(*arguments).compile()
         assert bits(again(*arguments)) == bits(plain(*arguments)), f"seed {seed}"
         taken = again.memory_analysis().temp_size_in_bytes
-        if not plans.all or plans.largest.note:
-            # Left as it is, with a word.
+        notes = [str(one.message) for one in told if "left as it is" in str(one.message)]
+        if notes:
             refused += 1
-            assert any("left as it is" in str(one.message) for one in told), f"seed {seed}"
+            assert len(notes) == 1, f"seed {seed}"
             assert taken == whole, f"seed {seed}"
         else:
             planned += plans.largest.recomputes > 0
-            above += taken > budget
-    # Of modules this small, XLA may pack some worse than is known here.
-    print(f"{planned} programs run with recomputes, {above} of them above the budget; {refused} are left as they are")
+            assert taken == plans.largest.temporaries <= budget, f"seed {seed}"
+            assert plans.largest.before == whole, f"seed {seed}"
+    print(f"{planned} programs run with recomputes; {refused} are left as they are, with a word")
 
 
 def keep(content: bytes) -> None:
@@ -131,12 +131,12 @@ def test_damaged_modules() -> None:
     assert refused > 500
 
 
-def test_what_cannot_be_read_is_left_with_a_word() -> None:
-    settings = _pass._settings("50%", None, rj.CPU)
-    _pass._PASS.hold(settings)
-    try:
-        with pytest.warns(RuntimeWarning, match="left as it is"):
-            assert _pass._PASS.transform(b"\x0a\x01x") is None
-    finally:
-        _pass._PASS.release(settings)
-    assert not settings.plans.all
+def test_what_cannot_be_read_is_left_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    function, arguments = program(1)
+    plain = jax.jit(function).lower(*arguments).compile()
+    # Whatever XLA may hand over one day.
+    monkeypatch.setattr(_pass._Compile, "transform", lambda self, _: setattr(self, "content", b"\x0a\x01x"))
+    with pytest.warns(RuntimeWarning, match="left as it is"), rj.budget(64) as plans:
+        again = jax.jit(lambda *given: function(*given)).lower(*arguments).compile()
+    assert not plans.all
+    assert bits(again(*arguments)) == bits(plain(*arguments))

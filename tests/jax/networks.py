@@ -185,6 +185,27 @@ def moe() -> tuple[Step, tuple[Any, ...]]:
     return _step(loss), (layers, _normal(128, 32))
 
 
+def mixer() -> tuple[Step, tuple[Any, ...]]:
+    def loss(parameters: Any, x: jax.Array, labels: jax.Array) -> jax.Array:
+        for layer in parameters["layers"]:
+            x = x + (jax.nn.gelu(_norm(x).swapaxes(1, 2) @ layer["in"]) @ layer["out"]).swapaxes(1, 2)
+            x = x + jax.nn.gelu(_norm(x) @ layer["up"]) @ layer["down"]
+        logits = jax.nn.log_softmax(x.mean(1) @ parameters["head"])
+        return -jnp.take_along_axis(logits, labels[:, None], axis=-1).mean()
+
+    layers = [
+        {
+            "in": _normal(64, 64, scale=0.1, number=4 * i),
+            "out": _normal(64, 64, scale=0.1, number=4 * i + 1),
+            "up": _normal(32, 128, scale=0.1, number=4 * i + 2),
+            "down": _normal(128, 32, scale=0.1, number=4 * i + 3),
+        }
+        for i in range(3)
+    ]
+    parameters = {"layers": layers, "head": _normal(32, 10, number=99)}
+    return _step(loss), (parameters, _normal(4, 64, 32), jax.random.randint(KEY, (4,), 0, 10))
+
+
 NETWORKS: dict[str, Callable[[], tuple[Step, tuple[Any, ...]]]] = {
     "mlp": mlp,
     "gpt": gpt,
@@ -193,4 +214,5 @@ NETWORKS: dict[str, Callable[[], tuple[Step, tuple[Any, ...]]]] = {
     "unet": unet,
     "lstm": lstm,
     "moe": moe,
+    "mixer": mixer,
 }

@@ -61,6 +61,12 @@ void bind_hlo(nb::module_& module) {
             return hlo::stale_reads(self, checked(self, graph, ops));
           },
           nb::arg("graph"), nb::arg("ops"))
+      .def(
+          "mended",
+          [](const hlo::LoweredModule& self, const GraphHandle& graph, const std::vector<std::int32_t>& ops) {
+            return hlo::mended(self, checked(self, graph, ops));
+          },
+          nb::arg("graph"), nb::arg("ops"))
       .def("rewrite", &rewritten, nb::arg("graph"), nb::arg("ops"));
 }
 

@@ -136,6 +136,24 @@ TEST(Hlo, NothingIsReadThatIsDestroyed) {
   EXPECT_FALSE(rewrite_module(module, sequence_of({0, 1, 2, 3, 0, 1, 4})).empty());
 }
 
+TEST(Hlo, WhatIsDestroyedIsMadeAgainForWhoReadsIt) {
+  // a is destroyed by u: before b runs again, a does. What is destroyed and may not run again stays stale.
+  LoweredModule module = lower_module(module_of({{"x", "parameter", {}},
+                                                 {"i", "parameter", {}},
+                                                 {"a", "tanh", {1}},
+                                                 {"b", "dot", {3, 3}},
+                                                 {"u", "dynamic-update-slice", {3, 1, 2}},
+                                                 {"c", "dot", {5, 4}},
+                                                 {"d", "dot", {6, 4}}}),
+                                      "update", {});
+  EXPECT_EQ(mended(module, sequence_of({0, 1, 2, 3, 1, 4})), sequence_of({0, 1, 2, 3, 0, 1, 4}));
+  EXPECT_EQ(mended(module, sequence_of({0, 1, 2, 3, 4})), sequence_of({0, 1, 2, 3, 4}));
+  module.graph[OpId(0)].recompute = false;
+  const std::vector<OpId> left = mended(module, sequence_of({0, 1, 2, 3, 1, 4}));
+  EXPECT_EQ(left, sequence_of({0, 1, 2, 3, 1, 4}));
+  EXPECT_EQ(stale_reads(module, left), std::vector<OpId>({OpId(1)}));
+}
+
 TEST(Hlo, ADonatedArgumentHoldsItsOutput) {
   // The root is written where x lies: a, which reads x, may not run again after it, and the root runs once.
   const LoweredModule module = lower_module(

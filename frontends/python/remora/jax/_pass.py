@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
 """The pass in XLA's compiler: what is compiled under a budget is planned.
 
-XLA keeps a pass for the whole process, so one is registered, once, and asks which budget holds now. It runs behind the
-scheduler, on modules that are fused and scheduled; what it gives back goes to the buffer assignment, and no pass of
-XLA's changes it any more.
+XLA keeps a pass for the whole process, so one is registered, once. It runs behind the scheduler, on modules that are
+fused and scheduled; what it gives back goes to the buffer assignment, and no pass of XLA's changes it any more.
+
+A module is compiled as it is first. Where the executable takes more than the budget that holds now, it is compiled
+again, with a plan in its place, until an executable is within the budget: XLA's own figure is what counts. JAX has no
+hook for that; the function of its compiler that calls XLA is wrapped, once.
 """
 
 from __future__ import annotations
@@ -11,17 +14,19 @@ from __future__ import annotations
 import logging
 import threading
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Any
 
 import jax
+from jax._src import compiler
 from jax.extend.xla import PipelineStage, register_hlo_module_transformation
 
 from remora import _engine
 from remora._arguments import Budget, budget_text
 from remora.errors import Error, InputError
-from remora.jax._planning import CPU, LIMITS, Plan, plan_module
+from remora.jax._planning import CPU, LIMITS, Plan, Search
 from remora.limits import Limits
 from remora.onnx import Roofline
 
@@ -60,21 +65,37 @@ class _Settings:
     plans: Plans
 
 
+class _Compile:
+    """One call of JAX's compiler: what XLA hands to the pass, and what it gets instead."""
+
+    def __init__(self, replacement: bytes | None) -> None:
+        self.content: bytes | None = None
+        self.replacement = replacement
+
+    def transform(self, content: bytes) -> bytes | None:
+        self.content = content
+        return self.replacement
+
+
 class _Pass:
-    """The budgets that hold, the last one above the others, and what XLA calls."""
+    """The budgets that hold, the last one above the others, what XLA calls, and the compiler of JAX that calls XLA."""
 
     def __init__(self) -> None:
         self.held: list[_Settings] = []
         self.lock = threading.Lock()
-        self.is_registered = False
+        self.compiler: Callable[..., Any] | None = None
+        # XLA calls the pass on threads of its own: one module after the other, so that each knows whose it is.
+        self.one_by_one = threading.Lock()
+        self.current: _Compile | None = None
 
     def hold(self, settings: _Settings) -> None:
         with self.lock:
-            if not self.is_registered:
+            if self.compiler is None:
                 register_hlo_module_transformation(
                     self.transform, name="remora", stage=PipelineStage.POST_SCHEDULER, platforms="cpu"
                 )
-                self.is_registered = True
+                self.compiler = compiler.backend_compile_and_load
+                compiler.backend_compile_and_load = self.compile
             self.held.append(settings)
 
     def release(self, settings: _Settings) -> None:
@@ -83,30 +104,63 @@ class _Pass:
 
     def transform(self, content: bytes) -> bytes | None:
         """Called by XLA with every module that it compiles for the CPU."""
+        current = self.current
+        return current.transform(content) if current else None
+
+    def compile(self, backend: Any, module: Any, *rest: Any, **words: Any) -> Any:
+        """Called by JAX in place of its own, with every module that it compiles."""
+        compiler_of_jax = self.compiler
+        assert compiler_of_jax is not None
         with self.lock:
             settings = self.held[-1] if self.held else None
-        if settings is None:
-            return None
+        if settings is None or backend.platform != "cpu":
+            return compiler_of_jax(backend, module, *rest, **words)
+        with self.one_by_one:
+            name = module.operation.attributes["sym_name"].value
+            return self._planned(name, settings, lambda: compiler_of_jax(backend, module, *rest, **words))
+
+    def _planned(self, name: str, settings: _Settings, compiled: Callable[[], Any]) -> Any:
+        """The executable as XLA makes it where it holds the budget, else the one that does."""
+        plain, content = self._run(compiled, None)
+        before = _temporaries(plain)
+        allowed = _engine.parse_budget(budget_text(settings.budget), 0, before)
+        is_part = isinstance(settings.budget, str) and settings.budget.rstrip().endswith("%")
+        if before <= allowed or (is_part and before < _SMALL):
+            settings.plans.all.append(Plan(name, max(allowed, before), before, before, before))
+            return plain
+        last = plain
+
+        def measure(written: bytes) -> int:
+            nonlocal last
+            last, _ = self._run(compiled, written)
+            return _temporaries(last)
+
         try:
-            written, plan = _planned(content, settings)
+            if content is None:
+                raise InputError(name, "XLA did not hand it to the pass")
+            search = Search(content, settings.limits, settings.device)
+            written, plan = search.run(before, allowed, measure)
         except Error as error:
-            warnings.warn(f"remora.jax: a module is left as it is: {error}", RuntimeWarning, stacklevel=2)
-            return None
+            why = f"a module is left as it is, with {_engine.bytes_text(before)} of temporaries: {error}"
+            warnings.warn(f"remora.jax: {why}", RuntimeWarning, stacklevel=2)
+            return plain
         settings.plans.all.append(plan)
         _LOG.info("%s", plan)
         if plan.note:
             warnings.warn(f"remora.jax: {plan}", RuntimeWarning, stacklevel=2)
-        return written
+        return plain if written is None else last
+
+    def _run(self, compiled: Callable[[], Any], replacement: bytes | None) -> tuple[Any, bytes | None]:
+        """What comes out, and what XLA handed to the pass; None if it did not."""
+        self.current = _Compile(replacement)
+        try:
+            return compiled(), self.current.content
+        finally:
+            self.current = None
 
 
-def _planned(content: bytes, settings: _Settings) -> tuple[bytes | None, Plan]:
-    is_part = isinstance(settings.budget, str) and settings.budget.rstrip().endswith("%")
-    budget: Budget = settings.budget
-    if is_part and len(content) < _SMALL:
-        whole = plan_module(content, "100%", limits=settings.limits, device=settings.device)
-        if whole[1].before < _SMALL:
-            return whole
-    return plan_module(content, budget, limits=settings.limits, device=settings.device)
+def _temporaries(executable: Any) -> int:
+    return int(executable.get_compiled_memory_stats().temp_size_in_bytes)
 
 
 _PASS = _Pass()
