@@ -2,12 +2,12 @@
 #include "engine/pipeline/front.hpp"
 
 #include <algorithm>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/ask/ask.hpp"
-#include "engine/base/allowance.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 
@@ -103,6 +103,35 @@ PipelineStage stage_of(const std::shared_ptr<const Graph>& graph, int modes, con
   }
   for (std::size_t i = 0; i < stage.modes.size(); ++i) stage.modes[i].name = "mode " + std::to_string(i);
   return stage;
+}
+
+Table<StageId, PipelineStage> stages_of(const std::vector<StageSource>& sources, int modes, const SolveOptions& options,
+                                        const Allowance& allowance) {
+  constexpr double kShareOfModes = 0.7;
+  std::map<const Graph*, PipelineStage> made;
+  for (const StageSource& source : sources) {
+    if (source.graph) made.try_emplace(source.graph.get());
+  }
+  auto graphs_left = static_cast<double>(made.size());
+  Table<StageId, PipelineStage> stages;
+  for (const StageSource& source : sources) {
+    if (!source.graph) {
+      stages.push_back(source.stage);
+      continue;
+    }
+    PipelineStage& stage = made[source.graph.get()];
+    if (stage.modes.empty()) {
+      try {
+        stage = stage_of(source.graph, modes, within(options, allowance.share(kShareOfModes / graphs_left)),
+                         allowance.deadline().cancel());
+      } catch (const InputError& error) {
+        throw InputError(source.place, error.what());
+      }
+      --graphs_left;
+    }
+    stages.push_back(stage);
+  }
+  return stages;
 }
 
 }  // namespace remora

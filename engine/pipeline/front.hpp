@@ -9,7 +9,10 @@
 
 #include <atomic>
 #include <memory>
+#include <string>
+#include <vector>
 
+#include "engine/base/allowance.hpp"
 #include "engine/base/options.hpp"
 #include "model/api.hpp"
 #include "model/graph.hpp"
@@ -22,5 +25,19 @@ namespace remora {
 /// backward ops, or with forward ops behind the first of them.
 REMORA_API PipelineStage stage_of(const std::shared_ptr<const Graph>& graph, int modes, const SolveOptions& options,
                                   const std::atomic<bool>* cancel = nullptr);
+
+/// Where a stage comes from: its modes, or the graph of which they are made.
+struct StageSource {
+  /// Of messages: a file, an argument.
+  std::string place{};
+  PipelineStage stage{};
+  /// Null where `stage` has the modes. Two sources of one graph are one stage, made once.
+  std::shared_ptr<const Graph> graph{};
+};
+
+/// The stages of a pipeline. What is made may take seven tenths of what the allowance has left, each graph an equal share; the rest is for
+/// `solve`. Throws InputError with the source's place.
+REMORA_API Table<StageId, PipelineStage> stages_of(const std::vector<StageSource>& sources, int modes,
+                                                   const SolveOptions& options, const Allowance& allowance);
 
 }  // namespace remora

@@ -2,8 +2,10 @@
 #include <array>
 #include <cstddef>
 #include <ostream>
+#include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 #include "frontends/formats/json_text.hpp"
 #include "frontends/report/page.hpp"
@@ -147,12 +149,12 @@ class ReplayTrace : TraceText {
 class DeviceTrace : TraceText {
  public:
   DeviceTrace(const DeviceGraph& graph, const DeviceProfile& profile, const std::string& unit)
-      : TraceText(graph.graph, unit), graph_(graph), profile_(profile) {}
+      : TraceText(graph.graph, unit), graph_(graph), profile_(profile), names_(stream_names(graph, profile)) {}
 
   /// The lanes' names, then each step after each device's memory.
   std::string text() {
     const std::size_t devices = graph_.devices.size();
-    const std::size_t lanes = devices + profile_.links.size();
+    const std::size_t lanes = names_.size();
     const std::size_t each = devices + 1;
     return TraceText::text(lanes + each * profile_.steps.size(), [&](std::size_t i) {
       if (i < lanes) {
@@ -176,13 +178,7 @@ class DeviceTrace : TraceText {
     append_common(event, "thread_name", "M", Duration(0), static_cast<std::int64_t>(lane) + 1);
     event.key("args");
     json::ObjectText arguments(out());
-    const std::size_t devices = graph_.devices.size();
-    if (lane < devices) {
-      arguments.string("name", graph_.devices[DeviceId(lane)].name);
-    } else {
-      const LinkUse& link = profile_.links[lane - devices];
-      arguments.string("name", link_name(graph_, link.from, link.to));
-    }
+    arguments.string("name", names_[lane]);
     arguments.close();
     event.close();
   }
@@ -190,17 +186,13 @@ class DeviceTrace : TraceText {
   void append_step(std::size_t i) {
     const DeviceStep& step = profile_.steps[i];
     const Duration lasts = profile_.ends[i] - profile_.times[i];
+    const std::int64_t lane = static_cast<std::int64_t>(profile_.stream[i]) + 1;
     json::ObjectText event(out());
     if (step.is_copy()) {
-      std::int64_t lane = static_cast<std::int64_t>(graph_.devices.size()) + 1;
-      for (const LinkUse& link : profile_.links) {
-        if (link.from == step.device && link.to == step.to) break;
-        ++lane;
-      }
       append_lasting(event, graph_.graph[step.copied].name, "copy", profile_.times[i], lasts, lane);
     } else {
       append_lasting(event, graph_.graph[step.op].name, profile_.again[i] ? "recompute" : "first", profile_.times[i],
-                     lasts, std::int64_t{step.device} + 1);
+                     lasts, lane);
     }
     json::ObjectText arguments(out());
     arguments.integer("step", static_cast<std::int64_t>(i));
@@ -212,6 +204,7 @@ class DeviceTrace : TraceText {
 
   const DeviceGraph& graph_;
   const DeviceProfile& profile_;
+  std::vector<std::string> names_;
 };
 
 }  // namespace

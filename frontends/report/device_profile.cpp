@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <numeric>
 #include <optional>
@@ -25,6 +26,7 @@ class DeviceRun {
         produced_(produced_tensors(graph.graph)),
         seen_(graph.graph.ops.size(), false),
         held_(graph.devices.size()),
+        streams_(graph),
         stay_(graph.graph.tensors.size() * graph.devices.size(), kAbsent) {
     for (const DeviceId d : graph.devices.ids()) held_[d] = graph.devices[d].fixed_memory;
     for (const TensorId t : graph.places.ids()) {
@@ -34,7 +36,15 @@ class DeviceRun {
     result_.base = result_.peak = held_;
     result_.peak_step.assign(graph.devices.size(), -1);
     result_.memory.resize(graph.devices.size());
-    result_.devices.resize(graph.devices.size());
+    for (const DeviceId d : graph.devices.ids()) {
+      const std::size_t lanes = std::max<std::size_t>(graph.devices[d].lanes.size(), 1);
+      for (std::size_t lane = 0; lane < lanes; ++lane) {
+        LaneUse use;
+        use.device = d;
+        use.lane = LaneId(lane);
+        result_.lanes.push_back(use);
+      }
+    }
     if (schedule.copies == CopyMode::overlap) overlapped_ = overlapped(graph, schedule.steps, schedule.budget);
   }
 
@@ -133,11 +143,11 @@ class DeviceRun {
   void spend(const DeviceStep& step, bool again) {
     const RunCost& cost = *run_cost(graph_, step.op, step.device);
     OpRuns& runs = runs_[{step.op, step.device}];
-    DeviceRuns& device = result_.devices[step.device];
+    LaneUse& lane = result_.lanes[streams_.of_run(cost)];
     add(runs, cost.duration, cost.energy);
-    add(device, cost.duration, cost.energy);
+    add(lane, cost.duration, cost.energy);
     runs.again += again ? 1 : 0;
-    device.again += again ? 1 : 0;
+    lane.again += again ? 1 : 0;
     last(cost.duration);
   }
 
@@ -231,6 +241,13 @@ class DeviceRun {
       std::tie(link.from, link.to) = key;
       result_.links.push_back(link);
     }
+    for (const DeviceStep& step : result_.steps) result_.stream.push_back(stream_of(step));
+  }
+
+  [[nodiscard]] std::size_t stream_of(const DeviceStep& step) const {
+    if (!step.is_copy()) return streams_.of_run(*run_cost(graph_, step.op, step.device));
+    const auto link = links_.find({step.device, step.to});
+    return result_.lanes.size() + static_cast<std::size_t>(std::distance(links_.begin(), link));
   }
 
   const DeviceGraph& graph_;
@@ -238,6 +255,7 @@ class DeviceRun {
   Table<TensorId, bool> produced_;
   Table<OpId, bool> seen_;
   Table<DeviceId, Bytes> held_;
+  StreamNumbers streams_;
   /// By tensor and device: the number of its stay, or kAbsent.
   std::vector<std::ptrdiff_t> stay_;
   /// Where copies overlap: the replay, and until when each stay is read.
@@ -258,6 +276,16 @@ DeviceProfile profile_of(const DeviceGraph& graph, const DeviceSchedule& schedul
 
 std::string link_name(const DeviceGraph& graph, DeviceId from, DeviceId to) {
   return graph.devices[from].name + " -> " + graph.devices[to].name;
+}
+
+std::vector<std::string> stream_names(const DeviceGraph& graph, const DeviceProfile& profile) {
+  std::vector<std::string> names;
+  for (const LaneUse& use : profile.lanes) {
+    const Device& device = graph.devices[use.device];
+    names.push_back(device.lanes.size() < 2 ? device.name : device.name + ": " + device.lanes[use.lane.index()]);
+  }
+  for (const LinkUse& use : profile.links) names.push_back(link_name(graph, use.from, use.to));
+  return names;
 }
 
 namespace {
@@ -292,6 +320,10 @@ void append_steps(json::ObjectText& object, std::string& out, const DeviceGraph&
   });
   append_row(object, out, "times", profile.times, [](Duration time) { return time.count(); });
   append_row(object, out, "ends", profile.ends, [](Duration time) { return time.count(); });
+  append_row(object, out, "stream", profile.stream,
+             [](std::size_t stream) { return static_cast<std::int64_t>(stream); });
+  append_row(object, out, "streams", stream_names(graph, profile),
+             [](const std::string& name) { return std::string_view(name); });
 }
 
 /// The stays on a device as page.hpp says, and what began them.
@@ -343,8 +375,8 @@ void append_flat(json::ObjectText& object, std::string& out, const char* key, co
 
 void append_totals(json::ObjectText& object, std::string& out, const DeviceProfile& profile) {
   using Numbers = std::vector<std::int64_t>;
-  append_flat(object, out, "runs", profile.devices, [](const DeviceRuns& runs) {
-    return Numbers{runs.times, runs.again, runs.duration.count(), runs.energy.count()};
+  append_flat(object, out, "runs", profile.lanes, [](const LaneUse& use) {
+    return Numbers{use.device, use.times, use.again, use.duration.count(), use.energy.count()};
   });
   append_flat(object, out, "again", profile.runs, [](const OpRuns& runs) {
     if (runs.again == 0) return Numbers{};

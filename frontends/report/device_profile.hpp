@@ -3,8 +3,8 @@
 // What a schedule over several devices does: when each step runs and where, what each device holds then, what crosses each
 // link, and what it costs.
 //
-//     gpu         |  A  |  B  |      memory on it over time, and its budget
-//     cpu -> gpu  x                  a lane for each link that is used
+//     gpu         |  A  |  B  |      a row for each lane of a device, below them its memory over time, and its budget
+//     cpu -> gpu  x                  a row for each link that is used
 #pragma once
 
 #include <string>
@@ -50,7 +50,10 @@ struct OpRuns : Spent {
   int again = 0;
 };
 
-struct DeviceRuns : Spent {
+/// All runs on one lane; a device without lanes is one.
+struct LaneUse : Spent {
+  DeviceId device{};
+  LaneId lane{};
   int again = 0;
 };
 
@@ -82,9 +85,12 @@ struct DeviceProfile {
   /// Those that take longest first.
   std::vector<Transfer> transfers{};
   std::vector<OpRuns> runs{};
-  Table<DeviceId, DeviceRuns> devices{};
+  /// Of all devices, in the order of the graph.
+  std::vector<LaneUse> lanes{};
   /// Of the links that are used, in the order of the graph.
   std::vector<LinkUse> links{};
+  /// Of every step: the place of its lane among `lanes`, or, counted on behind these, that of its link among `links`.
+  std::vector<std::size_t> stream{};
 };
 
 /// The steps must be such that `verify` finds no fault but perhaps with budgets. O(steps * (devices + outputs + releases)).
@@ -92,5 +98,8 @@ DeviceProfile profile_of(const DeviceGraph& graph, const DeviceSchedule& schedul
 
 /// "gpu -> cpu".
 std::string link_name(const DeviceGraph& graph, DeviceId from, DeviceId to);
+
+/// Of the lanes ("gpu"; where the device has several, "gpu: gather"), then of the links, as `DeviceProfile::stream` numbers them.
+std::vector<std::string> stream_names(const DeviceGraph& graph, const DeviceProfile& profile);
 
 }  // namespace remora::report

@@ -156,18 +156,11 @@ Figure lanes_figure(const DeviceGraph& graph, const DeviceProfile& profile, cons
   const double end = unit.amount(profile.times.back());
   Figure figure{.title = graph.graph.name + ": runs, runs again (hatched) and copies over time"};
   figure.x = {.label = "time" + (unit.name.empty() ? "" : " (" + unit.name + ")"), .most = end, .ticks = kTicksAcross};
-  for (const Device& device : graph.devices) figure.lanes.push_back({device.name, {}});
-  for (const LinkUse& link : profile.links) figure.lanes.push_back({link_name(graph, link.from, link.to), {}});
+  for (const std::string& name : stream_names(graph, profile)) figure.lanes.push_back({name, {}});
   const LaneBars bars(profile.steps.size() > kMostPoints ? end / kMostPoints : -1);
   for (std::size_t i = 0; i < profile.steps.size(); ++i) {
-    const DeviceStep& step = profile.steps[i];
-    std::size_t lane = step.device.index();
-    if (step.is_copy()) {
-      const auto link = std::find_if(profile.links.begin(), profile.links.end(),
-                                     [&](const LinkUse& use) { return use.from == step.device && use.to == step.to; });
-      lane = graph.devices.size() + static_cast<std::size_t>(link - profile.links.begin());
-    }
-    bars.add(figure.lanes[lane], {unit.amount(profile.times[i]), unit.amount(profile.ends[i]), profile.again[i]});
+    bars.add(figure.lanes[profile.stream[i]],
+             {unit.amount(profile.times[i]), unit.amount(profile.ends[i]), profile.again[i]});
   }
   return figure;
 }

@@ -117,3 +117,42 @@ class Devices(PageTest):
         self.assertEqual(self.text("#status"), STATUS["infeasible"])
         self.assertIn("Why there is no schedule", self.text("#refusal"))
         self.assertTrue(self.is_gone("#drawings"))
+
+
+class Lanes(PageTest):
+    """A row for each lane, and what runs there."""
+
+    def setUp(self):
+        self.open("lanes.html")
+        self.graph = self.pages.read("lanes.graph.json")
+        self.schedule = self.pages.read("lanes.schedule.json")
+        self.lane = {op["name"]: op.get("lane", "compute") for op in self.graph["ops"]}
+
+    def runs_of(self, lane):
+        return [step["op"] for step in self.schedule["steps"] if self.lane[step["op"]] == lane]
+
+    def test_each_lane_is_drawn_by_itself(self):
+        rows = self.browser.run("return remoraReport.lanes.rows.map((row) => row.name)")
+        self.assertEqual(rows, ["gpu: compute", "gpu: gather"])
+        for row, lane in enumerate(("compute", "gather")):
+            shown = self.browser.run("const {lanes, current} = remoraReport; return current.steps.filter((op, step) => "
+                                     f"lanes.isIn(lanes.rows[{row}], step)).map((op) => current.graph.ops.name[op])")
+            self.assertEqual(sorted(shown), sorted(self.runs_of(lane)))
+        # Memory stands below the device's last lane alone.
+        self.assertEqual(self.browser.run("return remoraReport.lanes.rows.map((row) => row.device ?? -1)"), [-1, 0])
+
+    def test_lanes_run_beside_each_other_and_none_beside_itself(self):
+        times, ends, stream = (self.browser.run(f"return [...remoraReport.current.{key}]")
+                               for key in ("times", "ends", "stream"))
+        beside = 0
+        for i, start in enumerate(times[:-1]):
+            others = [j for j in range(len(ends)) if j != i and times[j] < ends[i] and start < ends[j]]
+            self.assertFalse([j for j in others if stream[j] == stream[i]])
+            beside += len(others)
+        self.assertGreater(beside, 0)
+        self.assertEqual(times[-1], self.schedule["duration"])
+
+    def test_the_table_has_a_row_for_each_lane(self):
+        rows = self.rows("#lane-table")
+        self.assertEqual([row[0] for row in rows], ["gpu: compute", "gpu: gather"])
+        self.assertEqual([int(row[1]) for row in rows], [len(self.runs_of(lane)) for lane in ("compute", "gather")])

@@ -94,6 +94,25 @@ class Pages:
                         "--max-computes", "1", "--quiet", "-o", name + ".schedule.json", codes=codes)
             self.remora("report", "devices.graph.json", name + ".schedule.json", "-o", name + ".html")
 
+    def make_lanes(self):
+        """Layers whose weights are gathered on a lane beside the one that computes, under a budget."""
+        tensors, ops, made = [], [], "x"
+        for i in range(8):
+            tensors += [{"name": f"weight{i}", "size": 8}, {"name": f"out{i}", "size": 2, "keep": i == 7}]
+            collective = {"kind": "all_gather", "bytes": 8, "group": 4}
+            ops.append({"name": f"gather{i}", "lane": "gather", "collective": collective, "inputs": [], "outputs": [f"weight{i}"]})
+            reads = [f"weight{i}", made] + ([f"weight{7 - i}"] if i > 3 else [])
+            ops.append({"name": f"layer{i}", "duration": 4, "inputs": reads, "outputs": [f"out{i}"]})
+            made = f"out{i}"
+        self.write("lanes.graph.json", {
+            "format": "remora-graph", "version": 3, "name": "lanes", "meta": {"duration_unit": "us"},
+            "devices": [{"name": "gpu", "lanes": ["compute", "gather"]}],
+            "collectives": [{"kind": "all_gather", "latency": 1, "bytes": 4, "per": 1}],
+            "tensors": [{"name": "x", "size": 2}, *tensors], "ops": ops})
+        self.remora("solve", "lanes.graph.json", "--budget", "gpu=36", "--work-limit", "1000", "-q", "-o",
+                    "lanes.schedule.json")
+        self.remora("report", "lanes.graph.json", "lanes.schedule.json", "-o", "lanes.html")
+
     def make_evil(self):
         """Names that would be markup if they could."""
         names = [EVIL + str(i) for i in range(5)]

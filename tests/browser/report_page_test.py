@@ -15,7 +15,7 @@ import webdriver
 from answers_test import Answers, Large, Quiet, Sweep  # noqa: F401
 from arena_test import ArenaPicture  # noqa: F401
 from behaviour_test import Behaviour  # noqa: F401
-from devices_test import Devices  # noqa: F401
+from devices_test import Devices, Lanes  # noqa: F401
 from looks_test import Looks  # noqa: F401
 from numbers_test import Numbers  # noqa: F401
 from page_case import PageTest
@@ -32,7 +32,8 @@ def main(argv):
     with tempfile.TemporaryDirectory() as folder:
         PageTest.pages = pages = Pages(os.path.abspath(argv[1]), folder)
         for make in (pages.make_unet, pages.make_large, pages.make_refused, pages.make_bare, pages.make_hollow,
-                     pages.make_placed, pages.make_sweep, pages.make_devices, pages.make_evil):
+                     pages.make_placed, pages.make_sweep, pages.make_devices, pages.make_lanes,
+                     pages.make_evil):
             make()
         with webdriver.Browser() as browser:
             PageTest.browser = browser

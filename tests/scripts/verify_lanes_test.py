@@ -147,6 +147,8 @@ def main(arguments):
         os.chdir(folder)
         for seed in range(cases):
             comparison.case(seed)
+            if seed % 100 == 99:
+                print(f"{seed + 1} graphs: {comparison.valid} schedules valid, {comparison.invalid} not", flush=True)
         os.chdir(os.path.dirname(script))
     print(f"{cases} graphs: {comparison.valid} schedules valid, {comparison.invalid} not, both ways")
     return 0 if comparison.valid >= cases and comparison.invalid >= cases // 2 else 1

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <iostream>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -24,9 +25,6 @@
 namespace remora::cli {
 namespace po = boost::program_options;
 namespace {
-
-/// Of the time, for the modes of stages that are graphs.
-constexpr double kShareOfModes = 0.7;
 
 OptionGroup pipeline_options() {
   OptionGroup group("The pipeline");
@@ -75,45 +73,30 @@ std::vector<std::optional<Bytes>> read_pipeline_budgets(const Arguments& argumen
   return budgets;
 }
 
-class StageSource {
- public:
-  StageSource(const Arguments& arguments, const Allowance& allowance) : arguments_(arguments), allowance_(allowance) {}
-
-  /// The stages of all files, each read once: the same file twice is the same stage twice.
-  Table<StageId, PipelineStage> run(const std::vector<std::string>& paths) {
-    std::vector<std::string> distinct;
-    for (const std::string& path : paths) {
-      if (std::find(distinct.begin(), distinct.end(), path) == distinct.end()) distinct.push_back(path);
+/// The stages' files, each read once: the same file twice is the same stage twice.
+std::vector<StageSource> read_sources(const Arguments& arguments, const std::vector<std::string>& paths) {
+  std::map<std::string, StageSource> read;
+  std::vector<StageSource> sources;
+  for (const std::string& path : paths) {
+    const auto [known, is_new] = read.try_emplace(path);
+    if (is_new) {
+      StageSource& source = known->second;
+      source.place = path;
+      const FileText file = read_once(path);
+      if (json::is_stage(json::Text(file.content))) {
+        try {
+          source.stage = json::read_stage(json::Text(file.content));
+        } catch (const InputError& error) {
+          throw InputError(path, error.what());
+        }
+      } else {
+        source.graph = load_graph(file, arguments, arguments.has("quiet")).graph;
+      }
     }
-    std::vector<PipelineStage> read;
-    for (std::size_t i = 0; i < distinct.size(); ++i) {
-      read.push_back(stage_at(distinct[i], kShareOfModes / static_cast<double>(distinct.size() - i)));
-    }
-    Table<StageId, PipelineStage> stages;
-    for (const std::string& path : paths) {
-      const auto place = std::find(distinct.begin(), distinct.end(), path) - distinct.begin();
-      stages.push_back(read[static_cast<std::size_t>(place)]);
-    }
-    return stages;
+    sources.push_back(known->second);
   }
-
- private:
-  PipelineStage stage_at(const std::string& path, double share) const {
-    const FileText file = read_once(path);
-    const bool is_stage = json::is_stage(json::Text(file.content));
-    const LoadedGraph loaded = is_stage ? LoadedGraph() : load_graph(file, arguments_, arguments_.has("quiet"));
-    try {
-      if (is_stage) return json::read_stage(json::Text(file.content));
-      const SolveOptions options = within(read_limits(arguments_), allowance_.share(share));
-      return stage_of(loaded.graph, arguments_.get<int>("modes"), options, allowance_.deadline().cancel());
-    } catch (const InputError& error) {
-      throw InputError(path, error.what());
-    }
-  }
-
-  const Arguments& arguments_;
-  const Allowance& allowance_;
-};
+  return sources;
+}
 
 void print_pipeline(std::ostream& out, const Pipeline& pipeline, const PipelinePlan& plan) {
   out << "pipeline    " << pipeline.stages.size() << " stages on " << pipeline.devices << " devices, "
@@ -197,7 +180,7 @@ int pipeline_command(const Words& words) {
   signals.heed_memory();
   const SolveOptions options = read_limits(arguments);
   const Allowance allowance(limits_of(options), &signals.flag());
-  pipeline.stages = StageSource(arguments, allowance).run(paths);
+  pipeline.stages = stages_of(read_sources(arguments, paths), arguments.get<int>("modes"), options, allowance);
   try {
     validate(pipeline);
   } catch (const InputError& error) {

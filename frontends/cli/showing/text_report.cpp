@@ -207,15 +207,17 @@ void print_lanes(std::ostream& out, const DeviceGraph& graph, const DeviceSchedu
         << (bytes.empty() ? text::grouped(again) : "") << std::setw(14) << bytes;
   };
   out << "\n"
-      << fitted("device or link", kLaneName) << std::setw(8) << "steps" << std::setw(8) << "again" << std::setw(14)
+      << fitted("lane or link", kLaneName) << std::setw(8) << "steps" << std::setw(8) << "again" << std::setw(14)
       << "copied" << std::setw(14) << "time" << std::setw(10) << "of all"
       << (schedule.energy > Energy(0) ? "          energy" : "") << "\n";
-  for (const DeviceId d : graph.devices.ids()) {
-    begin(graph.devices[d].name, profile.devices[d].times, profile.devices[d].again, "");
-    print_spent(out, profile.devices[d], schedule, unit);
+  const std::vector<std::string> names = report::stream_names(graph, profile);
+  std::size_t stream = 0;
+  for (const report::LaneUse& lane : profile.lanes) {
+    begin(names[stream++], lane.times, lane.again, "");
+    print_spent(out, lane, schedule, unit);
   }
   for (const report::LinkUse& link : profile.links) {
-    begin(report::link_name(graph, link.from, link.to), link.times, 0, text::bytes_text(link.bytes));
+    begin(names[stream++], link.times, 0, text::bytes_text(link.bytes));
     print_spent(out, link, schedule, unit);
   }
   if (profile.transfers.empty()) return;

@@ -41,7 +41,7 @@ std::string text_of(const ScheduleHandle& handle);
 /// have several modes, of which files and reports know nothing.
 void expect_valid(const ScheduleHandle& handle);
 
-// The parts of the module. Calls of the engine (solve, sweep, order, least_budget, place) give a pair: what they found, and the
+// The parts of the module. Calls of the engine (solve, sweep, order, least_budget, place, pipeline) give a pair: what they found, and the
 // exception that a callback or a signal ended them with, or None.
 
 void bind_schedule(nanobind::module_& module);
@@ -49,6 +49,7 @@ void bind_solve(nanobind::module_& module);
 void bind_sweep(nanobind::module_& module);
 void bind_order(nanobind::module_& module);
 void bind_place(nanobind::module_& module);
+void bind_pipeline(nanobind::module_& module);
 void bind_devices(nanobind::module_& module);
 void bind_hlo(nanobind::module_& module);
 

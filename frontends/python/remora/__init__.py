@@ -26,6 +26,7 @@ from remora.graph import Graph, Op, Phase, Tensor
 from remora.limits import Limits, Option, options, strategies
 from remora.modes import InnerPeak, Mode, Modes, OpModes
 from remora.ordering import Order, order
+from remora.pipelining import PipelinePlan, PipelineTask, Stage, StageMode, load_stage, pipeline
 from remora.placement import Buffer, Placement, load_buffers, place
 from remora.progress import Progress, SweepProgress
 from remora.schedule import Arena, Residence, Schedule, Status, Step, evaluate
@@ -64,10 +65,14 @@ __all__ = [
     "Order",
     "Ordering",
     "Phase",
+    "PipelinePlan",
+    "PipelineTask",
     "Placement",
     "Progress",
     "Residence",
     "Schedule",
+    "Stage",
+    "StageMode",
     "Status",
     "Step",
     "SweepProgress",
@@ -78,8 +83,10 @@ __all__ = [
     "least_budget",
     "load_buffers",
     "load_graph",
+    "load_stage",
     "options",
     "order",
+    "pipeline",
     "place",
     "solve",
     "strategies",

@@ -56,16 +56,11 @@ class DeviceScheduleData {
       computed[op] = 1;
     });
     const spent = ["times", "duration", "energy"];
-    this.runs = decodeRows(this.runs, ["times", "again", "duration", "energy"]);
+    this.runs = decodeRows(this.runs, ["device", "times", "again", "duration", "energy"]);
     this.again_runs = decodeRows(block.again, ["op", "device", "times", "again", "duration", "energy"]);
     this.links = decodeRows(this.links, ["from", "to", "times", "bytes", ...spent.slice(1)]);
     this.transfers = decodeRows(this.transfers, ["tensor", "from", "to", "times", "bytes", ...spent.slice(1)]);
     this.parts = this.devices.map((_, device) => new DevicePart(this, device));
-    this.link = new Int32Array(this.stepCount).fill(-1);
-    for (let step = 0; step < this.stepCount; ++step) {
-      if (this.steps[step] >= 0) continue;
-      this.link[step] = this.links.findIndex((link) => link.from === this.device[step] && link.to === this.to[step]);
-    }
   }
 
   deviceName(device) { return this.graph.devices.name[device]; }
@@ -78,7 +73,7 @@ class DeviceScheduleData {
   }
 }
 
-// Lanes over time: what runs on each device with the memory that it holds, and what each link carries.
+// Lanes over time: what runs on each lane of a device, the memory that it holds, and what each link carries.
 
 const LANE = 22;
 const PANEL = 70;
@@ -103,13 +98,14 @@ class LanesView extends CanvasView {
     this.across.resize(end, Math.max(1, end / 1e6));
     this.rows = [];
     let top = 0;
-    schedule.devices.forEach((_, device) => {
-      this.rows.push({ device, top, name: schedule.deviceName(device) });
-      top += LANE + PANEL;
-    });
-    schedule.links.forEach((link, number) => {
-      this.rows.push({ link: number, top, name: schedule.linkName(link) });
+    schedule.streams.forEach((name, stream) => {
+      const device = schedule.runs[stream]?.device;
+      this.rows.push({ stream, top, name: name.replace("->", "\u2192"), copies: device === undefined });
       top += LANE;
+      // Below the last lane of a device, its memory.
+      if (device === undefined || schedule.runs[stream + 1]?.device === device) return;
+      this.rows[stream].device = device;
+      top += PANEL;
     });
     this.canvas.style.height = `${top + this.margins.top + this.margins.bottom}px`;
     this.say(this.words(this.cursor.step));
@@ -191,8 +187,7 @@ class LanesView extends CanvasView {
   }
 
   isIn(row, step) {
-    const { steps, device, link } = this.schedule;
-    return row.device === undefined ? link[step] === row.link : steps[step] >= 0 && device[step] === row.device;
+    return this.schedule.stream[step] === row.stream;
   }
 
   /** Of the lane's steps that have begun before what is shown, the last one may reach into it. */
@@ -212,7 +207,7 @@ class LanesView extends CanvasView {
       const x = Math.max(drawn, this.margins.left - 2, this.toX(times[step]));
       if (end - x < 0.25) continue;
       drawn = end;
-      const colour = row.device === undefined ? this.theme.before : again[step] ? this.theme.again : this.theme.after;
+      const colour = row.copies ? this.theme.before : again[step] ? this.theme.again : this.theme.after;
       context.fillStyle = again[step] && end - x > 3 ? this.theme.hatch(context, colour) : colour;
       context.fillRect(x, y + 3, end - x - (end - x > 3 ? 1 : 0), LANE - 6);
       ++this.shapes;
@@ -318,7 +313,7 @@ function fillDeviceTables(schedule) {
     document.getElementById(id).closest(".table").hidden = rows.length === 0;
   };
   fill("lane-table", [
-    ...schedule.runs.map((row, device) => element("tr", {}, name(schedule.deviceName(device)), number(grouped(row.times)),
+    ...schedule.runs.map((row, lane) => element("tr", {}, name(schedule.streams[lane]), number(grouped(row.times)),
       number(grouped(row.again)), number(""), ...time(row))),
     ...schedule.links.map((row) => element("tr", {}, name(schedule.linkName(row)), number(grouped(row.times)), number(""),
       number(bytesText(row.bytes)), ...time(row)))]);

@@ -93,7 +93,7 @@ TEST(DeviceReport, ProfileAgreesWithTheVerifier) {
     Energy energy;
     int again = 0;
     int copies = 0;
-    for (const DeviceRuns& runs : profile.devices) {
+    for (const LaneUse& runs : profile.lanes) {
       duration += runs.duration;
       energy += runs.energy;
       again += runs.again;
@@ -143,7 +143,8 @@ TEST(DeviceReport, PageCarriesTheNumbers) {
   EXPECT_EQ(data["devices"][0]["begun"].size() * 3, data["devices"][0]["stays"].size());
   EXPECT_EQ(data["transfers"].size(), 7 * profile.transfers.size());
   EXPECT_EQ(data["links"].size(), 6 * profile.links.size());
-  EXPECT_EQ(data["runs"].size(), 8U);
+  EXPECT_EQ(data["runs"].size(), 10U);
+  EXPECT_EQ(data["streams"].size(), 2 + profile.links.size());
 }
 
 TEST(DeviceReport, FiguresTablesAndTracesAreWritten) {
@@ -226,6 +227,67 @@ TEST(DeviceReport, OverlappedStepsStandWhereTheyRun) {
   const json data = data_block(page_text(graph, schedule), "schedule-data-0");
   EXPECT_EQ(data["copies"], "overlap");
   EXPECT_EQ(data["ends"].size(), data["steps"].size());
+}
+
+/// Every third op of the chain on a lane of its own: each lane has a row in each form, and its runs stand there, one after the other.
+TEST(DeviceReport, EachLaneHasARow) {
+  auto graph = std::make_shared<DeviceGraph>(*training_chain(8));
+  graph->devices[kGpu].lanes = {"compute", "gather"};
+  for (std::size_t v = 0; v < graph->runs.size(); v += 3) graph->runs[OpId(v)][0].lane = LaneId(1);
+  validate(*graph);
+  const DeviceSchedule schedule = solved(*graph, 28, CopyMode::overlap);
+  ASSERT_TRUE(schedule.has_schedule());
+  const DeviceProfile profile = profile_of(*graph, schedule);
+  const std::vector<std::string> names = stream_names(*graph, profile);
+  ASSERT_EQ(names.size(), 3 + profile.links.size());
+  EXPECT_EQ(names[0], "gpu: compute");
+  EXPECT_EQ(names[1], "gpu: gather");
+  EXPECT_EQ(names[2], "host");
+  ASSERT_EQ(profile.stream.size(), profile.steps.size());
+  std::vector<int> steps(names.size(), 0);
+  for (std::size_t i = 0; i < profile.steps.size(); ++i) {
+    const DeviceStep& step = profile.steps[i];
+    const std::size_t stream = profile.stream[i];
+    ++steps[stream];
+    if (step.is_copy()) {
+      EXPECT_EQ(names[stream], link_name(*graph, step.device, step.to));
+    } else {
+      EXPECT_EQ(stream, step.op.index() % 3 == 0 ? 1U : 0U);
+    }
+  }
+  int runs = 0;
+  for (std::size_t i = 0; i < profile.lanes.size(); ++i) {
+    EXPECT_EQ(profile.lanes[i].times, steps[i]);
+    EXPECT_EQ(profile.lanes[i].duration, Duration(5 * steps[i]));
+    runs += profile.lanes[i].times;
+  }
+  EXPECT_GE(runs, static_cast<int>(graph->runs.size()));
+
+  const std::vector<Figure> figures = device_figures(*graph, schedule, profile);
+  ASSERT_EQ(figures[0].lanes.size(), names.size());
+  for (std::size_t i = 0; i < names.size(); ++i) {
+    const Lane& lane = figures[0].lanes[i];
+    EXPECT_EQ(lane.name, names[i]);
+    EXPECT_EQ(lane.bars.size(), static_cast<std::size_t>(steps[i]));
+    for (std::size_t k = 1; k < lane.bars.size(); ++k) EXPECT_LE(lane.bars[k - 1].end, lane.bars[k].first);
+  }
+
+  std::ostringstream trace;
+  write_trace(trace, *graph, profile, "ns");
+  const json traced = json::parse(trace.str());
+  std::vector<std::string> threads;
+  std::vector<int> lasting(names.size(), 0);
+  for (const json& event : traced["traceEvents"]) {
+    if (event["ph"] == "M") threads.push_back(event["args"]["name"]);
+    if (event["ph"] == "X") ++lasting[event["tid"].get<std::size_t>() - 1];
+  }
+  EXPECT_EQ(threads, names);
+  EXPECT_EQ(lasting, steps);
+
+  const json data = data_block(page_text(graph, schedule), "schedule-data-0");
+  EXPECT_EQ(data["streams"], json(names));
+  EXPECT_EQ(data["stream"], json(profile.stream));
+  EXPECT_EQ(data["runs"].size(), 15U);
 }
 
 TEST(DeviceReport, SaysWhyThereIsNoSchedule) {
