@@ -86,7 +86,8 @@ def policy(
         _engine.bytes_text(allowed),
         100 * choice.overhead,
     )
-    return jax.checkpoint_policies.save_only_these_names(*sorted(choice.names))
+    chosen: Callable[..., Any] = jax.checkpoint_policies.save_only_these_names(*sorted(choice.names))
+    return chosen
 
 
 @dataclass(frozen=True)
