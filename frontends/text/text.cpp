@@ -123,11 +123,24 @@ std::string duration_text(Duration duration, const std::string& unit) {
   return fixed(value, name == 0 ? 0 : 2) + " " + kNames[name];
 }
 
-std::string duration_unit_of(const Graph& graph) {
+namespace {
+
+/// Null where the graph's meta says nothing of it.
+nlohmann::json meta_of(const Graph& graph, const char* key) {
   const auto meta = nlohmann::json::parse(graph.meta, nullptr, false);
-  if (!meta.is_object()) return "";
-  const auto unit = meta.find("duration_unit");
-  return unit != meta.end() && unit->is_string() ? unit->get<std::string>() : "";
+  return meta.is_object() && meta.contains(key) ? meta[key] : nlohmann::json();
+}
+
+}  // namespace
+
+std::string duration_unit_of(const Graph& graph) {
+  const nlohmann::json unit = meta_of(graph, "duration_unit");
+  return unit.is_string() ? unit.get<std::string>() : "";
+}
+
+std::int64_t unknown_tensors_of(const Graph& graph) {
+  const nlohmann::json count = meta_of(graph, "unknown_tensors");
+  return count.is_number_integer() ? count.get<std::int64_t>() : 0;
 }
 
 std::string percent_text(double part, int digits) {

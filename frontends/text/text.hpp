@@ -48,6 +48,9 @@ std::string duration_text(Duration duration, const std::string& unit);
 /// The graph's `meta.duration_unit`, or "".
 std::string duration_unit_of(const Graph& graph);
 
+/// The graph's `meta.unknown_tensors`: of how many of its tensors nobody can say the size; they count as 0 bytes.
+std::int64_t unknown_tensors_of(const Graph& graph);
+
 /// 0.0213 -> "2.13 %".
 std::string percent_text(double part, int digits = 2);
 

@@ -26,8 +26,8 @@ void fuzz_onnx(Input bytes) {
   options.cost = (how & 8U) != 0 ? CostModel::flops : CostModel::roofline;
   if ((how & 16U) != 0) options.folder = "/models";
   options.allow_external = (how & 32U) != 0;
-  if ((how & 64U) != 0) options.bounds["NonZero"] = 5;
-  if ((how & 128U) != 0) options.bounds["NonMaxSuppression"] = 5;
+  if ((how & 64U) != 0) options.bounds = {{"NonZero", 5}, {"NonMaxSuppression", 5}};
+  options.allow_unknown = (how & 128U) != 0 && !options.training;
   const LoweredModel model = lower_onnx(bytes, "model", options);
   const Instance instance(std::make_shared<const Graph>(model.graph), {});
   const Schedule schedule = schedule_of(instance, input_order(instance));

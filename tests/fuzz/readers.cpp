@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // What a reader takes, its writer writes, and the reader takes that again.
+#include <algorithm>
 #include <sstream>
 #include <string>
+#include <vector>
 
 #include <sys/mman.h>
 #include <unistd.h>
@@ -12,6 +14,8 @@
 #include "frontends/formats/device_json.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/formats/tflite.hpp"
+#include "frontends/hlo/reader.hpp"
 #include "frontends/onnx/read/cost.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
@@ -122,6 +126,33 @@ void fuzz_costs(Input bytes) {
   static_cast<void>(
       interchange::apply_costs(graph, table, interchange::cost_names(graph), [](OpId, OpId) { return 2.0; }));
   expect_written_again(graph);
+}
+
+void fuzz_hlo(Input bytes) {
+  static_cast<void>(hlo::looks_like_module(bytes));
+  const hlo::LoweredModule module = hlo::lower_module(std::string(bytes), "module", {});
+  Sequence order;
+  for (std::size_t op = 0; op < module.graph.ops.size(); ++op) order.emplace_back(op);
+  expect(hlo::stale_reads(module, order).empty(), "the order of the graph reads nothing that is destroyed");
+  expect(!hlo::rewrite_module(module, order).empty(), "a module is written");
+}
+
+void fuzz_tflite(Input bytes) {
+  static_cast<void>(tflite::looks_like_model(bytes));
+  const tflite::ArenaTensors tensors = tflite::read_arena_tensors(bytes, "model");
+  std::vector<Bytes> offsets;
+  Bytes end;
+  for (const Buffer& buffer : tensors.buffers) {
+    offsets.push_back(end);
+    // Beyond what a plan can say, which is refused.
+    end = std::min(end + buffer.size, Bytes(std::int64_t{1} << 40));
+  }
+  const std::string planned = tflite::with_plan(bytes, "model", tensors, offsets);
+  const std::vector<std::int32_t> plan = tflite::read_plan(planned, "planned");
+  expect(plan.size() == tensors.count, "a plan has an offset for each tensor");
+  for (std::size_t i = 0; i < offsets.size(); ++i) {
+    expect(plan[tensors.numbers[i]] == offsets[i].count(), "a plan that is read is the one that was written");
+  }
 }
 
 void fuzz_device(Input bytes) {

@@ -13,7 +13,7 @@ namespace remora::fuzz {
 namespace {
 
 using Target = void (*)(Input);
-constexpr std::array<std::pair<const char*, Target>, 17> kTargets{{{"graph", fuzz_graph},
+constexpr std::array<std::pair<const char*, Target>, 19> kTargets{{{"graph", fuzz_graph},
                                                                    {"schedule", fuzz_schedule},
                                                                    {"device_graph", fuzz_device_graph},
                                                                    {"device_schedule", fuzz_device_schedule},
@@ -27,6 +27,8 @@ constexpr std::array<std::pair<const char*, Target>, 17> kTargets{{{"graph", fuz
                                                                    {"record", fuzz_record},
                                                                    {"budget", fuzz_budget},
                                                                    {"onnx", fuzz_onnx},
+                                                                   {"hlo", fuzz_hlo},
+                                                                   {"tflite", fuzz_tflite},
                                                                    {"calls", fuzz_calls},
                                                                    {"device_calls", fuzz_device_calls},
                                                                    {"solves", fuzz_solves}}};

@@ -66,6 +66,8 @@ void fuzz_record(Input bytes);
 void fuzz_budget(Input bytes);
 /// A model, inference or training, rewritten where it can be (onnx.cpp).
 void fuzz_onnx(Input bytes);
+void fuzz_hlo(Input bytes);
+void fuzz_tflite(Input bytes);
 /// A sequence of calls of remora.h, right and wrong (calls.cpp).
 void fuzz_calls(Input bytes);
 /// A graph for two devices, and calls of remora_devices.h with it (device_calls.cpp).

@@ -156,6 +156,7 @@ void convert_for_devices(const Arguments& arguments) {
   }
   const onnx_frontend::OnnxOptions options = read_onnx_options(arguments);
   if (options.cost != onnx_frontend::CostModel::roofline) throw UsageError("--devices needs --cost roofline");
+  if (options.allow_unknown) throw UsageError("--allow-unknown: not with --devices, which needs every size to copy it");
   const DevicesRequest request = read_devices_request(arguments);
   const FileText file = read_once(arguments.file("GRAPH"));
   if (!onnx_frontend::looks_like_onnx(file.content))

@@ -35,6 +35,8 @@ struct Facts {
   int tensors = 0;
   Bytes tensor_bytes{};
   Bytes largest_tensor{};
+  std::string unknown_text{};
+  std::int64_t unknown_tensors = 0;
   Bytes fixed_memory{};
   Bytes base_memory{};
   Duration duration{};
@@ -117,6 +119,8 @@ Facts facts_of(const Instance& instance) {
     facts.tensor_bytes += tensor.size;
     facts.largest_tensor = std::max(facts.largest_tensor, tensor.size);
   }
+  facts.unknown_text = unknown_text(graph);
+  facts.unknown_tensors = text::unknown_tensors_of(graph);
   facts.fixed_memory = graph.fixed_memory;
   facts.base_memory = instance.base_memory();
   facts.duration = instance.baseline_duration();
@@ -135,6 +139,7 @@ void print_json(const Facts& facts, const SolveOptions& options) {
                               {"tensors", facts.tensors},
                               {"tensor_bytes", facts.tensor_bytes.count()},
                               {"largest_tensor_bytes", facts.largest_tensor.count()},
+                              {"unknown_tensors", facts.unknown_tensors},
                               {"fixed_memory", facts.fixed_memory.count()},
                               {"always_resident", facts.base_memory.count()},
                               {"duration", facts.duration.count()},
@@ -159,7 +164,7 @@ void print_text(const Facts& facts, const SolveOptions& options) {
   out << "graph                     " << (facts.name.empty() ? "without a name" : printable(facts.name)) << "\n"
       << "ops                       " << facts.ops << ", " << facts.edges << " edges\n"
       << "tensors                   " << facts.tensors << ", " << text::bytes_text(facts.tensor_bytes)
-      << " in all, the largest " << text::bytes_text(facts.largest_tensor) << "\n"
+      << " in all, the largest " << text::bytes_text(facts.largest_tensor) << facts.unknown_text << "\n"
       << "fixed memory              " << text::exact_bytes_text(facts.fixed_memory) << "\n"
       << "with the graph's inputs   " << text::exact_bytes_text(facts.base_memory) << "\n"
       << "duration                  " << text::duration_text(facts.duration, facts.duration_unit) << "\n"

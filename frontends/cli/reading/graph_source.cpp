@@ -36,7 +36,8 @@ using onnx_frontend::ParameterGradients;
 
 namespace {
 
-constexpr std::array kOnnxOnly{"dim", "bound", "training", "backward", "gradients", "cost", "device", "allow-external"};
+constexpr std::array kOnnxOnly{"dim",  "bound",  "training",       "backward",     "gradients",
+                               "cost", "device", "allow-external", "allow-unknown"};
 /// Of those the one that HLO modules have, too.
 constexpr std::string_view kDevice = "device";
 
@@ -166,7 +167,11 @@ OptionGroup graph_options() {
       "accelerator)")(
       "costs", input_file(),
       "table of measured durations by name of the op, as python -m remora.onnx profile writes it; backward ops without "
-      "a row are scaled by their FLOPs");
+      "a row are scaled by their FLOPs")(
+      "allow-unknown",
+      "results whose size nobody can say (it depends on data without a --bound, or they are sequences or strings) "
+      "count "
+      "as 0 bytes, and the ops that make or read them run once: peak, budget and bound are those of the rest");
   return group;
 }
 
@@ -297,6 +302,10 @@ OnnxOptions read_model_options(const Arguments& arguments) {
 
 OnnxOptions read_onnx_options(const Arguments& arguments) {
   OnnxOptions options = read_model_options(arguments);
+  options.allow_unknown = arguments.has("allow-unknown");
+  if (options.allow_unknown && options.training) {
+    throw UsageError("--allow-unknown: not with --training, which needs every size");
+  }
   if (arguments.has("cost")) {
     constexpr std::array<std::pair<const char*, CostModel>, 3> kModels{
         {{"roofline", CostModel::roofline}, {"flops", CostModel::flops}, {"unit", CostModel::unit}}};

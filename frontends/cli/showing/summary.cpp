@@ -103,6 +103,12 @@ std::string exact_amount_text(const Graph& graph, const Schedule& schedule, Byte
 
 }  // namespace
 
+std::string unknown_text(const Graph& graph) {
+  const std::int64_t count = text::unknown_tensors_of(graph);
+  if (count == 0) return "";
+  return ", " + text::grouped(count) + (count == 1 ? " tensor" : " tensors") + " of unknown size not counted";
+}
+
 void print_computes(std::ostream& out, Status status, const SolverReport& solver) {
   if (solver.optimal_for_max_computes == kAnyNumber) {
     out << "            with any number of computes per op\n";
@@ -237,7 +243,7 @@ namespace {
 
 void print_headline_lines(std::ostream& out, const Graph& graph, const Schedule& schedule, const Advice& advice) {
   out << "graph       " << (graph.name.empty() ? "without a name" : printable(graph.name)) << ": " << graph.ops.size()
-      << " ops, " << graph.tensors.size() << " tensors\n";
+      << " ops, " << graph.tensors.size() << " tensors" << unknown_text(graph) << "\n";
   if (schedule.has_schedule()) {
     print_schedule(out, graph, schedule);
   } else {
@@ -329,7 +335,8 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int 
   const std::size_t figure = is_narrow ? 9 : 10;
   const std::string name = graph.name.empty() ? "without a name" : printable(graph.name);
   out << text::wrapped_lines("graph       " + name + ": " + std::to_string(graph.ops.size()) + " ops, peak " +
-                                 text::bytes_text(curve.baseline_peak_memory) + " without recompute",
+                                 text::bytes_text(curve.baseline_peak_memory) + " without recompute" +
+                                 unknown_text(graph),
                              kWordColumns, width)
       << cell("budget", 12) << cell("part", part) << cell("overhead", figure) << cell("bound", figure)
       << (is_narrow ? "" : cell("peak", 12)) << "status\n";

@@ -65,6 +65,9 @@ void print_device_summary(std::ostream& out, const DeviceGraph& graph, const Dev
 void print_device_report(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
                          const report::DeviceProfile& profile, int width = kSummaryWidth);
 
+/// ", 2 tensors of unknown size not counted"; empty where every size is known.
+std::string unknown_text(const Graph& graph);
+
 /// The name in `width` columns; of a longer one the middle is left out.
 std::string fitted(const std::string& name, std::size_t width);
 

@@ -32,6 +32,12 @@ class ExtentOfData : public InputError {
   using InputError::InputError;
 };
 
+/// A node has results of which nobody can say the size before the model runs: it depends on data, or they are no tensors.
+class UnknownSize : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 /// TensorProto.DataType's number (newer numbers than the installed library's included) and a fully known shape.
 struct TensorType {
   int data_type = 0;

@@ -36,7 +36,7 @@ void refuse_bodies(const onnx::NodeProto& node) {
 }
 
 [[noreturn]] void refuse_sequence(const onnx::NodeProto& node) {
-  throw InputError(
+  throw UnknownSize(
       node_place(node),
       "handles a sequence, an optional or a map, whose size is not known in advance; export the model so "
       "that it passes tensors (Split or Concat instead of sequence ops), or cut the graph before this node");
@@ -104,7 +104,7 @@ void check_types(const onnx::NodeProto& node, const OutputTypes& types) {
   for (const auto& type : types) {
     if (!type) continue;
     const auto elements = element_type(type->data_type);
-    if (!elements) throw InputError(node_place(node), data_type_name(type->data_type) + " elements have no size");
+    if (!elements) throw UnknownSize(node_place(node), data_type_name(type->data_type) + " elements have no size");
     for (const std::int64_t extent : type->shape) {
       if (extent >= 0 && extent <= kMost) continue;
       throw InputError(node_place(node), "its output has the impossible shape " + shape_text(type->shape));
@@ -163,10 +163,26 @@ InferredOutputs TypeInference::infer(onnx::NodeProto& node, const RuleContext& c
   }
   if (!complete(result.types, wanted)) fall_back_to_stated(node, result.types, wanted);
   if (!complete(result.types, wanted)) {
-    throw InputError(node_place(node), unknown_shape(node, result.types, wanted, failure));
+    throw UnknownSize(node_place(node), unknown_shape(node, result.types, wanted, failure));
   }
   check_types(node, result.types);
   return result;
+}
+
+InferredOutputs TypeInference::infer_from_statements(const onnx::NodeProto& node) const {
+  InferredOutputs result{.types = stated(node), .optional = {}};
+  result.optional.resize(result.types.size());
+  check_types(node, result.types);
+  return result;
+}
+
+OutputTypes TypeInference::stated(const onnx::NodeProto& node) const {
+  OutputTypes types(static_cast<std::size_t>(node.output_size()));
+  for (std::size_t k = 0; k < types.size(); ++k) {
+    const auto found = stated_.find(node.output(static_cast<int>(k)));
+    if (found != stated_.end()) types[k] = found->second;
+  }
+  return types;
 }
 
 /// An op may have changed after the library's opset in a way that Remora's rules do not cover; the exporter knew.
@@ -185,10 +201,7 @@ void TypeInference::prefer_stated(const onnx::NodeProto& node, OutputTypes& type
 
 void TypeInference::fall_back_to_stated(const onnx::NodeProto& node, OutputTypes& types,
                                         const std::vector<bool>& wanted) {
-  for (std::size_t k = 0; k < types.size(); ++k) {
-    const auto stated = stated_.find(node.output(static_cast<int>(k)));
-    if (!types[k] && stated != stated_.end()) types[k] = stated->second;
-  }
+  fill(types, stated(node));
   if (!complete(types, wanted)) return;
   warn_once("stated " + node.domain() + ":" + node.op_type(),
             node_place(node) + ": no shape rule; the shapes that the file states are used for ops of this type");

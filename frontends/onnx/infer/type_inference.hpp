@@ -69,14 +69,20 @@ class TypeInference {
   TypeInference(const onnx::GraphProto& graph, std::int64_t opset);
 
   /// The outputs' types; `wanted` tells by position which must be known. `own`: the rule of this node alone, which has
-  /// bodies. Throws InputError, naming the node and the remedy, for sequences and shapes that stay unknown.
+  /// bodies. Throws UnknownSize, naming the node and the remedy, for sequences and shapes that stay unknown.
   InferredOutputs infer(onnx::NodeProto& node, const RuleContext& context, const std::vector<bool>& wanted,
                         const ShapeRule* own = nullptr);
+
+  /// Of a node that reads values of unknown size: the types that the file states, none for the other outputs. Throws InputError
+  /// where one is impossible.
+  [[nodiscard]] InferredOutputs infer_from_statements(const onnx::NodeProto& node) const;
 
   /// One line for each kind of thing that the user should know.
   [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
 
  private:
+  /// The outputs' types that the file states in full; none for the others.
+  [[nodiscard]] OutputTypes stated(const onnx::NodeProto& node) const;
   void prefer_stated(const onnx::NodeProto& node, OutputTypes& types);
   void fall_back_to_stated(const onnx::NodeProto& node, OutputTypes& types, const std::vector<bool>& wanted);
   void warn_once(const std::string& key, const std::string& line);

@@ -46,6 +46,8 @@ struct Value {
   Shape shape{};
   ElementType type{};
   ValueKind kind = ValueKind::activation;
+  /// Nobody can say its size (OnnxOptions::allow_unknown): `shape` is {0}, and it counts as 0 bytes.
+  bool unknown = false;
   /// One of the model's outputs: the schedule must end with it resident.
   bool output = false;
   /// A parameter that training updates: floating point, of rank 1 or more, computed from initializers (or from
@@ -120,7 +122,9 @@ struct Node {
   std::vector<ValueId> gradients_in_place{};
   /// Of an op of control flow. What its bodies read of the values around them stands behind its own inputs.
   std::optional<InnerRun> inner{};
-  /// Draws random numbers or has effects: runs exactly once.
+  /// A value that it reads or makes is of unknown size, and so is its work: it counts with no FLOPs and runs exactly once.
+  bool unknown = false;
+  /// Draws random numbers, has effects or is of unknown work: runs exactly once.
   bool never_recompute = false;
   /// Computed from parameters alone, before the schedule starts: it is no op of the graph.
   bool constant = false;

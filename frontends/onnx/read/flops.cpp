@@ -259,7 +259,7 @@ OpClass op_class(const Network& network, NodeId id) {
 
 std::int64_t flops(const Network& network, NodeId id) {
   const Node& node = network.nodes[id];
-  if (node.view) return 0;
+  if (node.view || node.unknown) return 0;
   if (!node.backward_of.valid()) return forward_flops(network, node);
   const Node& forward = network.nodes[node.backward_of];
   // Even where no operand's gradient is wanted, a bias gradient sums what arrives: one addition an element.

@@ -11,7 +11,6 @@
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/node_traits.hpp"
-#include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
@@ -132,6 +131,11 @@ std::optional<ConstantNode> read_constant_node(const onnx::NodeProto& node) {
 
 namespace {
 
+/// What stands for the type of a value of unknown size.
+TensorType type_of_unknown() {
+  return {.data_type = onnx::TensorProto::UINT8, .shape = {0}};
+}
+
 /// The names that the outputs depend on, through any chain of nodes.
 std::unordered_set<std::string> used_names(onnx::GraphProto& sorted) {
   std::unordered_set<std::string> names;
@@ -183,11 +187,9 @@ std::string open_dimension(const std::string& input, int axis, const onnx::Tenso
 
 }  // namespace
 
-NetworkBuilder::NetworkBuilder(onnx::ModelProto& model, bool training,
-                               const std::map<std::string, std::int64_t>& bounds)
+NetworkBuilder::NetworkBuilder(onnx::ModelProto& model, const OnnxOptions& options)
     : graph_(*model.mutable_graph()),
-      training_(training),
-      bounds_(bounds),
+      options_(options),
       opset_(default_opset(model)),
       inference_(graph_, opset_),
       used_(used_names(graph_)) {
@@ -199,8 +201,7 @@ NetworkBuilder::NetworkBuilder(onnx::ModelProto& model, bool training,
 
 NetworkBuilder::NetworkBuilder(onnx::GraphProto& body, NetworkBuilder& outer)
     : graph_(body),
-      training_(outer.training_),
-      bounds_(outer.bounds_),
+      options_(outer.options_),
       opset_(outer.opset_),
       inference_(graph_, opset_),
       used_(used_names(graph_)),
@@ -224,8 +225,8 @@ std::optional<std::int64_t> NetworkBuilder::bound_of(const onnx::NodeProto& prot
   names.insert(names.end(), proto.output().begin(), proto.output().end());
   names.push_back(proto.op_type());
   for (const std::string& name : names) {
-    const auto found = bounds_.find(name);
-    if (found == bounds_.end()) continue;
+    const auto found = options_.bounds.find(name);
+    if (found == options_.bounds.end()) continue;
     model().used_bounds_.insert(name);
     return found->second;
   }
@@ -236,16 +237,28 @@ Network NetworkBuilder::build() {
   add_initializers();
   add_inputs();
   Network network = read_nodes();
-  for (const auto& [name, bound] : bounds_) {
+  for (const auto& [name, bound] : options_.bounds) {
     if (!used_bounds_.contains(name))
       throw InputError("--bound " + name, "no node that contributes has this name or type");
     network.warnings.push_back("sizes that depend on the data of " + printable(name) + " are upper bounds, for " +
                                std::to_string(bound));
   }
+  warn_of_unknown(network);
   const bool computes = std::any_of(network.nodes.begin(), network.nodes.end(),
                                     [](const Node& node) { return !node.constant && !node.view; });
   if (!computes) network.warnings.emplace_back("the model computes nothing from its inputs: no op is left to schedule");
   return network;
+}
+
+void NetworkBuilder::warn_of_unknown(Network& network) const {
+  const auto is_unknown = [](const auto& one) { return one.unknown; };
+  const auto nodes = std::count_if(network.nodes.begin(), network.nodes.end(), is_unknown);
+  const auto values = std::count_if(network.values.begin(), network.values.end(), is_unknown);
+  if (values == 0) return;
+  network.warnings.push_back("the size of " + std::to_string(values) + (values == 1 ? " value" : " values") +
+                             " is unknown and counts as 0 bytes: peak, budget and bound are those of the rest, and " +
+                             std::to_string(nodes) + (nodes == 1 ? " node runs" : " nodes run") +
+                             " once; the first: " + first_unknown_);
 }
 
 Network NetworkBuilder::read_nodes() {
@@ -262,8 +275,9 @@ Network NetworkBuilder::read_nodes() {
 
 ValueId NetworkBuilder::add(const std::string& name, Fact fact, ValueKind kind) {
   Value value{.name = name, .shape = fact.type.shape, .type = *element_type(fact.type.data_type), .kind = kind};
+  value.unknown = fact.unknown;
   // Of nothing, every element is known.
-  if (!fact.constant && element_count(value.shape) == 0) fact.constant = Constant{.type = fact.type};
+  if (!fact.constant && !fact.unknown && element_count(value.shape) == 0) fact.constant = Constant{.type = fact.type};
   if (fact.constant) value.constant = fact.constant->integers;
   const ValueId id = network_.add_value(std::move(value));
   if (!values_.emplace(name, id).second) throw InputError("value " + printable(name), "is there twice");
@@ -379,12 +393,15 @@ BodyRun NetworkBuilder::read_body(onnx::GraphProto& body, const std::vector<Body
 }
 
 InferredOutputs NetworkBuilder::infer_control_flow(onnx::NodeProto& proto, Node& node, const std::vector<bool>& wanted,
+                                                   std::optional<std::int64_t> bound,
                                                    std::vector<std::optional<Constant>>& constants) {
   RuleContext context = context_of(node, wanted.size());
-  context.bound = bound_of(proto);
+  context.bound = bound;
   ControlFlow flow;
   try {
     flow = read_control_flow(proto, context, [this](auto& body, const auto& given) { return read_body(body, given); });
+  } catch (const UnknownSize& error) {
+    throw UnknownSize(node_place(proto), error.what());
   } catch (const InputError& error) {
     throw InputError(node_place(proto), error.what());
   }
@@ -431,29 +448,47 @@ void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {
   node.inputs = find_inputs(proto);
   std::vector<bool> wanted;
   for (const std::string& output : proto.output()) wanted.push_back(is_used(output));
-  InferredOutputs inferred;
   std::vector<std::optional<Constant>> constants(wanted.size());
-  if (auto constant = read_constant_node(proto)) {
-    inferred = {.types = OutputTypes(wanted.size()), .optional = std::vector<bool>(wanted.size())};
-    inferred.types[0] = constant->type;
-    constants[0] = std::move(constant->elements);
-  } else if (is_control_flow(node)) {
-    inferred = infer_control_flow(proto, node, wanted, constants);
-  } else {
-    RuleContext context = context_of(node, wanted.size());
-    context.bound = bound_of(proto);
-    inferred = inference_.infer(proto, context, wanted);
-    constants = fold(context, inferred.types);
-  }
-  const bool random = is_random(context_of(node, wanted.size()), training_) || (node.inner && node.inner->random);
+  const InferredOutputs inferred = infer(proto, node, wanted, constants);
+  const bool training = options_.training.has_value();
+  const bool random = is_random(context_of(node, wanted.size()), training) || (node.inner && node.inner->random);
   node.constant = is_constant(node, random);
-  node.never_recompute = random;
+  node.never_recompute = random || node.unknown;
   add_outputs(proto, node, inferred, constants);
-  if (is_view(context_of(node, wanted.size()), inferred.types, training_)) {
+  if (!node.unknown && is_view(context_of(node, wanted.size()), inferred.types, training)) {
     node.view = true;
     network_.values[node.outputs[0]].view_of = node.inputs[0];
   }
   network_.add_node(std::move(node));
+}
+
+InferredOutputs NetworkBuilder::infer(onnx::NodeProto& proto, Node& node, const std::vector<bool>& wanted,
+                                      std::vector<std::optional<Constant>>& constants) {
+  InferredOutputs inferred{.types = OutputTypes(wanted.size()), .optional = std::vector<bool>(wanted.size())};
+  if (auto constant = read_constant_node(proto)) {
+    inferred.types[0] = constant->type;
+    constants[0] = std::move(constant->elements);
+    return inferred;
+  }
+  const std::optional<std::int64_t> bound = bound_of(proto);
+  node.unknown = std::any_of(node.inputs.begin(), node.inputs.end(),
+                             [&](ValueId input) { return input.valid() && network_.values[input].unknown; });
+  if (node.unknown) return inference_.infer_from_statements(proto);
+  try {
+    if (is_control_flow(node)) return infer_control_flow(proto, node, wanted, bound, constants);
+    RuleContext context = context_of(node, wanted.size());
+    context.bound = bound;
+    inferred = inference_.infer(proto, context, wanted);
+    constants = fold(context, inferred.types);
+  } catch (const UnknownSize& error) {
+    // In a body, the op that has it is of unknown size.
+    if (outer_ != nullptr || options_.training) throw;
+    if (!options_.allow_unknown) throw UnknownSize("", std::string(error.what()) + "; --allow-unknown plans around it");
+    node.unknown = true;
+    constants.assign(wanted.size(), std::nullopt);
+    if (first_unknown_.empty()) first_unknown_ = one_line(error.what());
+  }
+  return inferred;
 }
 
 bool NetworkBuilder::is_constant(const Node& node, bool random) const {
@@ -483,14 +518,16 @@ void NetworkBuilder::add_outputs(const onnx::NodeProto& proto, Node& node, const
   for (int k = 0; k < proto.output_size(); ++k) {
     const auto position = static_cast<std::size_t>(k);
     const std::string& name = proto.output(k);
-    const bool left_out = name.empty() || !inferred.types[position] || (!is_used(name) && inferred.optional[position]);
+    const bool known = inferred.types[position].has_value();
+    const bool left_out = name.empty() || (!is_used(name) && (!known || inferred.optional[position]));
     if (left_out) {
       node.outputs.push_back(ValueId());
       continue;
     }
-    const TensorType& type = *inferred.types[position];
-    const ValueId output = add(name, {.type = type, .constant = constants[position], .origin = origin_of(node, type)},
-                               node.constant ? ValueKind::parameter : ValueKind::activation);
+    const TensorType type = inferred.types[position].value_or(type_of_unknown());
+    const ValueId output =
+        add(name, {.type = type, .constant = constants[position], .origin = origin_of(node, type), .unknown = !known},
+            node.constant ? ValueKind::parameter : ValueKind::activation);
     if (node.constant && from_shape) derived_from_shape_.insert(output);
     node.outputs.push_back(output);
   }

@@ -5,7 +5,6 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -18,6 +17,7 @@
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/control_flow.hpp"
 #include "frontends/onnx/read/node_traits.hpp"
+#include "frontends/onnx/read/onnx_reader.hpp"
 
 namespace onnx {
 class GraphProto;
@@ -30,9 +30,8 @@ namespace remora::onnx_frontend {
 
 class NetworkBuilder {
  public:
-  /// `model` must be sorted (sort_nodes), without local functions, and must outlive the builder. `training`: whether a
-  /// training graph is asked for. `bounds`: OnnxOptions::bounds; it must outlive the builder, too.
-  NetworkBuilder(onnx::ModelProto& model, bool training, const std::map<std::string, std::int64_t>& bounds);
+  /// `model` must be sorted (sort_nodes), without local functions; model and options must outlive the builder.
+  NetworkBuilder(onnx::ModelProto& model, const OnnxOptions& options);
 
   /// Once. Throws InputError as build_network says.
   Network build();
@@ -46,6 +45,7 @@ class NetworkBuilder {
     TensorType type{};
     std::optional<Constant> constant{};
     ParameterOrigin origin = ParameterOrigin::none;
+    bool unknown = false;
   };
 
   void add_initializers();
@@ -56,10 +56,15 @@ class NetworkBuilder {
   Network read_nodes();
   BodyRun read_body(onnx::GraphProto& body, const std::vector<BodyValue>& given);
   InferredOutputs infer_control_flow(onnx::NodeProto& proto, Node& node, const std::vector<bool>& wanted,
+                                     std::optional<std::int64_t> bound,
                                      std::vector<std::optional<Constant>>& constants);
   /// The value of that name, which a body may find in what is around it; none where nothing has it.
   ValueId find(const std::string& name);
   void add_node(onnx::NodeProto& proto, int position);
+  /// Types of the node's outputs, none for those of unknown size, and the elements of small ones.
+  InferredOutputs infer(onnx::NodeProto& proto, Node& node, const std::vector<bool>& wanted,
+                        std::vector<std::optional<Constant>>& constants);
+  void warn_of_unknown(Network& network) const;
   void mark_outputs();
 
   ValueId add(const std::string& name, Fact fact, ValueKind kind);
@@ -78,8 +83,7 @@ class NetworkBuilder {
                    const std::vector<std::optional<Constant>>& constants);
 
   onnx::GraphProto& graph_;
-  bool training_;
-  const std::map<std::string, std::int64_t>& bounds_;
+  const OnnxOptions& options_;
   std::int64_t opset_;
   TypeInference inference_;
   Network network_;
@@ -90,6 +94,8 @@ class NetworkBuilder {
   std::unordered_set<ValueId> derived_from_shape_;
   /// Nodes that were left out, as a warning shows them.
   std::vector<std::string> dead_nodes_;
+  /// Why the first node of unknown size is one.
+  std::string first_unknown_;
   NetworkBuilder* outer_ = nullptr;
   // Of the model's builder, for all bodies.
   std::int64_t body_nodes_ = 0;

@@ -83,7 +83,7 @@ bool is_random(const RuleContext& context, bool training) {
 }
 
 bool reads_shape_only(const Node& node) {
-  return default_domain(node) && (node.type == "Shape" || node.type == "Size");
+  return default_domain(node) && !node.unknown && (node.type == "Shape" || node.type == "Size");
 }
 
 bool reads_weight(const Node& node, std::size_t position) {

@@ -31,7 +31,7 @@ bool drops(const RuleContext& context, bool training);
 /// Draws random numbers: RandomNormal, RandomUniform, their Like forms, Multinomial, Bernoulli, Dropout that drops.
 bool is_random(const RuleContext& context, bool training);
 
-/// Shape and Size: the result is known without the data of the input.
+/// Shape and Size of what has a known size: the result is known without the data of the input.
 bool reads_shape_only(const Node& node);
 
 /// Whether training updates a floating-point parameter that the node reads at this position: not running means and

@@ -146,6 +146,9 @@ class Lowering {
     if (network_.opset > 0) meta["opset"] = network_.opset;
     meta["cost_model"] = cost_model_name(cost_);
     meta["duration_unit"] = duration_unit(cost_);
+    const auto unknown = std::count_if(tensor_values_.begin(), tensor_values_.end(),
+                                       [&](ValueId id) { return network_.values[id].unknown; });
+    if (unknown > 0) meta["unknown_tensors"] = unknown;
     if (cost_ == CostModel::roofline) {
       meta["device"] = {{"name", device_.name},
                         {"peak_flops", device_.peak_flops},
@@ -221,12 +224,13 @@ void warn_of_zeros(const onnx::GraphProto& graph, const OnnxOptions& options, st
 }
 
 Network read_network(std::string_view content, const OnnxOptions& options) {
+  ensure(!options.training || !options.allow_unknown, "a training step needs every size");
   std::vector<std::string> warnings;
   onnx::ModelProto model = prepare_model(content, warnings);
   if (!options.allow_external) check_external_data(model, options.folder);
   warn_of_zeros(model.graph(), options, warnings);
   set_dimensions(*model.mutable_graph(), options.dimensions);
-  Network network = NetworkBuilder(model, options.training.has_value(), options.bounds).build();
+  Network network = NetworkBuilder(model, options).build();
   network.warnings.insert(network.warnings.begin(), warnings.begin(), warnings.end());
   return network;
 }

@@ -22,6 +22,9 @@ struct OnnxOptions {
   std::map<std::string, std::int64_t> dimensions{};
   /// Upper bounds for extents that depend on data: by the name of a node, of what it writes, or of its op type.
   std::map<std::string, std::int64_t> bounds{};
+  /// Results whose size nobody can say count as 0 bytes, instead of being errors; the nodes that make or read them run once.
+  /// Not of a training step.
+  bool allow_unknown = false;
   /// Derive loss and backward ops; without it the graph is inference.
   std::optional<TrainingOptions> training{};
   CostModel cost = CostModel::roofline;

@@ -98,6 +98,24 @@ TEST_F(RewriteCommand, ABudgetThatNothingHoldsWritesNothing) {
   EXPECT_EQ(read("out.onnx"), "before");
 }
 
+TEST_F(RewriteCommand, PlansAroundWhatHasNoSize) {
+  model_ = REMORA_SOURCE_DIR "/tests/data/onnx/detection/fasterrcnn.onnx";
+  expect_refused(rewrite("-b 100% -q"), 65, "--bound NonZero=N");
+  expect_refused(rewrite("-b 100% -q --training --allow-unknown"), 64, "needs every size");
+  const Outcome devices = run_words("convert " + model_ + " --allow-unknown --devices gpu=a100");
+  EXPECT_EQ(devices.code, 64) << devices.err;
+  const Json info = Json::parse(run_words("info " + model_ + " --json -q --allow-unknown").out);
+  EXPECT_GT(info["unknown_tensors"], 0);
+  EXPECT_LT(info["unknown_tensors"], info["tensors"]);
+  solve("-b 100% --allow-unknown --strategy none");
+  // The schedule remembers it.
+  const Outcome told = apply("");
+  EXPECT_EQ(told.code, 0) << told.err;
+  EXPECT_NE(told.err.find("values is unknown and counts as 0 bytes"), std::string::npos) << told.err;
+  const Outcome summary = run_words("solve " + model_ + " -b 100% --allow-unknown --strategy none -o /dev/null");
+  EXPECT_NE(summary.err.find("tensors of unknown size not counted"), std::string::npos) << summary.err;
+}
+
 TEST_F(RewriteCommand, RefusesSchedulesOfOtherModels) {
   solve("-b 98% --work-limit 20000 --threads 1");
   const std::string own = model_;

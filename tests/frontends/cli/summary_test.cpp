@@ -30,6 +30,21 @@ TEST(Summary, TellsStatisticsInOneLine) {
       << text;
 }
 
+TEST(Summary, SaysWhatIsNotCounted) {
+  Graph graph{.name = "parts"};
+  graph.add_op({.name = "A", .outputs = {graph.add_tensor("a", Bytes(8))}});
+  const auto told = [&](const char* meta) {
+    graph.meta = meta;
+    std::ostringstream out;
+    print_headline(out, graph, {.status = Status::feasible, .steps = {{OpId(0)}}});
+    const std::string text = out.str();
+    return text.substr(0, text.find('\n'));
+  };
+  EXPECT_EQ(told(""), "graph       parts: 1 ops, 1 tensors");
+  EXPECT_EQ(told(R"({"unknown_tensors": 1})"), told("") + ", 1 tensor of unknown size not counted");
+  EXPECT_EQ(told(R"({"unknown_tensors": 2048})"), told("") + ", 2,048 tensors of unknown size not counted");
+}
+
 TEST(Summary, FitsTheTerminal) {
   Graph graph{.name = "wide"};
   const TensorId a = graph.add_tensor(std::string(200, 'a'), Bytes(1 << 20));
