@@ -155,6 +155,22 @@ std::int64_t per_weight(std::int64_t bound, std::int64_t weights) {
   return bound / weights + (bound % weights > 0 ? 1 : 0);
 }
 
+/// What a lane has to do by itself, while all other streams work for nothing; of the lanes the most.
+std::int64_t busiest_lane(const DeviceGraph& graph, const Problem& problem) {
+  const Weights lanes = plain_weights(graph, 0);
+  std::int64_t most = 0;
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    if (lanes[i] == 0) continue;
+    Weights alone(lanes.size(), 0);
+    alone[i] = 1;
+    const std::optional<DeviceGraph> one = weighted(graph, alone);
+    if (!one) continue;
+    const Bound bound = bound_of(*one, in_sequence(problem, 1));
+    if (bound.infeasible.empty()) most = std::max(most, bound.least);
+  }
+  return most;
+}
+
 /// Without a search: the critical path, and lanes that share all runs evenly while copies take no time.
 Bound overlap_bound(const DeviceGraph& graph, const Problem& problem) {
   const Weights weights = plain_weights(graph, 0);
@@ -164,6 +180,7 @@ Bound overlap_bound(const DeviceGraph& graph, const Problem& problem) {
   if (problem.objective == Objective::energy) return bound;
   bound.least = free_copies ? per_weight(bound.least, sum) : 0;
   bound.least = std::max(bound.least, CriticalPath(Instance(graph, problem)).length());
+  if (has_lanes(graph)) bound.least = std::max(bound.least, busiest_lane(graph, problem));
   return bound;
 }
 

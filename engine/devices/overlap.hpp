@@ -13,7 +13,7 @@
 //   overlapped  Local search over plans, by their replay: copies change places, and all that the sequential one does.
 //   complete    Where devices have lanes, small problems are searched over states (state_search.hpp), before all else and then by turns.
 //
-// Beside that the critical path is a bound: when something can be on a device at the earliest.
+// Beside that the critical path is a bound: when something can be on a device at the earliest; and each lane's load by itself.
 #pragma once
 
 #include <memory>

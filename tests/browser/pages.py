@@ -100,7 +100,8 @@ class Pages:
         for i in range(8):
             tensors += [{"name": f"weight{i}", "size": 8}, {"name": f"out{i}", "size": 2, "keep": i == 7}]
             collective = {"kind": "all_gather", "bytes": 8, "group": 4}
-            ops.append({"name": f"gather{i}", "lane": "gather", "collective": collective, "inputs": [], "outputs": [f"weight{i}"]})
+            ops.append({"name": f"gather{i}", "lane": "gather", "collective": collective, "inputs": [],
+                        "outputs": [f"weight{i}"]})
             reads = [f"weight{i}", made] + ([f"weight{7 - i}"] if i > 3 else [])
             ops.append({"name": f"layer{i}", "duration": 4, "inputs": reads, "outputs": [f"out{i}"]})
             made = f"out{i}"

@@ -283,6 +283,27 @@ TEST(Lanes, OfTwoDevicesAreSettled) {
   expect_settled(compare_devices(cases));
 }
 
+/// More ops than the search over states takes: what the busier lane has to do proves the schedule.
+TEST(Lanes, ABusyLaneIsABound) {
+  DeviceGraph graph;
+  graph.devices.push_back({.name = "gpu", .lanes = {"compute", "gather"}});
+  for (int i = 0; i < 40; ++i) {
+    const bool gathers = i % 4 == 0;
+    const TensorId made = graph.graph.add_tensor("t" + std::to_string(i), Bytes(1), true);
+    graph.places.push_back({});
+    graph.graph.ops.push_back({.name = "op" + std::to_string(i), .outputs = {made}});
+    graph.runs.push_back({{DeviceId(0), Duration(gathers ? 1 : 5), Bytes(0), Energy(0), LaneId(gathers ? 1 : 0)}});
+  }
+  validate(graph);
+  Problem problem{.copies = CopyMode::overlap};
+  problem.budget.assign(1, Bytes(40));
+  const DeviceSchedule schedule = solve(graph, problem, {.time_limit = 1e9, .work_limit = 1});
+  EXPECT_EQ(schedule.duration, Duration(150));
+  EXPECT_EQ(schedule.lower_bound, 150);
+  EXPECT_EQ(schedule.status, Status::optimal);
+  EXPECT_TRUE(verify(graph, schedule).valid());
+}
+
 TEST(DeviceOverlap, OfFreeOrderIsRight) {
   DeviceCases cases = overlapped_cases(23, 400);
   cases.order = OrderMode::free;

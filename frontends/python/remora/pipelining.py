@@ -241,7 +241,7 @@ def pipeline(
     >>> plan.status, plan.makespan, plan.uniform_makespan
     ('optimal', 700, 880)
     """
-    given = listed(stages, "stages")
+    given = tuple(listed(stages, "stages"))
     on = len(given) if devices is None else integer(devices, "devices")
     in_classes = count(classes, "classes") or 1
     found, interruption = _engine.pipeline(
@@ -269,7 +269,7 @@ def _budgets(budget: Budget | Sequence[Budget | None] | None, devices: int) -> l
         return [None] * devices
     if isinstance(budget, str) or not isinstance(budget, Sequence):
         return [budget_text(budget)] * devices
-    amounts = listed(budget, "budget")
+    amounts = tuple(listed(budget, "budget"))
     if len(amounts) != devices:
         raise InputError("budget", f"{len(amounts)} budgets for {devices} devices; give one, or one for each")
     return [None if amount is None else budget_text(amount, f"budget[{i}]") for i, amount in enumerate(amounts)]
