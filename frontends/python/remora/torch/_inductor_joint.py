@@ -125,9 +125,12 @@ class Joint:
         finally:
             partitioners.choose_saved_values_set = stock
 
-    def stock(self, share: float = 1.0) -> tuple[str, ...]:
-        """What PyTorch saves by itself, by name, for a value of `activation_memory_budget`."""
-        from torch._functorch import partitioners
+    def stock(self, share: float = 1.0, solver: str | None = None) -> tuple[str, ...]:
+        """What PyTorch saves by itself, by name, for a value of `activation_memory_budget` and one of its solvers.
+
+        None leaves the solver that is set. RuntimeError if the solver is not there: ilp needs scipy.
+        """
+        from torch._functorch import config, partitioners
 
         choose, found = partitioners.choose_saved_values_set, list[str]()
 
@@ -137,7 +140,8 @@ class Joint:
             self.once = frozenset(node.name for node in graph.nodes if runs_once(node))
             return saved
 
-        self.parted(chosen)
+        with config.patch({} if solver is None else {"activation_memory_budget_solver": solver}):
+            self.parted(chosen)
         return tuple(found)
 
     def light(self) -> tuple[str, ...]:

@@ -36,7 +36,8 @@ CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
 SMALL = 256
 """A value is small that takes no more than this part of what PyTorch saves."""
-SHARES = (0.9, 0.75, 0.6, 0.5, 0.4, 0.25)
+SHARES = (0.7, 0.6, 0.5, 0.4)
+SOLVERS = ("dp", "greedy", "ilp")
 """Of PyTorch's own memory budget, whose partitions are looked at beside ours."""
 MARGIN = 0.03
 """Where Inductor's own partition holds a budget, another is taken only if it is shorter by more than this share."""
@@ -219,7 +220,6 @@ class Search:
     ) -> None:
         self.joint, self.known, self.options, self._own, self._say = joint, known, options, own, say
         say("lowering Inductor's own partition")
-        self._shares: dict[float, tuple[str, ...]] = {}  # what PyTorch's knapsack saves
         self._saved = joint.stock()
         known.stock = self._partition(self._saved, (), None, guarded=False)
 
@@ -269,14 +269,29 @@ class Search:
         return [(base, remora.Graph.from_json(graph)) for base, graph in graphs]
 
     def _knapsack(self, budget: int) -> None:
-        """Looks at what PyTorch's knapsack saves for values of its budget: to make again may take less time."""
-        for share in SHARES:
-            if share not in self._shares:
-                self._shares[share] = self.joint.stock(share)
-            found = self._partition(self._shares[share], (), budget, guarded=False)
-            if self._peak(found) > budget:
-                found = self._partition(self._shares[share], (), budget)
-            self._say(f"budget {budget:,}: Inductor's knapsack for {share:.0%} takes {self._peak(found):,}")
+        """Looks at what PyTorch's knapsack saves: to make again may take less time than to save."""
+        for guarded in (False, True):
+            for saved in self._points:
+                found = self._partition(saved, (), budget, guarded)
+                self._say(f"budget {budget:,}: a point of Inductor's knapsack takes {self._peak(found):,}")
+            if self.known.best(budget, self.joint.later) is not None:
+                return
+
+    @functools.cached_property
+    def _points(self) -> list[tuple[str, ...]]:
+        """What PyTorch's knapsack saves, by each of its solvers and for values of its budget; each choice once."""
+        found: dict[frozenset[str], tuple[str, ...]] = {}
+        for solver in (None, *SOLVERS):
+            for share in SHARES:
+                try:
+                    saved = self.joint.stock(share, solver)
+                except RuntimeError as error:
+                    if "scipy" not in str(error):
+                        raise
+                    self._say("Inductor's knapsack is not solved by ilp: scipy is not there")
+                    break
+                found.setdefault(frozenset(saved), saved)
+        return list(found.values())
 
     def _look(self, base: Base, graph: remora.Graph, budget: int) -> None:
         asked, low, high = budget, self.joint.fixed, 0
