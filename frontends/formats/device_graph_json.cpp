@@ -310,6 +310,13 @@ class DeviceWriter {
     result["links"] = std::move(links);
   }
 
+  /// A collective that may run again although its kind does not by itself.
+  static void say_recompute(Document& op) {
+    const Node node(op);
+    const Node asked = node.at("collective");
+    if (!Collective(asked).may_run_again()) op["recompute"] = "allowed";
+  }
+
   void add_places(Document& tensor, TensorId t) const {
     const TensorPlaces& places = graph_.places[t];
     for (const MeasuredCopy& copy : places.copies) {
@@ -325,6 +332,7 @@ class DeviceWriter {
   }
 
   void add_runs(Document& op, OpId v) const {
+    if (has_lanes(graph_) && op.contains("collective") && graph_.graph[v].recompute) say_recompute(op);
     const auto& runs = graph_.runs[v];
     if (runs.size() == 1 && runs.front().device == DeviceId(0)) {
       op["duration"] = runs.front().duration.count();

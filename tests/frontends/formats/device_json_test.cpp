@@ -113,6 +113,13 @@ TEST(DeviceGraph, HasLanes) {
   std::ostringstream out;
   write_device_graph(out, graph);
   EXPECT_EQ(read_device_graph(Text(out.str())), graph);
+  // A sum that may be made again still may once it is written.
+  const DeviceGraph allowed = read_device_graph(
+      Text(replaced(kLanes, R"("all_reduce", "bytes": 4},)", R"("all_reduce", "bytes": 4}, "recompute": "allowed",)")));
+  EXPECT_TRUE(allowed.graph[OpId(2)].recompute);
+  std::ostringstream summed;
+  write_device_graph(summed, allowed);
+  EXPECT_EQ(read_device_graph(Text(summed.str())), allowed);
   // In version 2 they are unknown keys; the gather has no duration then.
   const std::string older = replaced(kLanes, R"("version": 3)", R"("version": 2)");
   EXPECT_EQ(fault_of([&] { static_cast<void>(read_device_graph(Text(older))); }).place, "$.ops[0]");
