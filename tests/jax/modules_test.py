@@ -110,11 +110,26 @@ def keep(content: bytes) -> None:
     SEEN.append(content)
 
 
-def test_damaged_modules() -> None:
-    register_hlo_module_transformation(keep, name="keep", stage=PipelineStage.POST_SCHEDULER, platforms="cpu")
-    function, arguments = program(3)
+def seen(seed: int) -> bytes:
+    """The module of a program as XLA hands it to passes."""
+    if not SEEN:
+        register_hlo_module_transformation(keep, name="keep", stage=PipelineStage.POST_SCHEDULER, platforms="cpu")
+    function, arguments = program(seed)
     jax.jit(lambda *given: function(*given)).lower(*arguments).compile()
-    whole = SEEN[-1]
+    return SEEN[-1]
+
+
+def test_only_the_module_that_was_planned_is_replaced() -> None:
+    one, other = seen(3), seen(12)
+    # The number of a compile: field 5, of which the last one counts.
+    again = one + b"\x28\x7f"
+    assert _pass._Compile(one, b"plan").transform(again) == b"plan"
+    assert _pass._Compile(one, b"plan").transform(other) is None
+    assert _pass._Compile().transform(one) is None
+
+
+def test_damaged_modules() -> None:
+    whole = seen(3)
     draw = random.Random(SEED)
     refused = 0
     for _ in range(2000):

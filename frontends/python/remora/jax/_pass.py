@@ -66,15 +66,52 @@ class _Settings:
 
 
 class _Compile:
-    """One call of JAX's compiler: what XLA hands to the pass, and what it gets instead."""
+    """One call of JAX's compiler: what XLA hands to the pass, and what it gets instead of what.
 
-    def __init__(self, replacement: bytes | None) -> None:
+    Whatever else XLA compiles meanwhile, such as on a thread that began before the budget, is not touched.
+    """
+
+    def __init__(self, module: bytes | None = None, replacement: bytes | None = None) -> None:
         self.content: bytes | None = None
+        self.module = module
         self.replacement = replacement
+        self.is_replaced = False
 
     def transform(self, content: bytes) -> bytes | None:
         self.content = content
+        if self.module is None or _without_number(content) != _without_number(self.module):
+            return None
+        self.is_replaced = True
         return self.replacement
+
+
+def _without_number(content: bytes) -> bytes:
+    """A serialized HloModuleProto without its field 5, a number that each compile counts up."""
+    kept = bytearray()
+    at = 0
+
+    def varint() -> int:
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = content[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(content):
+        begin = at
+        tag = varint()
+        if tag & 7 == 0:
+            varint()
+        else:
+            size = varint() if tag & 7 == 2 else 8 if tag & 7 == 1 else 4
+            at += size
+        if tag >> 3 != 5:
+            kept += content[begin:at]
+    return bytes(kept)
 
 
 class _Pass:
@@ -121,7 +158,9 @@ class _Pass:
 
     def _planned(self, name: str, settings: _Settings, compiled: Callable[[], Any]) -> Any:
         """The executable as XLA makes it where it holds the budget, else the one that does."""
-        plain, content = self._run(compiled, None)
+        first = _Compile()
+        plain = self._run(compiled, first)
+        content = first.content
         before = _temporaries(plain)
         allowed = _engine.parse_budget(budget_text(settings.budget), 0, before)
         is_part = isinstance(settings.budget, str) and settings.budget.rstrip().endswith("%")
@@ -132,7 +171,10 @@ class _Pass:
 
         def measure(written: bytes) -> int:
             nonlocal last
-            last, _ = self._run(compiled, written)
+            again = _Compile(content, written)
+            last = self._run(compiled, again)
+            if not again.is_replaced:
+                raise InputError(name, "XLA hands another module to the pass each time")
             return _temporaries(last)
 
         try:
@@ -150,11 +192,10 @@ class _Pass:
             warnings.warn(f"remora.jax: {plan}", RuntimeWarning, stacklevel=2)
         return plain if written is None else last
 
-    def _run(self, compiled: Callable[[], Any], replacement: bytes | None) -> tuple[Any, bytes | None]:
-        """What comes out, and what XLA handed to the pass; None if it did not."""
-        self.current = _Compile(replacement)
+    def _run(self, compiled: Callable[[], Any], asked: _Compile) -> Any:
+        self.current = asked
         try:
-            return compiled(), self.current.content
+            return compiled()
         finally:
             self.current = None
 
