@@ -60,10 +60,11 @@ def planned(make: Callable[[], zoo.Entry]) -> tuple[rt.FitPlan, int]:
     return allocated(lambda: rt.plan(lambda: make()[0], inputs, loss, **given))
 
 
-def taken_by(entry: zoo.Entry, budget: int | str) -> int:
+def taken_by(entry: zoo.Entry, budget: int | str, plan: Path | None = None) -> int:
     """The most bytes that two iterations take: parameters, buffers, batch, and what the profiler sees beyond."""
     model, inputs, loss = entry
-    step = rt.train_step(checking.Case.body(model, loss), budget=budget, **checking.OPTIONS)
+    given = checking.OPTIONS if plan is None else {**checking.OPTIONS, "plan": plan}
+    step = rt.train_step(checking.Case.body(model, loss), budget=budget, **given)
     step(*inputs)  # captured, measured and planned
     model.zero_grad()
 
@@ -386,7 +387,7 @@ SIZES: dict[str, tuple[Any, Any, Any]] = {
 
 
 @pytest.mark.parametrize("name", [n if n == "lstm" else pytest.param(n, marks=pytest.mark.slow) for n in SIZES])
-def test_the_largest_batch_runs_and_the_next_does_not(name: str) -> None:
+def test_the_largest_batch_runs_and_the_next_does_not(name: str, tmp_path: Path) -> None:
     make, batch, loss = SIZES[name]
     limit = int(1.6 * rt.plan(make, batch(8), loss, optimizer=ADAMW, **SOLVER).total)
     found = rt.largest(make, batch, loss, budget=limit, optimizer=ADAMW, **SOLVER)
@@ -396,7 +397,9 @@ def test_the_largest_batch_runs_and_the_next_does_not(name: str) -> None:
     assert taken_by((make(), batch(found.without + 1), loss), "100%") > limit
     curve = dict(found.curve)
     plan = curve[found.within]
-    assert plan.step is not None and taken_by((make(), batch(found.within), loss), plan.step.budget) <= limit
+    plan.save(tmp_path / "plan.json")
+    assert plan.step is not None
+    assert taken_by((make(), batch(found.within), loss), plan.step.budget, tmp_path / "plan.json") <= limit
     if found.proved:  # else more search may find one
         with pytest.raises(rt.BudgetError):
             taken_by((make(), batch(found.within + 1), loss), plan.step.budget)
