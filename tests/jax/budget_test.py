@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import sys
+import types
 import warnings
 from typing import Any
 
@@ -14,6 +16,7 @@ from networks import NETWORKS
 
 import remora
 import remora.jax as rj
+from remora.jax import _pass
 
 
 def compiled(step: Any, arguments: tuple[Any, ...], **words: Any) -> Any:
@@ -102,6 +105,26 @@ def test_budgets_that_mean_nothing() -> None:
             pass
     with pytest.raises(LookupError), rj.budget("1GiB") as plans:
         plans.largest  # noqa: B018
+
+
+def test_a_version_without_a_place_for_a_pass_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_pass, "_PASS", _pass._Pass())
+    monkeypatch.setitem(sys.modules, "jax.extend.xla", None)
+    with pytest.raises(remora.InputError, match=r"jax .* has no place for a pass"), rj.budget("60%"):
+        pass
+
+
+def test_another_platform_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Module:
+        operation = types.SimpleNamespace(attributes={"sym_name": types.SimpleNamespace(value="step")})
+
+    gpu = types.SimpleNamespace(platform="cuda")
+    made = _pass._Pass()
+    made.compiler = lambda *_: "compiled"
+    assert made.compile(gpu, Module()) == "compiled"
+    made.held.append(_pass._settings("60%", None, rj.CPU))
+    with pytest.warns(RuntimeWarning, match="step: no budget holds for what is compiled for cuda"):
+        assert made.compile(gpu, Module()) == "compiled"
 
 
 def test_bytes_that_are_no_module() -> None:

@@ -20,8 +20,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import jax
-from jax._src import compiler
-from jax.extend.xla import PipelineStage, register_hlo_module_transformation
 
 from remora import _engine
 from remora._arguments import Budget, budget_text
@@ -128,12 +126,24 @@ class _Pass:
     def hold(self, settings: _Settings) -> None:
         with self.lock:
             if self.compiler is None:
-                register_hlo_module_transformation(
-                    self.transform, name="remora", stage=PipelineStage.POST_SCHEDULER, platforms="cpu"
-                )
-                self.compiler = compiler.backend_compile_and_load
-                compiler.backend_compile_and_load = self.compile
+                self.enter()
             self.held.append(settings)
+
+    def enter(self) -> None:
+        """Puts the pass into XLA's compiler; InputError where this version of JAX has no place for it."""
+        try:
+            from jax._src import compiler
+            from jax.extend.xla import PipelineStage, register_hlo_module_transformation
+
+            own = compiler.backend_compile_and_load
+        except (ImportError, AttributeError) as error:
+            why = f"jax {jax.__version__} has no place for a pass ({error}); remora.jax.policy needs none"
+            raise InputError("budget", why) from None
+        register_hlo_module_transformation(
+            self.transform, name="remora", stage=PipelineStage.POST_SCHEDULER, platforms="cpu"
+        )
+        self.compiler = own
+        compiler.backend_compile_and_load = self.compile
 
     def release(self, settings: _Settings) -> None:
         with self.lock:
@@ -150,10 +160,14 @@ class _Pass:
         assert compiler_of_jax is not None
         with self.lock:
             settings = self.held[-1] if self.held else None
-        if settings is None or backend.platform != "cpu":
+        if settings is None:
+            return compiler_of_jax(backend, module, *rest, **words)
+        name = module.operation.attributes["sym_name"].value
+        if backend.platform != "cpu":
+            why = f"{name}: no budget holds for what is compiled for {backend.platform}, only for the CPU"
+            warnings.warn(f"remora.jax: {why}", RuntimeWarning, stacklevel=2)
             return compiler_of_jax(backend, module, *rest, **words)
         with self.one_by_one:
-            name = module.operation.attributes["sym_name"].value
             return self._planned(name, settings, lambda: compiler_of_jax(backend, module, *rest, **words))
 
     def _planned(self, name: str, settings: _Settings, compiled: Callable[[], Any]) -> Any:
@@ -245,12 +259,13 @@ def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = C
     -----
     RuntimeWarning
         For a module that is left as it is: the budget is not held (the least that was found is named), or it cannot be
-        read.
+        read, or it is compiled for another platform than the CPU.
 
     Raises
     ------
     InputError
-        For a budget that means nothing, and while JAX's persistent compilation cache is in use.
+        For a budget that means nothing, while JAX's persistent compilation cache is in use, and where this version of
+        JAX has no place for a pass.
 
     Examples
     --------
