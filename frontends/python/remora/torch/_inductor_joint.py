@@ -125,10 +125,10 @@ class Joint:
         finally:
             partitioners.choose_saved_values_set = stock
 
-    def stock(self, share: float = 1.0, solver: str | None = None) -> tuple[str, ...]:
+    def stock(self, share: float = 1.0, solver: Any = None) -> tuple[str, ...]:
         """What PyTorch saves by itself, by name, for a value of `activation_memory_budget` and one of its solvers.
 
-        None leaves the solver that is set. RuntimeError if the solver is not there: ilp needs scipy.
+        None leaves the solver that is set, a name or one's own. RuntimeError if it is not there: ilp needs scipy.
         """
         from torch._functorch import config, partitioners
 

@@ -37,8 +37,9 @@ CLOSE = 0.02
 SMALL = 256
 """A value is small that takes no more than this part of what PyTorch saves."""
 SHARES = (0.7, 0.6, 0.5, 0.4)
-SOLVERS = ("dp", "greedy", "ilp")
 """Of PyTorch's own memory budget, whose partitions are looked at beside ours."""
+SOLVERS = ("dp", "greedy", "ilp")
+"""By which PyTorch chooses what they save, beside the one that is set."""
 MARGIN = 0.03
 """Where Inductor's own partition holds a budget, another is taken only if it is shorter by more than this share."""
 LEAST_SHARE = 0.02
@@ -280,8 +281,10 @@ class Search:
     @functools.cached_property
     def _points(self) -> list[tuple[str, ...]]:
         """What PyTorch's knapsack saves, by each of its solvers and for values of its budget; each choice once."""
+        import torch._functorch.config as functorch
+
         found: dict[frozenset[str], tuple[str, ...]] = {}
-        for solver in (None, *SOLVERS):
+        for solver in dict.fromkeys((functorch.activation_memory_budget_solver, *SOLVERS)):
             for share in SHARES:
                 try:
                     saved = self.joint.stock(share, solver)
