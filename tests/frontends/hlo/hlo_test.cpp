@@ -117,16 +117,21 @@ TEST(Hlo, RecomputesAreWrittenAndReadAgain) {
   EXPECT_EQ(kept, 6U);
 }
 
+/// u = dynamic-update-slice(a, ..) lies where a lies, which b has read by then.
+LoweredModule destroying() {
+  return lower_module(module_of({{"x", "parameter", {}},
+                                 {"i", "parameter", {}},
+                                 {"a", "tanh", {1}},
+                                 {"b", "dot", {3, 3}},
+                                 {"u", "dynamic-update-slice", {3, 1, 2}},
+                                 {"c", "dot", {5, 4}},
+                                 {"d", "dot", {6, 4}}}),
+                      "update", {});
+}
+
 TEST(Hlo, NothingIsReadThatIsDestroyed) {
-  // u = dynamic-update-slice(a, ..) lies where a lies: b, which reads a, has run by then, and may not run again.
-  const LoweredModule module = lower_module(module_of({{"x", "parameter", {}},
-                                                       {"i", "parameter", {}},
-                                                       {"a", "tanh", {1}},
-                                                       {"b", "dot", {3, 3}},
-                                                       {"u", "dynamic-update-slice", {3, 1, 2}},
-                                                       {"c", "dot", {5, 4}},
-                                                       {"d", "dot", {6, 4}}}),
-                                            "update", {});
+  // b reads a, which u has destroyed: it may not run again.
+  const LoweredModule module = destroying();
   ASSERT_EQ(module.graph.ops.size(), 5U);
   ASSERT_EQ(module.graph.ops[2].in_place.size(), 1U);
   EXPECT_EQ(module.graph.ops[2].after, std::vector<OpId>({OpId(0), OpId(1)}));
@@ -138,14 +143,7 @@ TEST(Hlo, NothingIsReadThatIsDestroyed) {
 
 TEST(Hlo, WhatIsDestroyedIsMadeAgainForWhoReadsIt) {
   // a is destroyed by u: before b runs again, a does. What is destroyed and may not run again stays stale.
-  LoweredModule module = lower_module(module_of({{"x", "parameter", {}},
-                                                 {"i", "parameter", {}},
-                                                 {"a", "tanh", {1}},
-                                                 {"b", "dot", {3, 3}},
-                                                 {"u", "dynamic-update-slice", {3, 1, 2}},
-                                                 {"c", "dot", {5, 4}},
-                                                 {"d", "dot", {6, 4}}}),
-                                      "update", {});
+  LoweredModule module = destroying();
   EXPECT_EQ(mended(module, sequence_of({0, 1, 2, 3, 1, 4})), sequence_of({0, 1, 2, 3, 0, 1, 4}));
   EXPECT_EQ(mended(module, sequence_of({0, 1, 2, 3, 4})), sequence_of({0, 1, 2, 3, 4}));
   module.graph[OpId(0)].recompute = false;
