@@ -198,6 +198,8 @@ def test_a_table_is_read_between_and_beyond_its_sizes(files: Path) -> None:
         ("table", "reduce_scatter_tensor", "reduce_scatter", "has no row for reduce_scatter_tensor in group '0' of 4"),
         ("table", "0.003\n      0", "x\n      0", "table:3: must be a group"),
         ("device.json", "peak_flops", "flops", "is no device file"),
+        ("device.json", '"peak_flops": ', '"peak_flops": -', "peak_flops and bandwidth must be above 0"),
+        ("fw.py", "import torch\n", "import torch  # \udcff\n", "fw.py: is no text in UTF-8"),
     ],
 )
 def test_what_is_not_understood_is_refused_with_its_place(
@@ -205,7 +207,7 @@ def test_what_is_not_understood_is_refused_with_its_place(
 ) -> None:
     whole = (files / part).read_text()
     assert old in whole
-    (files / part).write_text(whole.replace(old, new, 1))
+    (files / part).write_text(whole.replace(old, new, 1), errors="surrogateescape")
     with pytest.raises(remora.InputError, match=says):
         read(files)
 

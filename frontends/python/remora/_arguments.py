@@ -129,6 +129,17 @@ def read_file(path: str | os.PathLike[str], read: Callable[[bytes], T]) -> T:
         raise InputError(place, str(error)) from None
 
 
+def file_text(path: str | os.PathLike[str]) -> tuple[str, str]:
+    """The file's path and its text; InputError where it is not UTF-8."""
+    place = file_path(path)
+    with open(place, "rb") as file:
+        content = file.read()
+    try:
+        return place, content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise InputError(place, f"is no text in UTF-8: {error}") from None
+
+
 def text_bytes(text: str | bytes, what: str = "text") -> bytes:
     """The text of a file as the engine reads it."""
     if isinstance(text, str):

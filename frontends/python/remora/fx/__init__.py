@@ -11,13 +11,12 @@ recompute.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, SupportsIndex
 
-from remora._arguments import boolean, file_path, integer
+from remora._arguments import boolean, integer
 from remora.devices import DeviceGraph
 from remora.errors import InputError
 from remora.fx._buckets import bucketed
@@ -25,6 +24,7 @@ from remora.fx._shapes import COLLECTIVES
 from remora.fx._step import JointStep, Work, join
 from remora.fx._tables import CollectiveTable, read_table
 from remora.fx._text import read_text
+from remora.onnx import Roofline
 
 __all__ = ["FxStep", "read_step"]
 
@@ -45,16 +45,6 @@ class FxStep:
 
     graph: DeviceGraph
     again: frozenset[str]
-
-
-@dataclass(frozen=True)
-class _Roofline:
-    flops: float
-    bandwidth: float
-    overhead: float
-
-    def nanoseconds(self, flops: float, moved: int) -> int:
-        return round(1e9 * (max(flops / self.flops, moved / self.bandwidth) + self.overhead))
 
 
 def read_step(
@@ -105,23 +95,13 @@ def read_step(
         If a file cannot be read.
     """
     step = bucketed(join(read_text(forward), read_text(backward)), integer(bucket, "bucket"))
-    costs = _Costs(_roofline(device), read_table(table), dict(groups), boolean(shards, "shards"))
+    costs = _Costs(Roofline.load(device), read_table(table), dict(groups), boolean(shards, "shards"))
     return FxStep(DeviceGraph.from_json(_document(step, costs, name)), frozenset(step.again))
-
-
-def _roofline(path: str | os.PathLike[str]) -> _Roofline:
-    place = file_path(path, "device")
-    with open(place, encoding="utf-8") as file:
-        try:
-            said = json.load(file)
-            return _Roofline(float(said["peak_flops"]), float(said["bandwidth"]), float(said["launch_overhead"]))
-        except (ValueError, KeyError, TypeError) as error:
-            raise InputError(place, f"is no device file: {error}") from None
 
 
 @dataclass(frozen=True)
 class _Costs:
-    roofline: _Roofline
+    roofline: Roofline
     table: CollectiveTable
     groups: dict[str, tuple[str, int]]
     shards: bool
@@ -129,7 +109,7 @@ class _Costs:
     def duration(self, work: Work, size: Mapping[str, int]) -> int:
         if work.kind not in COLLECTIVES:
             moved = sum(size[t] for t in work.inputs) + sum(work.outputs.values())
-            return self.roofline.nanoseconds(work.flops, moved)
+            return round(1e9 * self.roofline.seconds(work.flops, moved))
         if work.group not in self.groups:
             raise InputError("groups", f"does not say which rows of the table are those of group {work.group!r}")
         group, devices = self.groups[work.group]

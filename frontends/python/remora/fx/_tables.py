@@ -6,7 +6,7 @@ from __future__ import annotations
 import os
 from dataclasses import dataclass
 
-from remora._arguments import file_path
+from remora._arguments import file_text
 from remora.errors import InputError
 
 MEGABYTE = 1 << 20
@@ -57,9 +57,8 @@ def read_table(path: str | os.PathLike[str]) -> CollectiveTable:
     OSError
         If the file cannot be read.
     """
-    place = file_path(path)
-    with open(place, encoding="utf-8") as file:
-        lines = [line.split() for line in file.read().splitlines()]
+    place, text = file_text(path)
+    lines = [line.split() for line in text.splitlines()]
     heading = lines[0] if lines else []
     sizes = tuple(int(word[:-2]) * MEGABYTE for word in heading if word.endswith("MB") and word[:-2].isdigit())
     if not sizes or list(sizes) != sorted(set(sizes)):

@@ -12,7 +12,7 @@ import os
 from dataclasses import dataclass, field
 from typing import Any
 
-from remora._arguments import file_path
+from remora._arguments import file_text
 from remora.errors import InputError
 
 GETITEM = "getitem"
@@ -66,9 +66,7 @@ def read_text(path: str | os.PathLike[str]) -> Text:
     OSError
         If the file cannot be read.
     """
-    place = file_path(path)
-    with open(place, encoding="utf-8") as file:
-        source = file.read()
+    place, source = file_text(path)
     try:
         module = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError) as error:

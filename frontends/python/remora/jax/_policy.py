@@ -178,8 +178,7 @@ def _duration(eqn: jex.JaxprEqn, device: Roofline) -> int:
         kernel = eqn.invars[1].aval.shape
         flops = 2 * elements * prod(kernel) // kernel[eqn.params["dimension_numbers"].rhs_spec[0]]
     moved = sum(_bytes(variable.aval) for variable in (*eqn.invars, *eqn.outvars))
-    seconds = max(flops / device.peak_flops, moved / device.bandwidth) + device.launch_overhead
-    return max(1, round(seconds * 1e9))
+    return max(1, round(device.seconds(flops, moved) * 1e9))
 
 
 def _best(traced: _Traced, allowed: int, fixed: dict[str, bool], limits: Limits, device: Roofline) -> _Choice:

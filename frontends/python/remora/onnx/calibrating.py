@@ -10,7 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
-from remora._arguments import integer, write_text
+from remora._arguments import file_text, integer, write_text
+from remora.errors import InputError
 from remora.onnx.profiling import profile
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ _PRODUCT = 1024
 _COPIED = 1 << 26
 _CHAIN = 200
 _FLOAT_BYTES = 4
+_RATES = ("peak_flops", "bandwidth", "launch_overhead")
 
 
 @dataclass(frozen=True)
@@ -43,6 +45,31 @@ class Roofline:
     peak_flops: float
     bandwidth: float
     launch_overhead: float
+
+    def seconds(self, flops: float, moved: float) -> float:
+        """What an op takes: the longer of its operations and of the bytes that it moves, and the overhead."""
+        return max(flops / self.peak_flops, moved / self.bandwidth) + self.launch_overhead
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> Roofline:
+        """Reads a device file.
+
+        Raises
+        ------
+        InputError
+            With the file, for what is no device file.
+        OSError
+            If the file cannot be read.
+        """
+        place, text = file_text(path)
+        try:
+            said = json.loads(text)
+            found = cls(str(said.get("name", "")), *(float(said[key]) for key in _RATES))
+            if found.peak_flops <= 0 or found.bandwidth <= 0 or found.launch_overhead < 0:
+                raise ValueError("peak_flops and bandwidth must be above 0, launch_overhead not below it")
+        except (ValueError, KeyError, TypeError, AttributeError) as error:
+            raise InputError(place, f"is no device file: {error}") from None
+        return found
 
     def to_json(self) -> str:
         """The text of a device file (examples/devices)."""
