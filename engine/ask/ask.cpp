@@ -35,6 +35,12 @@ constexpr double kWorthwhile = 0.01;
 constexpr std::array<std::pair<OrderRequest, const char*>, 3> kRequests{
     {{OrderRequest::input, "input"}, {OrderRequest::free, "free"}, {OrderRequest::automatic, "auto"}}};
 
+/// "81.2 %", in every locale.
+std::string per_cent(double part) {
+  const std::int64_t tenths = std::llround(1000 * part);
+  return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
+}
+
 /// Whether `op` must come after the op before it.
 bool follows(const Instance& instance, OpId op, OpId former) {
   const auto& after = instance.graph().ops[op].after;
@@ -65,9 +71,7 @@ OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes in
             deadline.reached() ? "no other order was found in time that holds the budget or needs clearly less memory"
                                : "no other order was found that holds the budget or needs clearly less memory"};
   }
-  const std::int64_t tenths = std::llround(1000 * part);  // of a per cent; printed so in every locale
-  return {OrderMode::free, "another order needs " + std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) +
-                               " % of the input order's peak" +
+  return {OrderMode::free, "another order needs " + per_cent(part) + " of the input order's peak" +
                                (instance.graph().fixed_memory > Bytes(0) ? " above fixed memory" : "")};
 }
 
@@ -100,6 +104,23 @@ Schedule solve_stated(const Instance& instance, const Request& request, const So
     return solve_with_addresses(instance, request.options, *request.alignment, callbacks, request.start);
   }
   return solve(instance, request.options, callbacks, request.start);
+}
+
+/// Notes the computes that nobody reads before their op runs again: the input order keeps first computes where they are.
+void note_unread(const Instance& instance, Schedule& schedule) {
+  if (!schedule.has_schedule() || schedule.order != OrderMode::input || instance.has_modes()) return;
+  const Sequence all = ops_of(schedule);
+  const Sequence read = without_useless(instance, all);
+  const std::size_t count = all.size() - read.size();
+  if (count == 0) return;
+  const Duration saved = schedule.duration - evaluate(instance, read).duration;
+  const double part =
+      static_cast<double>(saved.count()) / static_cast<double>(std::max<std::int64_t>(1, schedule.duration.count()));
+  std::string& note = schedule.solver.note;
+  note += note.empty() ? "" : "; ";
+  note += std::to_string(count) + (count == 1 ? " compute is" : " computes are") +
+          " read by nobody before the op runs again (" + per_cent(part) +
+          " of the time): the input order keeps first computes in their place, another order lets them wait";
 }
 
 Advice advice_for(const Request& request, const Instance& instance, const Schedule& schedule) {
@@ -216,6 +237,7 @@ Answer solve(const Request& request, const SolveCallbacks& callbacks) {
   const Instance stated = with_order(instance, answer.order.mode);
   answer.schedule = solve_stated(stated, request, callbacks);
   answer.order.explain(answer.schedule);
+  note_unread(stated, answer.schedule);
   expect_valid(stated, answer.schedule);
   if (!answer.schedule.has_schedule()) answer.advice = advice_for(request, stated, answer.schedule);
   return answer;

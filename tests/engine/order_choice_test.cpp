@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "engine/ask/ask.hpp"
 #include "engine/ask/problem.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
@@ -177,6 +178,41 @@ TEST(OrderRequest, IsReadFromItsName) {
   } catch (const InputError& error) {
     EXPECT_STREQ(error.what(), "--order: 'random' is not one of input, free, auto");
   }
+}
+
+/// `early` is made before `wide`, which leaves no room for it, and read behind it.
+std::shared_ptr<const Graph> read_late() {
+  Graph graph{.name = "read late"};
+  const TensorId a = graph.add_tensor("a", Bytes(4));
+  const TensorId early = graph.add_tensor("early", Bytes(4));
+  const TensorId wide = graph.add_tensor("wide", Bytes(4));
+  const TensorId end = graph.add_tensor("end", Bytes(1));
+  graph.tensors.back().keep = true;
+  graph.add_op({.name = "A", .duration = Duration(10), .outputs = {a}});
+  graph.add_op({.name = "Early", .duration = Duration(5), .inputs = {a}, .outputs = {early}});
+  graph.add_op({.name = "Wide", .duration = Duration(30), .workspace = Bytes(4), .inputs = {a}, .outputs = {wide}});
+  graph.add_op({.name = "End", .duration = Duration(5), .inputs = {a, early, wide}, .outputs = {end}});
+  return std::make_shared<const Graph>(std::move(graph));
+}
+
+TEST(OrderChoice, TheInputOrdersUnreadComputesAreNoted) {
+  const Request request{.graph = read_late(), .budget = Bytes(13)};
+  const Schedule staged = solve(request).schedule;
+  ASSERT_EQ(staged.status, Status::optimal);
+  EXPECT_EQ(staged.duration, Duration(55));
+  EXPECT_NE(staged.solver.note.find("1 compute is read by nobody before the op runs again (9.1 % of the time)"),
+            std::string::npos)
+      << staged.solver.note;
+
+  Request open = request;
+  open.order = OrderRequest::free;
+  const Schedule free = solve(open).schedule;
+  EXPECT_EQ(free.duration, Duration(50));
+  EXPECT_EQ(free.solver.note.find("nobody"), std::string::npos) << free.solver.note;
+
+  Request ample = request;
+  ample.budget = Bytes(16);
+  EXPECT_EQ(solve(ample).schedule.solver.note, "");
 }
 
 }  // namespace
