@@ -46,7 +46,12 @@ set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libremora-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
 # Headers name pages of the documentation, which comes with the program.
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_RECOMMENDS remora)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${library_package} (= ${PROJECT_VERSION})")
+# CPACK_DEBIAN_PACKAGE_RELEASE tells the packages of one Debian from those of another (scripts/release).
+set(package_version ${PROJECT_VERSION})
+if(CPACK_DEBIAN_PACKAGE_RELEASE)
+  string(APPEND package_version -${CPACK_DEBIAN_PACKAGE_RELEASE})
+endif()
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "${library_package} (= ${package_version})")
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION
   "Tensor rematerialization by constraint programming: headers for C and C++, CMake and pkg-config files")
 if(TARGET remora_mlir)

@@ -230,10 +230,6 @@ std::string range_text(T least, T most) {
 
 }  // namespace
 
-const char* version() {
-  return REMORA_VERSION;
-}
-
 Problem default_problem(Strategy strategy) {
   constexpr int kManyComputes = static_cast<int>(kComputesWithin64Bits);
   if (strategy == Strategy::twremat) return {.max_computes = kManyComputes, .order = OrderMode::free};

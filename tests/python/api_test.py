@@ -236,6 +236,21 @@ def test_the_least_budget_comes_with_its_schedule() -> None:
     assert not free.ops or remora.evaluate(graph, free.ops, order="free").peak == free.reached
 
 
+def test_a_least_budget_says_for_how_many_computes_it_is() -> None:
+    """Three computes per op hold less than two do."""
+    graph = ladder(6)
+    less = remora.solve(graph, 3500, work_limit=3000)
+    with pytest.raises(remora.Infeasible) as caught:
+        remora.solve(graph, 1400, work_limit=3000)
+    bracket = caught.value.least_budget
+    assert less.peak < bracket.proved
+    assert bracket.max_computes == 2
+    assert "(with at most 2 computes per op)" in str(caught.value)
+    with pytest.raises(remora.Infeasible, match=r"\)$") as caught:
+        remora.solve(graph, 1400, max_computes=2, work_limit=3000)
+    assert "computes" not in str(caught.value)
+
+
 def test_infeasible_names_the_op_and_the_least_budget(figure_1: remora.Graph) -> None:
     with pytest.raises(remora.Infeasible, match="'D' needs") as caught:
         remora.solve(figure_1, 2)

@@ -69,6 +69,7 @@ def test_what_is_in_it(wheel: Path, tmp_path: Path) -> None:
         "remora/bin/remora_zoo",
         "remora/share/remora/devices/rtx-3090.json",
         "remora/share/remora/links/nvlink-4.json",
+        "remora/share/remora/devices.json",
     } <= (names)
     assert not [name for name in names if "crypto" in name]
     notices = next(path for path in tmp_path.glob("*.dist-info/**/*") if path.name == "third_party.md").read_text()
@@ -123,6 +124,8 @@ test -s covered
 {environment}/bin/remora_zoo unet --size 32 -o u.onnx > /dev/null
 {environment}/bin/remora solve u.onnx --training -b 60% --work-limit 1000 -q -o s.json
 {python} -I -m remora verify u.onnx --training s.json
+{environment}/bin/remora fit u.onnx --training --device rtx-4090 --work-limit 300 -q -o fit.json
+test -s fit.json
 {environment}/bin/remora info u.onnx --device nowhere && exit 1 || test $? = 64
 """
     words = ["unshare", "--mount", "--propagation", "private"]

@@ -81,6 +81,14 @@ class CheckFigures(unittest.TestCase):
         self.assertEqual(self.sources_of("# A\n\nWritten by `benchmarks/walk`.\n\n## B\n\n| x | 4.6 |\n").returncode, 1)
         self.assertEqual(self.sources_of("## A\n\n60 % of what there is.\n").returncode, 0)
 
+    def test_a_page_shows_no_date_and_no_commit(self):
+        for text in ("Since 2026-11-22.", "As of 8ae2c1d.", "| 1 | `05510e1c2b3a` |"):
+            done = self.sources_of(f"## A\n\n{text}\n")
+            self.assertEqual(done.returncode, 1, text)
+            self.assertIn("date or commit", done.stdout)
+        for text in ("<!-- measured 2026-11-22 at 8ae2c1d: ./demo -->\nMinutes.", "```text\n8ae2c1d\n```", "93554496 bytes, deadbeef, v1.2"):
+            self.assertEqual(self.sources_of(f"## A\n\n{text}\n").returncode, 0, text)
+
     def test_every_page_says_where_its_figures_are_from(self):
         folders = ("", "docs/**", "benchmarks/**", "examples/**")
         pages = sorted({page for folder in folders for page in glob.glob(os.path.join(ROOT, folder, "*.md"), recursive=True)}

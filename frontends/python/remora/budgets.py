@@ -30,7 +30,7 @@ class BudgetBracket:
     Attributes
     ----------
     proved : int
-        No schedule holds less.
+        No schedule with at most `max_computes` computes per op holds less.
     reached : int
         The peak of a schedule that was found.
     ops : tuple of Op

@@ -110,7 +110,8 @@ class Infeasible(NoSchedule):
     certificate : Certificate or None
         The one event that proves it; None where it takes more than one to prove it.
     least_budget : BudgetBracket
-        The least feasible budget: no schedule holds less than ``proved``; one holds ``reached``.
+        The least feasible budget: no schedule holds less than ``proved``; one holds ``reached``. With at most its
+        ``max_computes`` computes per op, which is two where the solve left the number open.
     """
 
     def __init__(

@@ -266,5 +266,8 @@ def _no_schedule(
     least = f"the least feasible budget is {said(bracket.proved)}"
     if not bracket.exact:
         least = f"no schedule holds less than {said(bracket.proved)}; one of {said(bracket.reached)} was found"
+    if max_computes is None and modes is None:
+        # Where the number is open, the bracket is for two.
+        least += f" (with at most {bracket.max_computes} computes per op)"
     text = f"no schedule holds {said(found.budget)}{why}; {least}"
     return Infeasible(text, answer, found.reached_peak, certificate, bracket)
