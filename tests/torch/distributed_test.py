@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Two and four processes on gloo: parameters equal the plain loop's, and each process has the same plan."""
+"""Two and four processes on gloo: parameters equal the plain loop's, and each process has the same plan.
+
+Everything is on the loopback interface.
+"""
 
 from __future__ import annotations
 
 import json
 import os
+import re
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +18,8 @@ from typing import Any
 import pytest
 
 RANKS = Path(__file__).with_name("ranks.py")
+PLANNED = Path(__file__).with_name("ranks_planned.py")
+PAGE = Path(__file__).resolve().parents[2] / "docs/guide/distributed.md"
 RUN = [
     "all_reduce_in_the_step",
     "all_reduce_behind_the_step",
@@ -27,21 +34,38 @@ REFUSED = {
     "wrapped_ddp": "DistributedDataParallel(remora.torch.wrap(model))",
     "ddp_in_a_step": "DistributedDataParallel(remora.torch.wrap(model))",
 }
+UNPLANNED = {
+    "whole_alone": "give it each block first",
+    "not_sharded": "fully_shard has sharded",
+    "unlike": "batches of different shapes",
+    "interleaved": "plans for Schedule1F1B and ScheduleGPipe, not for ScheduleInterleaved1F1B",
+}
 
 
-def outcomes(case: str, size: int, folder: Path) -> list[dict[str, Any]]:
-    """What each process of a job tells."""
+def printed(script: Path, words: list[str], size: int, folder: Path, environment: dict[str, str]) -> list[str]:
+    """What each process of a job prints; all are ended if one fails."""
     started = []
     for rank in range(size):
-        own = {**os.environ, "REMORA_CACHE": str(folder / f"cache{rank}"), "GLOO_SOCKET_IFNAME": "lo"}
-        words = [sys.executable, str(RANKS), case, str(rank), str(size), str(folder / "store")]
-        started.append(subprocess.Popen(words, env=own, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
-    told = []
-    for process in started:
-        out, errors = process.communicate(timeout=400)
-        assert process.returncode == 0, errors[-3000:]
-        told.append(json.loads(out.strip().splitlines()[-1]))
-    return told
+        own = {**os.environ, **environment, "RANK": str(rank), "WORLD_SIZE": str(size)}
+        own |= {"REMORA_CACHE": str(folder / f"cache{rank}"), "GLOO_SOCKET_IFNAME": "lo"}
+        line = [sys.executable, str(script), *(word.format(rank=rank) for word in words)]
+        started.append(subprocess.Popen(line, env=own, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
+    try:
+        told = []
+        for process in started:
+            out, errors = process.communicate(timeout=400)
+            assert process.returncode == 0, errors[-3000:]
+            told.append(out)
+        return told
+    finally:
+        for process in started:
+            process.kill()
+
+
+def outcomes(case: str, size: int, folder: Path, script: Path = RANKS) -> list[dict[str, Any]]:
+    """What each process of a job tells."""
+    out = printed(script, [case, "{rank}", str(size), str(folder / "store")], size, folder, {})
+    return [json.loads(text.strip().splitlines()[-1]) for text in out]
 
 
 @pytest.mark.parametrize("case", RUN)
@@ -62,3 +86,39 @@ def test_what_cannot_be_captured_is_refused_with_the_way_out(case: str, tmp_path
     for told in outcomes(case, 2, tmp_path):
         assert REFUSED[case] in told["refused"]
         assert "TORCHDYNAMO" not in told["refused"]
+
+
+@pytest.mark.parametrize(("case", "size"), [("fsdp_some", 2), ("fsdp_some", 4), ("fsdp_least", 2), ("fsdp_least", 4)])
+def test_fsdp2_takes_one_plan_of_flags_and_checkpoints(case: str, size: int, tmp_path: Path) -> None:
+    told = outcomes(case, size, tmp_path, PLANNED)
+    assert told == [told[0]] * size
+    assert told[0]["checkpoints"] + sum(told[0]["resharded"].values()) > 0
+    if case == "fsdp_least":
+        assert sum(told[0]["resharded"].values()) > 0
+
+
+def test_a_pipelines_stages_recompute_within_their_budgets(tmp_path: Path) -> None:
+    told = outcomes("one_f_one_b", 4, tmp_path, PLANNED)
+    assert told == [told[0]] * 4
+    assert told[0]["checkpoints"][0] > 0
+
+
+@pytest.mark.parametrize("case", list(UNPLANNED))
+def test_what_cannot_be_planned_is_refused(case: str, tmp_path: Path) -> None:
+    for told in outcomes(case, 2, tmp_path, PLANNED):
+        assert UNPLANNED[case] in told["refused"]
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_examples_of_the_page(number: int, tmp_path: Path) -> None:
+    blocks = re.findall(r"^```python\n(.*?)^```", PAGE.read_text(), re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 2
+    (tmp_path / "train.py").write_text(blocks[number])
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    first, second = printed(
+        tmp_path / "train.py", [], 2, tmp_path, {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port)}
+    )
+    assert first.strip()
+    assert not second.strip()
