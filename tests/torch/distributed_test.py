@@ -6,8 +6,10 @@ Everything is on the loopback interface.
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
+import random
 import re
 import socket
 import subprocess
@@ -16,6 +18,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+import remora
+from remora.torch._checkpoint_family import Mode
+from remora.torch._checkpoint_replay import Choice
+from remora.torch._fsdp_graph import DEVICE, Block, StepGraph
+from remora.torch._fsdp_step import Gather, Unit
 
 RANKS = Path(__file__).with_name("ranks.py")
 PLANNED = Path(__file__).with_name("ranks_planned.py")
@@ -122,3 +130,55 @@ def test_examples_of_the_page(number: int, tmp_path: Path) -> None:
     )
     assert first.strip()
     assert not second.strip()
+
+
+def drawn(draw: random.Random) -> tuple[list[Block], list[int], list[list[int]]]:
+    """Blocks, what their step takes with all kept, and what resharding each saves, by slot."""
+    count = draw.randint(1, 3)
+    slots = 2 * count + 1
+    base = [draw.randint(1, 9) for _ in range(slots)]
+    blocks, sharded = [], []
+    for i in range(count):
+        size, activations = draw.randint(1, 6), draw.randint(1, 9)
+        gather = Gather(size, size, 2 * size, 2 * size, draw.randint(1, 9) / 1e9)
+        modes, time, freed = [Mode({}, 0, [0] * slots)], 0, 0
+        for _ in range(draw.randint(1, 2)):
+            time, freed = time + draw.randint(1, 9), draw.randint(freed, activations)
+            active = [freed if i < slot < 2 * count - i else 0 for slot in range(slots)]
+            active[2 * count - i] = -draw.randint(0, 3)
+            modes.append(Mode({f"block {i}": Choice()}, time, active))
+        unit = Unit(f"block {i}", i, i, i, 2 * count - i, gather)
+        blocks.append(Block(unit, modes, draw.randint(0, 20), draw.randint(1, 20)))
+        ahead = 2 * count - i - 1  # the gather is issued
+        sharded.append([size if i < slot < ahead else 0 for slot in range(slots)])
+        for slot in range(i, 2 * count - i + 1):
+            base[slot] += size + (activations if slot > i else 0)
+    return blocks, base, sharded
+
+
+@pytest.mark.parametrize("overlaps", [False, True])
+def test_no_plan_beats_the_bound_of_the_graph(overlaps: bool) -> None:
+    """Every plan that holds a budget takes as long as the engine's bound, or longer; none where it proves that."""
+    found = 0
+    for seed in range(60):
+        draw = random.Random(seed)
+        blocks, base, sharded = drawn(draw)
+        graph = StepGraph(blocks, base, draw.randint(0, 9), overlaps)
+        budget = draw.randint(max(1, max(base) // 2), max(base))
+        plans = []
+        for modes in itertools.product(*(range(len(block.modes)) for block in blocks)):
+            for again in itertools.product([False, True], repeat=len(blocks)):
+                load = list(base)
+                for block, m, rows, flag in zip(blocks, modes, sharded, again, strict=True):
+                    load = [a - s - r * flag for a, s, r in zip(load, block.modes[m].saved, rows, strict=True)]
+                if max(load) <= budget:
+                    names = [block.unit.name for block, flag in zip(blocks, again, strict=True) if flag]
+                    plans.append(graph.time_of(modes, names))
+        try:
+            bound = remora.solve(graph.graph, {DEVICE: budget + graph.lift}, work_limit=300, threads=1).bound
+        except remora.NoDeviceSchedule as error:
+            assert not (plans and error.is_proved), seed
+            continue
+        found += bool(plans)
+        assert bound <= min(plans, default=bound), seed
+    assert found > 20

@@ -25,8 +25,8 @@ from torch.utils import _pytree as pytree
 from remora.errors import InputError
 
 from ._capture import options_of
-from ._checkpoint import Module, _called, _own_loss, _rates
-from ._checkpoint_apply import apply_checkpoints, refuse_checkpoints, refuse_own_checkpoints, remove_checkpoints
+from ._checkpoint import _called, _own_loss, _rates
+from ._checkpoint_apply import Module, apply_checkpoints, refuse_checkpoints, refuse_own_checkpoints, remove_checkpoints
 from ._checkpoint_fit import TRIES, Outcome, differences, outcome_of, peak_of
 from ._checkpoint_plan import CheckpointPlan, Figures
 from ._checkpoint_record import traced

@@ -132,7 +132,8 @@ def step_of(
     there += [*model.buffers(), *batch]
     for unit in units.values():
         unit.unshard()
-        there += [p for p in unit.parameters() if not isinstance(p, DTensor)]  # of no bytes while they are sharded
+        whole: Any = unit
+        there += [p for p in whole.parameters() if not isinstance(p, DTensor)]  # of no bytes while they are sharded
         unit.reshard()
 
     def run() -> torch.Tensor:

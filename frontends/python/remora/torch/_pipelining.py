@@ -24,6 +24,7 @@ from torch.utils import _pytree as pytree
 
 import remora
 from remora._engine import parse_budget
+from remora.pipelining import PipelineOrder
 
 from ._checkpoint import _rates
 from ._checkpoint_apply import apply_checkpoints, refuse_checkpoints, refuse_own_checkpoints, remove_checkpoints
@@ -38,7 +39,7 @@ from ._costs import allocated
 from ._errors import BudgetError
 from ._graph import rounded
 
-SCHEDULES = {Schedule1F1B: "1f1b", ScheduleGPipe: "gpipe"}
+SCHEDULES: dict[Any, PipelineOrder] = {Schedule1F1B: "1f1b", ScheduleGPipe: "gpipe"}
 """Those whose order the engine knows."""
 
 
@@ -249,8 +250,8 @@ class _Pipeline:
             if self.stage.is_last and loss is not None:
                 value: torch.Tensor = loss(made, targets[0])
                 return value
-            value = _Feed.apply(tuple(fed), *kept)  # type: ignore[no-untyped-call]
-            return value
+            fed_back: torch.Tensor = _Feed.apply(tuple(fed), *kept)
+            return fed_back
 
         tensors = [t for t in (*leaves, *fed, *pytree.tree_leaves(targets[:1])) if isinstance(t, torch.Tensor)]
         there = [*self.module.parameters(), *self.module.buffers(), *tensors]
@@ -293,7 +294,7 @@ class _Pipeline:
 
     # -- The choice --
 
-    def fitted(self, own: _Stage, given: list[int | str], kind: str, words: dict[str, Any]) -> PipelineFit:
+    def fitted(self, own: _Stage, given: list[int | str], kind: PipelineOrder, words: dict[str, Any]) -> PipelineFit:
         """The choice whose steps hold the budgets."""
         stages: list[_Stage] = self.gathered(own)
         budgets = [_in_bytes(amount, stage) for amount, stage in zip(given, stages, strict=True)]
@@ -325,7 +326,7 @@ class _Pipeline:
         beyond: list[int],
         budgets: list[int | None],
         count: int,
-        kind: str,
+        kind: PipelineOrder,
         words: dict[str, Any],
         first_only: bool = False,
     ) -> remora.PipelinePlan | None:
@@ -364,7 +365,13 @@ class _Pipeline:
         return PipelineFit(plans, plan.makespan, self.bound, self.uniform, tuple(budgets), plan.peaks, peaks)
 
     def _refused(
-        self, stages: list[_Stage], beyond: list[int], budgets: list[int], count: int, kind: str, words: dict[str, Any]
+        self,
+        stages: list[_Stage],
+        beyond: list[int],
+        budgets: list[int],
+        count: int,
+        kind: PipelineOrder,
+        words: dict[str, Any],
     ) -> PipelineFit:
         """Raises what is told of the first stage that holds its budget in no mode."""
         for i, (stage, more, budget) in enumerate(zip(stages, beyond, budgets, strict=True)):
@@ -434,7 +441,7 @@ def _front(replay: Replay, family: Family, most: int) -> tuple[list[remora.Stage
 
 def _greedy(cut: Cut) -> list[dict[str, Choice]]:
     """Plans of a cut, from none on: each has one unit more in a mode that saves more, where a nanosecond saves most."""
-    plan, found = [0] * len(cut.units), []
+    plan, found = [0] * len(cut.units), list[dict[str, Choice]]()
     while True:
         best: tuple[float, int, int] | None = None
         for i, unit in enumerate(cut.units):
