@@ -2,12 +2,12 @@
 """What trainers do today to hold a budget, as schedules of a graph with lanes.
 
 A rule says of each op of the forward part whether it runs again, so which tensors are kept for the backward part.
-Blocks are what lies between the first readers of two buckets of gathered parameters.
+Blocks are what lies between the first readers of two buckets of gathered parameters, of the group that gathers first.
 """
 
 import bisect
 
-PRODUCTS = ("mm", "bmm", "_scaled_dot_product_cudnn_attention")
+PRODUCTS = ("mm", "bmm", "_grouped_mm", "_scaled_dot_product_cudnn_attention", "flex_attention")
 
 
 class Step:
@@ -29,10 +29,12 @@ class Step:
             for v, op in enumerate(self.ops[: self.border])
             if "collective" in op and all(t not in self.producer for t in op["inputs"])
         }
-        starts = sorted(min(self.readers[t][0] for t in self.ops[v]["outputs"]) for v in self.gathers)
+        first = {v: min(self.readers[t][0] for t in self.ops[v]["outputs"]) for v in self.gathers}
+        lane = self.ops[min(self.gathers)]["lane"]
+        starts = sorted(first[v] for v in self.gathers if self.ops[v]["lane"] == lane)
         self.block = [bisect.bisect_right(starts, v) for v in range(self.border)]
         for v in self.gathers:
-            self.block[v] = bisect.bisect_right(starts, min(self.readers[t][0] for t in self.ops[v]["outputs"]))
+            self.block[v] = bisect.bisect_right(starts, first[v])
 
     def rules(self, published):
         """By name, the ops of the forward part that run again, and whether whole blocks do so at once."""

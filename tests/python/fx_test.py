@@ -58,7 +58,7 @@ reduce_scatter_tensor_1 = c10d.reduce_scatter_tensor.default(convert_element_typ
 wait_tensor_3 = c10d.wait_tensor.default(reduce_scatter_tensor_1);  reduce_scatter_tensor_1 = None
 return (None, wait_tensor_2, wait_tensor_3)
 """
-ARGUMENTS = {
+ARGUMENTS: dict[str, tuple[Any, str]] = {
     "primals_1": ((8, 16), "bfloat16"),
     "primals_2": ((4, 16), "float32"),
     "primals_3": ((4, 16), "float32"),
@@ -73,14 +73,15 @@ TABLE = """  Group    Group Size  Collective                    1MB (ms)    2MB 
 DEVICE = {"name": "one", "peak_flops": 1e9, "bandwidth": 1e9, "launch_overhead": 0}
 
 
-def text(body: str, names: list[str]) -> str:
+def text(body: str, names: list[str], arguments: dict[str, tuple[Any, str]] = ARGUMENTS) -> str:
+    body = body.replace("TRITON", "torch.ops.higher_order.triton_kernel_wrapper_functional")
     for short, long in (("c10d", "_c10d_functional"), ("aten", "aten"), ("prims", "prims")):
         body = body.replace(f" {short}.", f" torch.ops.{long}.")
     lines = body.strip().splitlines()
     whole = HEAD + f"    def forward(self, {', '.join(names)}):\n" + "".join(f"        {line}\n" for line in lines)
     whole += "\ndef load_args(reader):\n"
     for i, name in enumerate(names):
-        shape, dtype = ARGUMENTS[name]
+        shape, dtype = arguments[name]
         whole += f"    buf{i} = reader.storage(None, 0, device=device(type='cuda', index=0))\n"
         whole += f"    reader.tensor(buf{i}, {shape}, dtype=torch.{dtype}, is_leaf=True)  # {name}\n"
     return whole
@@ -159,6 +160,96 @@ def test_buckets(files: Path) -> None:
     assert not {"all_gather_into_tensor_1", "reduce_scatter_tensor_1"} & set(ops)
     assert step.again == {"convert_element_type_2", "all_gather_into_tensor"}
     assert len(read(files, bucket=255).graph) == len(read(files).graph)
+
+
+# Rows go to the device of their expert: of 32 choices among 8 experts on 4 devices. Sizes are decided by data.
+ROUTED_FORWARD = """
+histc = aten.histc.default(primals_2, 8, 0, 8)
+all_to_all_single = c10d.all_to_all_single.default(histc, [2, 2, 2, 2], [2, 2, 2, 2], '0')
+wait_tensor = c10d.wait_tensor.default(all_to_all_single);  all_to_all_single = None
+view = aten.view.default(histc, [4, -1]);  histc = None
+sum_1 = aten.sum.dim_IntList(view, [1]);  view = None
+view_1 = aten.view.default(wait_tensor, [4, -1]);  wait_tensor = None
+sum_2 = aten.sum.dim_IntList(view_1, [1])
+device_put = prims.device_put.default(sum_1, device(type='cpu'), True);  sum_1 = None
+select = aten.select.int(device_put, 0, 0)
+_local = aten._local_scalar_dense.default(select);  select = None
+ge = _local >= 0
+_assert_scalar = aten._assert_scalar.default(ge, "u0 >= 0");  ge = _assert_scalar = None
+select_1 = aten.select.int(sum_2, 0, 1)
+_local_1 = aten._local_scalar_dense.default(select_1);  select_1 = None
+sym_sum = torch.sym_sum((_local_1, 1))
+mul_5 = sym_sum * 2
+full = aten.full.default([mul_5, 16], 0.0, dtype = torch.bfloat16, device = device(type='cuda', index=0))
+all_to_all_single_1 = c10d.all_to_all_single.default(primals_1, [_local_1, 8, 8, 8], [_local, 8, 8, 8], '0')
+wait_tensor_1 = c10d.wait_tensor.default(all_to_all_single_1);  all_to_all_single_1 = None
+cat = aten.cat.default([wait_tensor_1, full]);  wait_tensor_1 = full = None
+cumsum = aten.cumsum.default(view_1, 0)
+slice_1 = aten.slice.Tensor(cumsum, 0, 0, -1)
+wrapper = TRITON(kwargs = {'from': cat, 'to': cat}, tensors_to_clone = ['to'])
+getitem = wrapper['to'];  wrapper = None
+mm = aten.mm.default(getitem, primals_3)
+return (mm, getitem, primals_3, _local, _local_1)
+"""
+ROUTED_BACKWARD = """
+permute = aten.permute.default(getitem, [1, 0])
+mm_1 = aten.mm.default(permute, tangents_1)
+return (None, None, mm_1)
+"""
+
+
+def routed(files: Path, stated: int) -> None:
+    """`stated`: what the backward text says of the numbers that data decide."""
+    own = {
+        "primals_1": ((32, 16), "bfloat16"),
+        "primals_2": ((32,), "int64"),
+        "primals_3": ((16, 16), "bfloat16"),
+        "getitem": ("(32 + 2 * (u1 + 1), 16)", "bfloat16"),
+        "tangents_1": ((50, 16), "bfloat16"),
+    }
+    (files / "fw.py").write_text(text(ROUTED_FORWARD, ["primals_1", "primals_2", "primals_3"], own))
+    backward = text(ROUTED_BACKWARD, ["getitem", "primals_3", "tangents_1"], own)
+    numbers = ["_local", "_local_1"]
+    backward = backward.replace("tangents_1):", f"tangents_1, {', '.join(numbers)}):")
+    backward += "".join(f"    reader.symint({stated})  # {name}\n" for name in numbers)
+    (files / "bw.py").write_text(backward)
+
+
+@pytest.mark.parametrize(("stated", "even"), [(8, False), (8, True), (5, True)])
+def test_sizes_that_data_decide(files: Path, stated: int, even: bool) -> None:
+    """As the text states them, or with bins of the histogram that are alike: 4 each, so 8 for a device."""
+    routed(files, stated)
+    step = read(files, even=even, alike={"all_to_all_single": "all_gather_into_tensor"})
+    graph = json.loads(step.graph.to_json())
+    ops = {op["name"]: op for op in graph["ops"]}
+    sizes = {tensor["name"]: tensor["size"] for tensor in graph["tensors"]}
+    exchange = ops["all_to_all_single_1"]
+    assert exchange["collective"] == {"kind": "all_to_all", "bytes": 32 * 16 * 2, "group": 4}
+    assert exchange["lane"] == "group 0"
+    assert exchange["duration"] == 1000  # of an all-gather of 256 bytes by each device
+    assert sizes["getitem"] == (32 + 18) * 16 * 2
+    # What only sizes are made of is no op.
+    assert not {"histc", "device_put", "_local", "_assert_scalar", "sym_sum", "mul_5"} & set(ops)
+
+
+def test_sizes_of_another_run_are_refused(files: Path) -> None:
+    routed(files, 5)
+    with pytest.raises(remora.InputError, match=r"all_to_all_single_1: .* in parts of"):
+        read(files, alike={"all_to_all_single": "all_gather_into_tensor"})
+    with pytest.raises(remora.InputError, match="has no row for all_to_all_single"):
+        read(files, even=True)
+
+
+def test_a_size_that_is_no_histograms_is_refused(files: Path) -> None:
+    routed(files, 8)
+    text_of = (
+        (files / "fw.py")
+        .read_text()
+        .replace("aten.histc.default(primals_2, 8, 0, 8)", "aten.cumsum.default(primals_2, 0)")
+    )
+    (files / "fw.py").write_text(text_of.replace("[2, 2, 2, 2], [2, 2, 2, 2]", "[8, 8, 8, 8], [8, 8, 8, 8]"))
+    with pytest.raises(remora.InputError, match="not of a histogram"):
+        read(files, even=True)
 
 
 def test_a_table_is_read_between_and_beyond_its_sizes(files: Path) -> None:

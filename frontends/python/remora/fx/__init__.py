@@ -56,6 +56,8 @@ def read_step(
     groups: Mapping[str, tuple[str, int]],
     bucket: SupportsIndex = 0,
     shards: bool = False,
+    alike: Mapping[str, str] | None = None,
+    even: bool = False,
     name: str = "fx",
 ) -> FxStep:
     """Reads a training step.
@@ -79,6 +81,12 @@ def read_step(
     shards : bool
         Whether the table's sizes are those of shards for reduce-scatters, too. By default they are what a device puts
         in, the whole.
+    alike : mapping of str to str
+        By a collective's name in the text that the table does not have, the one in the table whose times are taken: for
+        an all-gather (and by it an all-to-all) what comes out of it is as large.
+    even : bool
+        Sizes that only data decide, as how many tokens each expert gets: if true, the bins of the histograms that they
+        come from are alike; by default they are what the backward text states that they were.
     name : str
         The graph's.
 
@@ -94,8 +102,8 @@ def read_step(
     OSError
         If a file cannot be read.
     """
-    step = bucketed(join(read_text(forward), read_text(backward)), integer(bucket, "bucket"))
-    costs = _Costs(Roofline.load(device), read_table(table), dict(groups), boolean(shards, "shards"))
+    step = bucketed(join(read_text(forward), read_text(backward), boolean(even, "even")), integer(bucket, "bucket"))
+    costs = _Costs(Roofline.load(device), read_table(table), dict(groups), boolean(shards, "shards"), dict(alike or {}))
     return FxStep(DeviceGraph.from_json(_document(step, costs, name)), frozenset(step.again))
 
 
@@ -105,6 +113,7 @@ class _Costs:
     table: CollectiveTable
     groups: dict[str, tuple[str, int]]
     shards: bool
+    alike: dict[str, str]
 
     def duration(self, work: Work, size: Mapping[str, int]) -> int:
         if work.kind not in COLLECTIVES:
@@ -114,7 +123,10 @@ class _Costs:
             raise InputError("groups", f"does not say which rows of the table are those of group {work.group!r}")
         group, devices = self.groups[work.group]
         size_in = work.put_in // devices if self.shards and work.kind == "reduce_scatter_tensor" else work.put_in
-        return self.table.nanoseconds(group, devices, work.kind, size_in)
+        kind = self.alike.get(work.kind, work.kind)
+        if kind != work.kind and kind == "all_gather_into_tensor":
+            size_in //= devices
+        return self.table.nanoseconds(group, devices, kind, size_in)
 
 
 def _document(step: JointStep, costs: _Costs, name: str) -> dict[str, Any]:

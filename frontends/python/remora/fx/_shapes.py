@@ -4,11 +4,12 @@
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from remora.fx._text import GETITEM, Node, Ref
+from remora.fx._text import ATTRIBUTE, GETITEM, Node, Ref
 
 ITEM_BYTES = {
     "bool": 1,
@@ -32,6 +33,8 @@ class Tensor:
 
     shape: tuple[int, ...]
     dtype: str
+    even: float | None = field(default=None, compare=False)
+    """What each item is if the bins of histograms are alike, where it comes from one."""
 
     @property
     def count(self) -> int:
@@ -44,7 +47,8 @@ class Tensor:
         return self.count * ITEM_BYTES[self.dtype]
 
 
-Value = Tensor | list[Tensor]
+Value = Tensor | list[Tensor] | dict[str, Tensor] | int | bool | None
+"""Several tensors of one op, by number or name; a number, or nothing, of what only sizes are made of."""
 
 
 class UnknownTarget(Exception):
@@ -107,6 +111,8 @@ POINTWISE = frozenset(
         "where",
         "clone",
         "full",
+        "fma",
+        "constant_pad_nd",
         "clamp_min",
     ]
 )
@@ -116,9 +122,13 @@ COLLECTIVES = {
     "all_gather_into_tensor": "all_gather",
     "reduce_scatter_tensor": "reduce_scatter",
     "all_reduce": "all_reduce",
+    "all_to_all_single": "all_to_all",
 }
 """Their kinds in remora-graph 3."""
 ATTENTION = "_scaled_dot_product_cudnn_attention"
+FLEX = "flex_attention"
+DECIDED = "_local_scalar_dense"
+"""A number that data decides."""
 
 
 def is_kernel_part(name: str) -> bool:
@@ -137,13 +147,31 @@ def shape_of(node: Node, values: Sequence[Any]) -> Value:
     if node.target == GETITEM:
         item: Tensor = values[0][values[1]]
         return item
-    rule = _RULES.get(name)
+    if node.target == ATTRIBUTE:
+        return None
+    rule = _number(OPERATORS[name]) if node.target.startswith("operator.") else _RULES.get(name)
     if rule is None:
         raise UnknownTarget(f"{node.target} has no rule")
     try:
-        return rule(node, values)
+        found = rule(node, values)
     except (IndexError, KeyError, TypeError, ValueError, AttributeError) as error:
         raise UnknownTarget(f"{node.target}: arguments that its rule does not cover ({error})") from None
+    return replace(found, even=_even(name, found, values)) if isinstance(found, Tensor) else found
+
+
+CARRIED = VIEWS | {"all_to_all_single", "device_put", "convert_element_type", "clone"}
+"""Items that are alike are what they were."""
+
+
+def _even(name: str, found: Tensor, values: Sequence[Any]) -> float | None:
+    source = values[0] if values and isinstance(values[0], Tensor) else None
+    if source is None or not found.count:
+        return None
+    if name == "histc":
+        return source.count / found.count
+    if name == "sum" and source.even is not None:
+        return source.even * source.count / found.count
+    return source.even if name in CARRIED else None
 
 
 def flops_of(node: Node, values: Sequence[Any]) -> float:
@@ -157,6 +185,14 @@ def flops_of(node: Node, values: Sequence[Any]) -> float:
         return float(2 * values[0].count * values[1].shape[1])
     if name == "bmm":
         return float(2 * values[0].count * values[1].shape[2])
+    if name == "_grouped_mm":
+        # Rows by groups and a matrix for each group, or rows of both, which each group sums.
+        return float(2 * values[0].count * values[1].shape[-1])
+    if name.startswith(FLEX):
+        # What a mask leaves out is not in the text.
+        query, key, value = values[:3]
+        products = query.count * key.shape[2] + query.count // query.shape[3] * key.shape[2] * value.shape[3]
+        return float((2.5 if name.endswith("_backward") else 1) * 2 * products)
     if name.startswith(ATTENTION):
         back = name.endswith("_backward")
         query, key = (values[1], values[2]) if back else (values[0], values[1])
@@ -291,6 +327,84 @@ def _as_real(node: Node, values: Sequence[Any]) -> Tensor:
     return Tensor((*values[0].shape, 2), "float32")
 
 
+def _slice(node: Node, values: Sequence[Any]) -> Tensor:
+    words: list[Any] = [*values[1:], *(0, 0, None, 1)[len(values) - 1 :]]
+    axis, start, end, step = words
+    whole = values[0].shape[axis]
+    start, end, _ = slice(start, whole if end is None else end).indices(whole)
+    return _resized(values[0], axis, max(0, -(-(end - start) // step)))
+
+
+def _select(node: Node, values: Sequence[Any]) -> Tensor:
+    shape = list(values[0].shape)
+    del shape[values[1]]
+    return Tensor(tuple(shape), values[0].dtype)
+
+
+def _pad(node: Node, values: Sequence[Any]) -> Tensor:
+    shape = list(values[0].shape)
+    for i, amount in enumerate(values[1]):
+        shape[-1 - i // 2] += amount
+    return Tensor(tuple(shape), values[0].dtype)
+
+
+def _index(node: Node, values: Sequence[Any]) -> Tensor:
+    """Of index tensors in the place of the first dimensions."""
+    indices = values[1]
+    if not all(isinstance(index, Tensor) and index.dtype != "bool" for index in indices):
+        raise ValueError("indices other than numbers of the first dimensions")
+    return Tensor((*_broadcast(indices), *values[0].shape[len(indices) :]), values[0].dtype)
+
+
+def _grouped_mm(node: Node, values: Sequence[Any]) -> Tensor:
+    """Of rows by a matrix of each group; of columns by rows, a product for each group."""
+    a, b, ends = values[:3]
+    if a.shape[-1] != b.shape[-2] or len(a.shape) != 2:
+        raise ValueError(f"a grouped product of {a.shape} and {b.shape}")
+    rows = (a.shape[0], b.shape[-1])
+    return Tensor(rows if len(b.shape) == 3 else (*ends.shape, *rows), a.dtype)
+
+
+def _sorted(node: Node, values: Sequence[Any]) -> list[Tensor]:
+    return [values[0], Tensor(values[0].shape, "int64")]
+
+
+def _topk(node: Node, values: Sequence[Any]) -> list[Tensor]:
+    found = _resized(values[0], values[2] if len(values) > 2 else -1, values[1])
+    return [found, Tensor(found.shape, "int64")]
+
+
+def _all_to_all(node: Node, values: Sequence[Any]) -> Tensor:
+    """Rows that come from each device; rows that go to each."""
+    if sum(values[2]) != values[0].shape[0]:
+        raise ValueError(f"{values[0].shape} in parts of {values[2]}")
+    return _resized(values[0], 0, sum(values[1]))
+
+
+def _flex(node: Node, values: Sequence[Any]) -> list[Tensor]:
+    """Output and log-sum-exp."""
+    query, value = values[0], values[2]
+    return [Tensor((*query.shape[:3], value.shape[3]), query.dtype), Tensor(query.shape[:3], "float32")]
+
+
+def _flex_backward(node: Node, values: Sequence[Any]) -> list[Tensor]:
+    return list(values[:3])
+
+
+def _written(node: Node, values: Sequence[Any]) -> dict[str, Tensor]:
+    """What a kernel of the user's writes: arguments that are cloned for it."""
+    return {name: values[0][name] for name in node.kwargs["tensors_to_clone"]}
+
+
+def _number(run: Callable[..., Any]) -> Callable[[Node, Sequence[Any]], Any]:
+    def rule(node: Node, values: Sequence[Any]) -> Any:
+        if any(isinstance(value, Tensor) for value in values):
+            raise ValueError("numbers are asked for")
+        return run(*values)
+
+    return rule
+
+
 def _gather(node: Node, values: Sequence[Any]) -> Tensor:
     return _resized(values[0], 0, values[0].shape[0] * values[1])
 
@@ -318,6 +432,21 @@ def _attention_backward(node: Node, values: Sequence[Any]) -> list[Tensor]:
     return [Tensor(t.shape, t.dtype) for t in values[1:4]]
 
 
+_NUMBERS: dict[str, Callable[..., Any]] = {"sym_sum": sum}
+"""Of Python's numbers; those of the text's operators are `OPERATORS`."""
+OPERATORS: dict[str, Callable[..., Any]] = {
+    "add": operator.add,
+    "sub": operator.sub,
+    "mult": operator.mul,
+    "floordiv": operator.floordiv,
+    "mod": operator.mod,
+    "gte": operator.ge,
+    "gt": operator.gt,
+    "lte": operator.le,
+    "lt": operator.lt,
+    "eq": operator.eq,
+    "noteq": operator.ne,
+}
 _RULES: dict[str, Callable[[Node, Sequence[Any]], Value]] = {
     **dict.fromkeys(POINTWISE, _pointwise),
     **dict.fromkeys(["eq", "ne", "ge", "gt", "le", "lt"], _compared),
@@ -334,6 +463,24 @@ _RULES: dict[str, Callable[[Node, Sequence[Any]], Value]] = {
     "unsqueeze": _unsqueeze,
     "squeeze": _squeeze,
     "cat": _cat,
+    **dict.fromkeys(["cumsum", "device_put", "slice_scatter", "scatter_add", "copy_"], _first),
+    **{f"{name}": _number(run) for name, run in _NUMBERS.items()},
+    "constant_pad_nd": _pad,
+    "slice": _slice,
+    "select": _select,
+    "index": _index,
+    "gather": lambda node, values: Tensor(values[2].shape, values[0].dtype),
+    "histc": lambda node, values: Tensor((values[1],), values[0].dtype),
+    "empty": _full,
+    "sort": _sorted,
+    "topk": _topk,
+    "_grouped_mm": _grouped_mm,
+    "sym_size": lambda node, values: values[0].shape[values[1]],
+    "_assert_scalar": lambda node, values: None,
+    "all_to_all_single": _all_to_all,
+    FLEX: _flex,
+    FLEX + "_backward": _flex_backward,
+    "triton_kernel_wrapper_functional": _written,
     "embedding": _embedding,
     "view_as_complex": _as_complex,
     "view_as_real": _as_real,
@@ -348,6 +495,8 @@ def references(value: Any) -> list[str]:
     """The names of the nodes that an argument reads, with repeats."""
     if isinstance(value, Ref):
         return [value.name]
+    if isinstance(value, dict):
+        return references(list(value.values()))
     if isinstance(value, (list, tuple)):
         return [name for item in value for name in references(item)]
     return []

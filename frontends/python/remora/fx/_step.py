@@ -11,6 +11,7 @@ from typing import Any, Literal
 from remora.errors import InputError
 from remora.fx._shapes import (
     COLLECTIVES,
+    DECIDED,
     VIEWS,
     Tensor,
     UnknownTarget,
@@ -61,18 +62,19 @@ class JointStep:
     """By tensor, the argument whose gradient it is."""
 
 
-def join(forward: Text, backward: Text) -> JointStep:
+def join(forward: Text, backward: Text, even: bool = False) -> JointStep:
     """One step of both texts.
 
     A name that both have is one op. What the forward text merges into another kernel and the backward text computes
-    once more is an op of the backward part.
+    once more is an op of the backward part. `even`: bins of histograms are alike; else numbers that data decide are
+    what the backward text states.
     """
-    return _Join(forward, backward).step()
+    return _Join(forward, backward, even).step()
 
 
 class _Join:
-    def __init__(self, forward: Text, backward: Text) -> None:
-        self.forward, self.backward = forward, backward
+    def __init__(self, forward: Text, backward: Text, even: bool) -> None:
+        self.forward, self.backward, self.even = forward, backward, even
         self.nodes: dict[str, Node] = {}
         self.phase: dict[str, Phase] = {}
         self.values: dict[str, Any] = {}
@@ -83,8 +85,8 @@ class _Join:
         self.inlined: set[str] = set()
 
     def step(self) -> JointStep:
-        for name, argument in self.arguments.items():
-            self.values[name] = Tensor(argument.shape, argument.dtype)
+        for name in self.arguments:
+            self.values[name] = _value_of(self.forward, name)
         for node in self.forward.nodes:
             self._add(node, "forward", self.forward)
         known = set(self.nodes) | set(self.arguments)
@@ -100,15 +102,40 @@ class _Join:
 
     def _add(self, node: Node, phase: Phase, text: Text) -> None:
         try:
-            self.values[node.name] = shape_of(node, self._resolved(list(node.args)))
+            if name_of(node.target) == DECIDED:
+                self.values[node.name] = self._decided(node)
+            else:
+                self.values[node.name] = shape_of(node, self._resolved(list(node.args)))
         except UnknownTarget as error:
             raise self._fail(text, node, str(error)) from None
         self.nodes[node.name] = node
         self.phase[node.name] = phase
 
+    def _decided(self, node: Node) -> int:
+        """What data decides: a bin of a histogram, or what the backward text states that it was."""
+        if self.even:
+            [source] = self._tensors(node.args)
+            if self.values[source].even is None:
+                raise UnknownTarget("is a number that only data decide, and it is not of a histogram")
+            each: float = self.values[source].even
+            return round(each)
+        argument = self.backward.arguments.get(node.name)
+        if argument is None or argument.value is None:
+            raise UnknownTarget(
+                f"is a number that only data decide, and {self.backward.path} does not say which: `even` takes bins of "
+                "histograms to be alike"
+            )
+        return argument.value
+
+    def _tensors(self, args: Any) -> list[str]:
+        """The nodes and arguments with storage that are read."""
+        return [r for r in references(args) if isinstance(self.values[r], (Tensor, list, dict))]
+
     def _resolved(self, value: Any) -> Any:
         if isinstance(value, Ref):
             return self.values[value.name]
+        if isinstance(value, dict):
+            return {key: self._resolved(item) for key, item in value.items()}
         return [self._resolved(item) for item in value] if isinstance(value, list) else value
 
     def _add_loss(self) -> None:
@@ -116,7 +143,8 @@ class _Join:
 
         It reads what forward gives beside what it saves, and writes backward's other arguments.
         """
-        given = [name for name in self.forward.results if name and name not in self.saved]
+        results = self._tensors([Ref(name) for name in self.forward.results if name])
+        given = [name for name in results if name not in self.saved]
         wanted = [name for name in self.backward.arguments if name not in self.saved]
         if len(given) != len(wanted):
             raise InputError(
@@ -125,14 +153,16 @@ class _Join:
                 f"the forward text gives {len(given)} results that are not saved: the texts are not of one step",
             )
         for name in wanted:
-            argument = self.backward.arguments[name]
-            self.values[name] = Tensor(argument.shape, argument.dtype)
+            self.values[name] = _value_of(self.backward, name)
         for name, argument in self.backward.arguments.items():
             mine = self.values[name]
-            if mine != Tensor(argument.shape, argument.dtype):
+            if self.even and argument.value is not None:
+                continue  # a number of another run
+            if not _agrees(mine, argument):
                 raise InputError(
                     self.backward.path,
-                    f"{name}: {argument.shape} of {argument.dtype}, but the forward text makes {mine}",
+                    f"{name}: {argument.value or argument.shape} of {argument.dtype}, but "
+                    f"the forward text makes {mine}",
                 )
         self.loss = (given, wanted)
 
@@ -162,22 +192,28 @@ class _Join:
         """The node or argument whose storage it shares."""
         while name in self.nodes:
             node = self.nodes[name]
-            is_pick = node.target == GETITEM and isinstance(self.values[node.args[0].name], list)
+            is_pick = node.target == GETITEM and isinstance(self.values[node.args[0].name], (list, dict))
             picked_view = is_pick and name_of(self.nodes[node.args[0].name].target) in VIEWS
             if is_pick and not picked_view:
                 return name
             if name_of(node.target) not in VIEWS and node.target != GETITEM and name not in self.inlined:
                 return name
-            name = references(node.args)[0]
+            name = self._tensors(node.args)[0]
         return name
+
+    def _is_op(self, name: str) -> bool:
+        """Whether the node is none of the views, items and numbers."""
+        if not isinstance(self.values[name], (Tensor, list, dict)):
+            return False
+        return self._base(name) == name and self.nodes[name].target != GETITEM
 
     def _readers(self, nodes: Iterable[str]) -> dict[str, list[str]]:
         """By node or argument, the nodes that read its storage; those that share it left out."""
         readers: dict[str, list[str]] = defaultdict(list)
         for name in nodes:
-            if self._base(name) != name or self.nodes[name].target == GETITEM:
+            if not self._is_op(name):
                 continue
-            for source in dict.fromkeys(self._base(r) for r in references(self.nodes[name].args)):
+            for source in dict.fromkeys(self._base(r) for r in self._tensors(self.nodes[name].args)):
                 readers[source].append(name)
         return readers
 
@@ -194,7 +230,7 @@ class _Join:
             node = self.nodes[name]
             if name_of(node.target) != "convert_element_type" or name in held:
                 continue
-            [source] = references(node.args)
+            [source] = self._tensors(node.args)
             grows = self.values[name].size > self.values[source].size
             if grows and all(is_kernel_part(name_of(self.nodes[r].target)) for r in readers[name]):
                 self.inlined.add(name)
@@ -209,7 +245,7 @@ class _Join:
             [reader] = readers[name]
             kind = name_of(self.nodes[reader].target)
             # A shard is cast where it is gathered from.
-            is_shard = kind in COLLECTIVES and all(self._base(r) in self.arguments for r in references(node.args))
+            is_shard = kind in COLLECTIVES and all(self._base(r) in self.arguments for r in self._tensors(node.args))
             if is_kernel_part(kind) or is_shard:
                 into[name] = reader
         return into
@@ -232,17 +268,17 @@ class _Join:
             LOSS,
             LOSS,
             "loss",
-            list(dict.fromkeys(map(self._base, given))),
-            {name: self.values[name].size for name in wanted},
+            list(dict.fromkeys(self._base(name) for name in given)),
+            {name: self.values[name].size for name in wanted if isinstance(self.values[name], Tensor)},
         )
         for name in self.nodes:
             if self.phase[name] == "backward" and loss not in works:
                 works.append(loss)
-            if name in into or name not in alive or self._base(name) != name or self.nodes[name].target == GETITEM:
+            if name in into or name not in alive or not self._is_op(name):
                 continue
             works.append(self._work(name, members[name], alive))
         made = {tensor for work in works for tensor in work.outputs}
-        arguments = {name: self.values[name].size for name in self.arguments}
+        arguments = {n: v.size for n in self.arguments if isinstance(v := self.values[n], Tensor)}
         kept = {self._base(name) for name in self.kept} & made
         names = {work.name for work in works}
         results = zip(self.forward.arguments, self.backward.results, strict=False)
@@ -259,17 +295,17 @@ class _Join:
                 continue
             alive.add(name)
             if name in self.nodes:
-                stack += references(self.nodes[name].args)
+                stack += self._tensors(self.nodes[name].args)
         return alive
 
     def _work(self, name: str, members: list[str], alive: set[str]) -> Work:
         node = self.nodes[name]
         kind = name_of(node.target)
         inside = set(members)
-        read = [self._base(r) for member in members for r in references(self.nodes[member].args)]
+        read = [self._base(r) for member in members for r in self._tensors(self.nodes[member].args)]
         inputs = [r for r in dict.fromkeys(read) if r not in inside]
         value = self.values[name]
-        if isinstance(value, list):
+        if isinstance(value, (list, dict)):
             picks = [
                 n
                 for n in self.nodes
@@ -280,19 +316,38 @@ class _Join:
             outputs = {name: value.size}
         work = Work(name, kind, self.phase[name], inputs, outputs, flops_of(node, self._resolved(list(node.args))))
         if kind in COLLECTIVES:
-            source = self.values[references(node.args)[0]]
+            source = self.values[self._tensors(node.args)[0]]
             work.group, work.put_in = str(node.args[-1]), source.size
-            work.devices = 0 if kind == "all_reduce" else int(node.args[-2])
+            said = node.args[-2]
+            work.devices = 0 if kind == "all_reduce" else len(said) if isinstance(said, list) else int(said)
             work.workspace = sum(
                 self.values[member].size
                 for member in members
                 if member in self.nodes and member != name and is_kernel_part(name_of(self.nodes[member].target))
             )
         if kind == "index_put":
-            target = self._base(references(node.args)[0])
+            target = self._base(self._tensors(node.args)[0])
             if target not in self.arguments:
                 work.takes_over[name] = target
         return work
+
+
+def _value_of(text: Text, name: str) -> Tensor | int:
+    argument = text.arguments[name]
+    if argument.value is not None:
+        return argument.value
+    shape = tuple(size for size in argument.shape if size is not None)
+    if len(shape) < len(argument.shape):
+        raise InputError(text.path, f"{name}: sizes that only data decide, and no op that makes it")
+    return Tensor(shape, argument.dtype)
+
+
+def _agrees(value: Any, argument: Argument) -> bool:
+    """Whether an argument of the backward text is what the forward text makes."""
+    if argument.value is not None or not isinstance(value, Tensor):
+        return bool(value == argument.value)
+    same = [stated in (None, size) for stated, size in zip(argument.shape, value.shape, strict=False)]
+    return value.dtype == argument.dtype and len(value.shape) == len(argument.shape) and all(same)
 
 
 def _renamed(value: Any, names: dict[str, str]) -> Any:
@@ -300,4 +355,6 @@ def _renamed(value: Any, names: dict[str, str]) -> Any:
         return Ref(names.get(value.name, value.name))
     if isinstance(value, tuple):
         return tuple(_renamed(item, names) for item in value)
+    if isinstance(value, dict):
+        return {key: _renamed(item, names) for key, item in value.items()}
     return [_renamed(item, names) for item in value] if isinstance(value, list) else value

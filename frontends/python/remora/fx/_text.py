@@ -16,6 +16,8 @@ from remora._arguments import file_text
 from remora.errors import InputError
 
 GETITEM = "getitem"
+ATTRIBUTE = "attribute"
+"""Of the class, as a mask's function: says nothing of sizes."""
 
 
 @dataclass(frozen=True)
@@ -27,11 +29,14 @@ class Ref:
 
 @dataclass(frozen=True)
 class Node:
-    """One line of the text: ``name = target(*args, **kwargs)``, or an item of another node."""
+    """One line of the text: ``name = target(*args, **kwargs)``, or an item of another node.
+
+    Keywords that read nodes stand behind the other arguments in `args`, too.
+    """
 
     name: str
     target: str
-    """As ``aten.mm.default``; `GETITEM` for an item."""
+    """As ``aten.mm.default``; `GETITEM` for an item; ``operator.add`` of numbers; `ATTRIBUTE` of the class."""
     args: tuple[Any, ...]
     kwargs: dict[str, Any] = field(hash=False)
     line: int = field(compare=False)
@@ -39,10 +44,13 @@ class Node:
 
 @dataclass(frozen=True)
 class Argument:
-    """A tensor that the function takes."""
+    """A tensor that the function takes, or a number."""
 
-    shape: tuple[int, ...]
+    shape: tuple[int | None, ...]
+    """None: the text gives the size by symbols, so the op that makes the tensor says it."""
     dtype: str
+    value: int | None = None
+    """Of a number, in the run that the text was written in."""
 
 
 @dataclass(frozen=True)
@@ -72,6 +80,10 @@ def read_text(path: str | os.PathLike[str]) -> Text:
     except (SyntaxError, ValueError, RecursionError) as error:
         raise InputError(place, f"is not Python: {error}") from None
     return _Reader(place, module).text()
+
+
+def _has_symbols(size: ast.expr) -> bool:
+    return any(isinstance(part, ast.Name) for part in ast.walk(size))
 
 
 class _Reader:
@@ -119,9 +131,13 @@ class _Reader:
             call = statement.value if isinstance(statement, ast.Expr) else None
             if not isinstance(call, ast.Call) or not isinstance(call.func, ast.Attribute):
                 continue
+            if call.func.attr == "symint" and len(call.args) == 1:
+                arguments.append(Argument((), "int64", int(self._value(call.args[0]))))
+                continue
             if call.func.attr != "tensor":
                 raise self.fail(f"load_args: reader.{call.func.attr} is not known", statement)
-            shape = self._value(call.args[1])
+            sizes = call.args[1].elts if isinstance(call.args[1], (ast.Tuple, ast.List)) else [call.args[1]]
+            shape = [None if _has_symbols(size) else self._value(size) for size in sizes]
             words = {word.arg: self._value(word.value) for word in call.keywords}
             arguments.append(Argument(tuple(shape), str(words.get("dtype", "torch.float32")).removeprefix("torch.")))
         return arguments
@@ -135,11 +151,20 @@ class _Reader:
             return None
         if isinstance(value, ast.Subscript):
             return Node(name, GETITEM, (self._value(value.value), self._value(value.slice)), {}, statement.lineno)
+        if isinstance(value, ast.Attribute) and isinstance(value.value, ast.Name) and value.value.id == "self":
+            return Node(name, ATTRIBUTE, (), {}, statement.lineno)
+        if isinstance(value, ast.BinOp):
+            both = self._value(value.left), self._value(value.right)
+            return Node(name, f"operator.{type(value.op).__name__.lower()}", both, {}, statement.lineno)
+        if isinstance(value, ast.Compare) and len(value.ops) == 1:
+            both = self._value(value.left), self._value(value.comparators[0])
+            return Node(name, f"operator.{type(value.ops[0]).__name__.lower()}", both, {}, statement.lineno)
         if not isinstance(value, ast.Call):
             raise self.fail("must be NAME = CALL", statement)
         target = ast.unparse(value.func).removeprefix("torch.ops.")
         args = tuple(self._value(argument) for argument in value.args)
         kwargs = {word.arg or "**": self._value(word.value) for word in value.keywords}
+        args += tuple(kwargs[word.arg or "**"] for word in value.keywords if self._reads(word.value))
         return Node(name, target, args, kwargs, statement.lineno)
 
     def _value(self, value: ast.expr) -> Any:
@@ -151,6 +176,9 @@ class _Reader:
             return Ref(value.id)
         if isinstance(value, (ast.List, ast.Tuple)):
             return [self._value(item) for item in value.elts]
+        if isinstance(value, ast.Dict) and all(isinstance(key, ast.Constant) for key in value.keys):
+            rows = zip(value.keys, value.values, strict=True)
+            return {key.value: self._value(item) for key, item in rows if isinstance(key, ast.Constant)}
         if (
             isinstance(value, ast.UnaryOp)
             and isinstance(value.op, ast.USub)

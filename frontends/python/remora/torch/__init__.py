@@ -12,6 +12,7 @@
 See docs/guide/pytorch.md.
 """
 
+import importlib
 from typing import TYPE_CHECKING, Any
 
 import remora
@@ -52,11 +53,13 @@ __all__ = [
     "FitDevice",
     "FitPlan",
     "FitTable",
+    "FsdpPlan",
     "Kind",
     "Largest",
     "Options",
     "Part",
     "Phase",
+    "PipelineFit",
     "Plan",
     "RemoraWarning",
     "Report",
@@ -65,11 +68,15 @@ __all__ = [
     "TrainDevice",
     "TrainStep",
     "apply_checkpoints",
+    "apply_fsdp_plan",
     "auto_checkpoint",
+    "auto_fsdp",
+    "auto_pipeline",
     "backend",
     "check",
     "checkpoints",
     "fit_table",
+    "fsdp_plan",
     "largest",
     "measure_device",
     "padded",
@@ -91,8 +98,11 @@ def _sweep(step: TrainStep, *arguments: Any, **options: Any) -> remora.Curve:
     return step.sweep(**options)
 
 
-if not TYPE_CHECKING:  # for type checkers they are gone
-    __getattr__ = renamed(
+if TYPE_CHECKING:
+    from ._fsdp import FsdpPlan, apply_fsdp_plan, auto_fsdp, fsdp_plan
+    from ._pipelining import PipelineFit, auto_pipeline
+else:  # for type checkers the renamed ones are gone
+    _renamed = renamed(
         __name__,
         {
             "Device": ("TrainDevice", TrainDevice),
@@ -101,3 +111,11 @@ if not TYPE_CHECKING:  # for type checkers they are gone
             "sweep": ("TrainStep.sweep", _sweep),
         },
     )
+    # They load torch.distributed, which not every PyTorch has.
+    _late = dict.fromkeys(["FsdpPlan", "apply_fsdp_plan", "auto_fsdp", "fsdp_plan"], "._fsdp")
+    _late |= dict.fromkeys(["PipelineFit", "auto_pipeline"], "._pipelining")
+
+    def __getattr__(name):
+        if name in _late:
+            return getattr(importlib.import_module(_late[name], __name__), name)
+        return _renamed(name)

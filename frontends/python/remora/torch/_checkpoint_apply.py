@@ -49,10 +49,7 @@ def apply_checkpoints(model: Module, plan: CheckpointPlan | str | Sequence[str])
     missing = [name for name in [*found.modules, *map(_owner, found.buffers)] if name not in modules]
     if missing:
         raise CheckpointError(f"the model has no module {missing[0]!r}: the plan was made for another one")
-    if model in _plans:
-        raise CheckpointError(
-            "the model has checkpoints already: remora.torch.remove_checkpoints(model) takes them off"
-        )
+    refuse_checkpoints(model)
     refuse_own_checkpoints(model)
     for name, choice in found.modules.items():
         module = modules[name]
@@ -85,6 +82,14 @@ def checkpoints(model: torch.nn.Module) -> CheckpointPlan:
     if model not in _plans:
         raise CheckpointError(f"this {type(model).__name__} has no checkpoints of remora.torch.auto_checkpoint")
     return _plans[model]
+
+
+def refuse_checkpoints(model: torch.nn.Module) -> None:
+    """Refuses a model that has a plan's checkpoints."""
+    if model in _plans:
+        raise CheckpointError(
+            "the model has checkpoints already: remora.torch.remove_checkpoints(model) takes them off"
+        )
 
 
 def refuse_own_checkpoints(model: torch.nn.Module) -> None:

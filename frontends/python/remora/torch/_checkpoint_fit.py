@@ -37,9 +37,15 @@ def outcome_of(step: EagerStep) -> Outcome:
         gradients = ((f"the gradient of {n}", p.grad) for n, p in step.model.named_parameters())
         buffers = ((f"the buffer {n}", b) for n, b in step.model.named_buffers())
         found = [(name, value) for name, value in (*gradients, *buffers) if value is not None]
-        values |= {name: value.detach().to("cpu", copy=True) for name, value in found}
+        values |= {name: _own(value.detach()).to("cpu", copy=True) for name, value in found}
         values["the generator"] = random_state(step.device).cpu()
     return Outcome(values)
+
+
+def _own(value: torch.Tensor) -> torch.Tensor:
+    """Of a sharded tensor this process's part."""
+    local: torch.Tensor = value.to_local() if hasattr(value, "to_local") else value
+    return local
 
 
 def differences(mine: Outcome, eager: Outcome) -> list[str]:

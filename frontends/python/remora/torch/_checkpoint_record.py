@@ -34,8 +34,11 @@ from ._checkpoint_trace import (
     same_bits,
     set_random_state,
 )
-from ._costs import profiled, random_state
+from ._costs import COLLECTED, profiled, random_state
 from ._graph import rounded
+
+MARKED = "FSDP::pre_backward"
+"""Where ranges of this name begin in the backward is noted."""
 
 
 class _Storages:
@@ -234,8 +237,8 @@ def _read_ops(trace: Trace, threads: list[list[tuple[str, int]]]) -> None:
         if word == "remora op":
             held = most = 0
             op = trace.ops[int(number)]
-        elif word == "remora end":
-            op.most = most
+        elif word == "remora end" or name == COLLECTED:
+            op.most = max(op.most, most)
         elif size:
             held += size
             most = max(most, held)
@@ -275,6 +278,9 @@ def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]]) -> None:
                 holders[storage] -= 1
                 if not holders[storage] and storage in dead:
                     freed.append(trace.sizes[storage])
+        elif name.startswith(MARKED):
+            cut()
+            trace.marks.setdefault(name, []).append(len(trace.events))
         elif size < 0 and -size in freed:
             freed.remove(-size)
         elif size:

@@ -41,8 +41,8 @@ class Replayed:
 
     Attributes
     ----------
-    high : list of int
-        The most at each event.
+    high, left : list of int
+        The most at each event, and what is there behind it.
     turn : int
         At the end of the forward.
     """
@@ -50,6 +50,7 @@ class Replayed:
     high: list[int]
     turn: int
     seconds: float
+    left: list[int]
 
     @property
     def peak(self) -> int:
@@ -140,7 +141,7 @@ class _Run:
         self.stack: list[_Frame] = []
 
     def run(self) -> Replayed:
-        high, turn = [], self.now
+        high, left, turn = list[int](), list[int](), self.now
         events = self.trace.events
         for place, (kind, number) in enumerate(events):
             if place == self.trace.turn:
@@ -148,7 +149,8 @@ class _Run:
             self.most = self.now
             self._event(place, kind, number)
             high.append(max(self.most, self.now))
-        return Replayed(high, turn, self.seconds)
+            left.append(self.now)
+        return Replayed(high, turn, self.seconds, left)
 
     def _event(self, place: int, kind: Kind, number: int) -> None:
         if kind is Kind.OP:

@@ -107,6 +107,7 @@ class Trace:
     fixed: int = 0
     seconds: float = 0.0
     mode_seconds: float = 0.0  # what a dispatch mode of Python takes an op
+    marks: dict[str, list[int]] = field(default_factory=dict)  # by a range's name, the events at which it begins
     touched: dict[int, tuple[int, int]] | None = None  # of each saved tensor its first and last event in the backward
 
 

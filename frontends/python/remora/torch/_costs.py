@@ -390,12 +390,44 @@ def profiled(device: torch.device) -> Iterator[list[list[tuple[str, int]]]]:
     try:
         yield threads
     finally:
-        for thread in torch._C._autograd._disable_profiler_legacy():
-            rows = [
-                (str(e.kind()), e.name(), e.cuda_memory_usage() if device.type == "cuda" else e.cpu_memory_usage())
-                for e in thread
-            ]
-            threads.append([("" if size else name, size) for kind, name, size in rows if size or kind == "push"])
+        recorded = torch._C._autograd._disable_profiler_legacy()
+        told = [[_told(event, device) for event in thread] for thread in recorded]
+        if any(name == COLLECTIVE for thread in told for name, _ in thread):
+            told = [_together(recorded, told)]
+        threads += [[(name, size) for name, size in thread if name or size] for thread in told]
+
+
+COLLECTIVE, COLLECTED = "remora collective", "remora collected"
+"""Names of the ranges that begin before a collective runs on the CPU, and when it has let go of its tensors."""
+
+
+def _told(event: Any, device: torch.device) -> tuple[str, int]:
+    size = int(event.cuda_memory_usage() if device.type == "cuda" else event.cpu_memory_usage())
+    return str(event.name()) if not size and str(event.kind()) == "push" else "", size
+
+
+def _together(recorded: list[list[Any]], told: list[list[tuple[str, int]]]) -> list[tuple[str, int]]:
+    """The threads of a job's process as one, in the order of time.
+
+    Gloo's threads take memory while this one waits, and the recording does not see all that they give back: what is
+    taken between the marks around a collective is gone at the second one, and outside of them theirs does not count.
+    """
+    main = next(i for i, thread in enumerate(told) if any(name == COLLECTIVE for name, _ in thread))
+    first = recorded[main][0]
+    rows = [
+        (first.cpu_elapsed_us(event), i != main, row)
+        for i, thread in enumerate(told)
+        for event, row in zip(recorded[i], thread, strict=True)
+    ]
+    found, inside, net = list[tuple[str, int]](), False, 0
+    for _, foreign, (name, size) in sorted(rows, key=lambda row: row[0]):
+        if foreign and not inside:
+            continue
+        if name == COLLECTED and inside:
+            found.append(("", -net))
+        found.append((name, size))
+        inside, net = name == COLLECTIVE or (inside and name != COLLECTED), net + size if inside else 0
+    return found
 
 
 def _peak(changes: Iterable[int]) -> int:

@@ -1,0 +1,224 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One process of a job whose plan is made for several devices: FSDP2's flags and checkpoints, stages of a pipeline.
+
+Started by distributed_test.py. usage: ranks_planned CASE RANK SIZE STORE
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import checking
+import torch
+import torch.distributed as dist
+from torch import nn
+from torch.distributed.fsdp import fully_shard
+from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleaved1F1B
+from torch.distributed.tensor import DTensor
+
+import remora.torch as rt
+from remora.torch import _checkpoint_trace
+from remora.torch._costs import allocated
+from remora.torch._fsdp_step import settled, units_of
+
+OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
+STEPS, WIDTH, MICROBATCHES = 4, 48, 8
+
+
+class Block(nn.Module):
+    def __init__(self, width: int = WIDTH) -> None:
+        super().__init__()
+        self.up, self.down, self.norm = nn.Linear(width, 4 * width), nn.Linear(4 * width, width), nn.LayerNorm(width)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
+
+
+class Net(nn.Module):
+    """Blocks, and parameters that are the root's own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.blocks = nn.Sequential(*[Block() for _ in range(5)])
+        self.head = nn.Linear(WIDTH, WIDTH)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks(x))
+
+
+def sharded(resharded: bool | None = None) -> nn.Module:
+    torch.manual_seed(0)
+    made = Net()
+    for block in made.blocks:
+        fully_shard(block, reshard_after_forward=resharded)
+    fully_shard(made)
+    return made
+
+
+def batch(i: int) -> torch.Tensor:
+    return torch.randn(96, WIDTH, generator=torch.Generator().manual_seed(10 * i + dist.get_rank()))
+
+
+def loss(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return module(x).square().mean()
+
+
+def trained(module: nn.Module) -> list[torch.Tensor]:
+    optimizer = torch.optim.AdamW(module.parameters(), lr=1e-2)
+    for i in range(STEPS):
+        loss(module, batch(i)).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+    return [p.full_tensor() if isinstance(p, DTensor) else p.detach() for p in module.parameters()]
+
+
+def peak(module: nn.Module) -> int:
+    """Of a step, with shards and batch, whose collectives are waited for."""
+    x = batch(0)
+    there = [p.to_local() for p in module.parameters() if isinstance(p, DTensor)]
+    fixed = sum(t.untyped_storage().nbytes() for t in [*there, x])
+    with settled(units_of(module), torch.device("cpu")):
+        found = allocated(lambda: loss(module, x).backward())[1]
+    module.zero_grad()
+    return fixed + found
+
+
+def disagree() -> None:
+    """Clocks of the processes differ."""
+    plain_between = _checkpoint_trace.Clock.between
+    factor = 1.0 + 7.0 * dist.get_rank()
+    _checkpoint_trace.Clock.between = lambda *marks: factor * plain_between(*marks)  # type: ignore[method-assign]
+
+
+def fsdp(budget: int | str) -> dict[str, Any]:
+    plain = trained(sharded())
+    keeping = peak(sharded(False))
+    disagree()
+    mine = sharded()
+    rt.auto_fsdp(mine, batch(0), budget, loss=loss, **OPTIONS)
+    assert all(p.grad is None for p in mine.parameters())
+    plan = rt.fsdp_plan(mine)
+    figures = plan.checkpoints.figures
+    assert figures is not None
+    measured = peak(mine)
+    assert measured <= figures.budget < keeping, (measured, figures, keeping)
+    assert abs(figures.predicted_peak - measured) <= 0.01 * measured, (figures, measured)
+    assert abs(figures.eager_peak - keeping) <= 0.01 * keeping, (figures, keeping)
+    assert figures.bound_seconds <= figures.predicted_seconds
+    values = trained(mine)
+    assert all(checking.same(a, b) for a, b in zip(values, plain, strict=True))
+    later = rt.apply_fsdp_plan(sharded(), rt.FsdpPlan.from_json(plan.to_json()))
+    assert all(checking.same(a, b) for a, b in zip(trained(later), plain, strict=True))
+    return {"digest": plan.digest, "resharded": plan.reshard, "checkpoints": len(plan.checkpoints.modules)}
+
+
+def fsdp_some() -> dict[str, Any]:
+    return fsdp("85%")
+
+
+def fsdp_least() -> dict[str, Any]:
+    """No plan holds a tenth, and the model is as it was; what is told to be the least has a plan, which needs both."""
+    mine = sharded()
+    try:
+        rt.auto_fsdp(mine, batch(0), "10%", loss=loss, **OPTIONS)
+    except rt.BudgetError as error:
+        least = error.least
+    assert all(p.grad is None for p in mine.parameters())
+    assert all(checking.same(a, b) for a, b in zip(trained(mine), trained(sharded()), strict=True))
+    return fsdp(least)
+
+
+# -- A pipeline --------------------------------------------------------------------------------------------------------
+
+
+def stage_module() -> nn.Module:
+    torch.manual_seed(dist.get_rank())
+    return nn.Sequential(*[Block(32) for _ in range(4)])
+
+
+def scheduled(module: nn.Module) -> tuple[Any, tuple[Any, ...], Any]:
+    """A schedule, and what its step is given."""
+    rank, size = dist.get_rank(), dist.get_world_size()
+    stage = PipelineStage(module, rank, size, torch.device("cpu"))
+    schedule = Schedule1F1B(stage, MICROBATCHES, loss_fn=lambda y, t: (y - t).square().mean())
+    whole, aim = (torch.randn(64 * MICROBATCHES, 32, generator=torch.Generator().manual_seed(i)) for i in (1, 2))
+    return schedule, (whole,) if rank == 0 else (), aim if rank == size - 1 else None
+
+
+def stage_step(module: nn.Module) -> tuple[Callable[[], Any], Any, tuple[Any, ...], Any]:
+    schedule, given, target = scheduled(module)
+    return lambda: schedule.step(*given, target=target), schedule, given, target
+
+
+def one_f_one_b() -> dict[str, Any]:
+    plain, mine = stage_module(), stage_module()
+    run, schedule, *_ = stage_step(plain)
+    run()
+    schedule._stage.clear_runtime_states()
+    gradients = [p.grad.clone() for p in plain.parameters() if p.grad is not None]
+    plain_peak = allocated(run)[1]
+    run, schedule, given, target = stage_step(mine)
+    disagree()
+    fit = rt.auto_pipeline(schedule, *given, target=target, budget=["60%", "65%", "75%", "90%"], **OPTIONS)
+    assert all(p.grad is None for p in mine.parameters())
+    run()
+    for p, gradient in zip(mine.parameters(), gradients, strict=True):
+        assert p.grad is not None
+        assert checking.same(p.grad, gradient)
+    own = dist.get_rank()
+    fixed = 2 * sum(p.nbytes for p in mine.parameters())
+    schedule._stage.clear_runtime_states()  # outputs of the step before
+    measured = fixed + allocated(run)[1]
+    assert measured <= fit.budgets[own] < fixed + plain_peak, (measured, fit.budgets, plain_peak)
+    assert abs(measured - fit.peaks[own]) <= 0.01 * measured, (measured, fit.peaks)
+    assert 0.9 * fit.predicted_peaks[own] <= measured <= 1.01 * fit.predicted_peaks[own], (measured, fit)
+    assert fit.bound <= fit.makespan
+    assert fit.uniform_makespan is None or fit.makespan <= fit.uniform_makespan
+    return {"digest": fit.digest, "checkpoints": [len(stage.modules) for stage in fit.stages], "fit": str(fit.peaks)}
+
+
+# -- What is refused ---------------------------------------------------------------------------------------------------
+
+
+def refusal(run: Callable[[], Any]) -> dict[str, str]:
+    try:
+        run()
+    except (rt.CheckpointError, rt.BudgetError) as error:
+        return {"refused": str(error)}
+    return {"refused": ""}
+
+
+def whole_alone() -> dict[str, str]:
+    made = Net()
+    fully_shard(made)
+    return refusal(lambda: rt.auto_fsdp(made, batch(0), "80%", loss=loss, **OPTIONS))
+
+
+def not_sharded() -> dict[str, str]:
+    return refusal(lambda: rt.auto_fsdp(Net(), batch(0), "80%", loss=loss, **OPTIONS))
+
+
+def unlike() -> dict[str, str]:
+    return refusal(lambda: rt.auto_fsdp(sharded(), batch(0)[dist.get_rank() :], "80%", loss=loss, **OPTIONS))
+
+
+def interleaved() -> dict[str, str]:
+    stages = [PipelineStage(Block(32), i, 4, torch.device("cpu")) for i in (dist.get_rank(), dist.get_rank() + 2)]
+    schedule = ScheduleInterleaved1F1B(stages, 4, loss_fn=lambda y, t: (y - t).square().mean())
+    return refusal(lambda: rt.auto_pipeline(schedule, budget="80%", **OPTIONS))
+
+
+def main(case: str, rank: int, size: int, store: str) -> None:
+    torch.set_num_threads(1)
+    torch.use_deterministic_algorithms(True)
+    dist.init_process_group("gloo", rank=rank, world_size=size, store=dist.FileStore(store, size))
+    print(json.dumps(globals()[case]()))
+    dist.barrier()
+    dist.destroy_process_group()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4])
