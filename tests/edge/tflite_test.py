@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`remora place --tflite`: plans are sound, models run in their arenas, LiteRT takes the file, TFLite Micro the plan."""
+"""`remora place --tflite`: plans are sound, models run in their arenas, and LiteRT and TFLite Micro take the file."""
 
 from __future__ import annotations
 
@@ -182,6 +182,12 @@ def test_micro_never_takes_more_with_a_plan(seed: int, tmp_path: Path, capfd: py
     outputs, taken = computed_by_micro(planned, inputs, capfd)
     assert same(outputs, expected)
     assert taken == told["arena"] <= before
+
+
+def test_micro_refuses_a_plan_where_it_keeps_all_tensors(tmp_path: Path) -> None:
+    _, planned = placed(tflite_models.MODELS["MLP"]("int8"), tmp_path)
+    with pytest.raises(RuntimeError, match="allocate"):
+        micro.Interpreter.from_bytes(planned, intrepreter_config=micro.InterpreterConfig.kPreserveAllTensors)
 
 
 def test_the_sample_of_other_tests_is_this_one() -> None:
