@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import remora
 from remora import _engine
@@ -240,7 +241,7 @@ class Search:
         slack = 1.0
         above: float | None = None
         for attempt in range(1, _ATTEMPTS + 1):
-            found = self._sound(lambda slack=slack: self._solved(slack))
+            found = self._sound(partial(self._solved, slack))
             if found is None:
                 self.why = "no schedule was found that holds it"
                 return self._of_least(above, measure)
@@ -271,12 +272,21 @@ class Search:
         return None
 
     def _slack_of(self, tried: _Tried) -> float | None:
-        """A slack that a schedule keeps to; None if it keeps to none."""
-        budget = self._within(0.0)
-        peak = remora.evaluate(self.graph, tried.sequence).peak
-        if peak <= budget:
-            return (peak - budget) / max(1, self.allowed)
-        return 1.0 if remora.evaluate(self.graph, tried.sequence).peak <= self._within(1.0) else None
+        """The least slack that a schedule keeps to, nearly; None if it keeps to none."""
+
+        def excess(slack: float) -> int:
+            budget = self._within(slack)
+            return remora.evaluate(self.graph, tried.sequence).peak - budget
+
+        if excess(0.0) <= 0:
+            return excess(0.0) / max(1, self.allowed)
+        if excess(1.0) > 0:
+            return None
+        below, above = 0.0, 1.0
+        while above - below > 1 / _STEP:
+            middle = (below + above) / 2
+            below, above = (below, middle) if excess(middle) <= 0 else (middle, above)
+        return above
 
     def _shortened(
         self, found: _Tried, below: float | None, above: float | None, measure: Callable[[bytes], int]
@@ -285,7 +295,9 @@ class Search:
 
         `below`: a slack that it keeps to. `above`: the least at which XLA packs what was found into too much.
         """
-        for _ in range(_SHORTENINGS if below is not None else 0):
+        if below is None:
+            return found
+        for _ in range(_SHORTENINGS):
             slack = 1.0 if above is None else (below + above) / 2
             is_narrow = above is not None and above - below <= 1 / _STEP
             if is_narrow or found.overhead <= self.bound + _NEAR:
