@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import random
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -88,6 +89,14 @@ class Builder:
         shape = [*self.shape(parts[0])[:-1], sum(self.shape(part)[-1] for part in parts)]
         return self.op("CONCATENATION", list(parts), tuple(shape), "ConcatenationOptions", axis=3)
 
+    def join(self, parts: list[int]) -> int:
+        """One row of several, two at a time."""
+        while len(parts) > 1:
+            a, b, *rest = parts
+            shape = (1, self.shape(a)[-1] + self.shape(b)[-1])
+            parts = [*rest, self.op("CONCATENATION", [a, b], shape, "ConcatenationOptions", axis=1)]
+        return parts[0]
+
     def mean(self, x: int) -> int:
         axes = self.constant([1, 2], "int32")
         return self.op("MEAN", [x, axes], (1, self.shape(x)[-1]), "ReducerOptions")
@@ -160,6 +169,19 @@ def dense(kind: str) -> bytes:
     for _ in range(5):
         found.append(b.convolution(b.concatenate(*found), 6))
     return b.finish([x], [b.mean(b.concatenate(*found))])
+
+
+def branches(kind: str, seed: int) -> bytes:
+    """Layers of many widths, each on one of the last few; what nothing read is joined at the end."""
+    draw = random.Random(seed)
+    b = Builder(kind, seed)
+    x = b.tensor((1, draw.choice([8, 16, 32])))
+    made, unread = [x], {x}
+    for _ in range(draw.randrange(6, 16)):
+        source = draw.choice(made[-4:])
+        made.append(b.dense(source, 8 * draw.randrange(1, 40), bias=False))
+        unread = unread - {source} | {made[-1]}
+    return b.finish([x], [b.join(sorted(unread - {x}))])
 
 
 MODELS: dict[str, Callable[[str], bytes]] = {

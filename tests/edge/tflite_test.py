@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`remora place --tflite`: plans are sound, models run in their arenas, and LiteRT takes the file."""
+"""`remora place --tflite`: plans are sound, models run in their arenas, and LiteRT and TFLite Micro take the file."""
 
 from __future__ import annotations
 
 import copy
 import json
 import os
+import re
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +18,7 @@ import pytest
 import tflite_models
 from ai_edge_litert import schema_py_generated as schema
 from ai_edge_litert.interpreter import Interpreter
+from tflite_micro import runtime as micro
 
 PLAN = b"OfflineMemoryAllocation"
 DTYPES = {number: np.dtype(name) for name, number in tflite_models.TYPES.items()}
@@ -47,6 +50,37 @@ def computed(content: bytes, inputs: list[np.ndarray[Any, Any]]) -> list[np.ndar
     return [interpreter.get_tensor(detail["index"]) for detail in interpreter.get_output_details()]
 
 
+def computed_by_micro(
+    content: bytes, inputs: list[np.ndarray[Any, Any]], capfd: pytest.CaptureFixture[str]
+) -> tuple[list[np.ndarray[Any, Any]], int]:
+    """What TFLite Micro computes, and the bytes that its arena has for activations and scratch memory (its "head")."""
+    interpreter = micro.Interpreter.from_bytes(content, arena_size=1 << 20)
+    for number, value in enumerate(inputs):
+        interpreter.set_input(value, number)
+    interpreter.invoke()
+    outputs = [interpreter.get_output(number) for number in range(len(read(content).subgraphs[0].outputs))]
+    capfd.readouterr()
+    interpreter.print_allocations()
+    told = re.search(r"Arena allocation head (\d+) bytes", capfd.readouterr().err)
+    assert told is not None
+    return outputs, int(told[1])
+
+
+def placed(content: bytes, folder: Path) -> tuple[dict[str, Any], bytes]:
+    """What the program tells, and the planned model."""
+    (folder / "model.tflite").write_bytes(content)
+    run = remora("place", "--tflite", folder / "model.tflite", "-o", folder / "planned.tflite", "-q", "--json")
+    assert run.returncode == 0, run.stderr
+    return json.loads(run.stdout), (folder / "planned.tflite").read_bytes()
+
+
+def drawn(graph: Any, kind: str) -> list[np.ndarray[Any, Any]]:
+    """Inputs of a model."""
+    random = np.random.default_rng(1)
+    scale = tflite_models.SCALE if kind == "int8" else 1
+    return [np.asarray(random.normal(0, 1, graph.tensors[i].shape) / scale, kind) for i in graph.inputs]
+
+
 def alone(model: Any, op: Any, inputs: list[int]) -> bytes:
     """A model of this op alone."""
     single = copy.copy(model)
@@ -73,11 +107,7 @@ def same(a: Any, b: Any) -> bool:
 @pytest.mark.parametrize("name", tflite_models.MODELS)
 def test_models_run_in_their_arenas(name: str, kind: str, tmp_path: Path) -> None:
     content = tflite_models.MODELS[name](kind)
-    (tmp_path / "model.tflite").write_bytes(content)
-    run = remora("place", "--tflite", tmp_path / "model.tflite", "-o", tmp_path / "planned.tflite", "-q", "--json")
-    assert run.returncode == 0, run.stderr
-    told = json.loads(run.stdout)
-    planned = (tmp_path / "planned.tflite").read_bytes()
+    told, planned = placed(content, tmp_path)
     model = read(planned)
     offsets = plan_of(model)
     graph = model.subgraphs[0]
@@ -94,11 +124,7 @@ def test_models_run_in_their_arenas(name: str, kind: str, tmp_path: Path) -> Non
     assert told["buffers"] == len(written) and all(offset % 16 == 0 for offset in offsets if offset >= 0)
 
     # LiteRT computes the same; and op by op in an arena of the size that was told.
-    random = np.random.default_rng(1)
-    inputs = [
-        np.asarray(random.normal(0, 1, graph.tensors[i].shape) / (tflite_models.SCALE if kind == "int8" else 1), kind)
-        for i in graph.inputs
-    ]
+    inputs = drawn(graph, kind)
     expected = computed(content, inputs)
     assert same(computed(planned, inputs), expected)
     arena = np.full(told["arena"], 0xAB, np.uint8)
@@ -117,6 +143,51 @@ def test_models_run_in_their_arenas(name: str, kind: str, tmp_path: Path) -> Non
         for number, value in zip(op.outputs, results, strict=True):
             lies(number)[...] = value
     assert same([lies(number) for number in graph.outputs], expected)
+
+
+def with_offsets(planned: bytes, change: Callable[[int], int]) -> bytes:
+    """The model with other offsets in its plan, which are as many bytes in the same place."""
+    words = plan_of(read(planned))
+    changed = [change(word) if word >= 0 else word for word in words]
+    parts = [np.asarray([1, 1, len(words), *one], np.int32).tobytes() for one in (words, changed)]
+    assert planned.count(parts[0]) == 1
+    return planned.replace(*parts)
+
+
+@pytest.mark.parametrize("kind", ["float32", "int8"])
+@pytest.mark.parametrize("name", tflite_models.MODELS)
+def test_micro_keeps_to_the_plan(name: str, kind: str, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    content = tflite_models.MODELS[name](kind)
+    told, planned = placed(content, tmp_path)
+    inputs = drawn(read(content).subgraphs[0], kind)
+    expected, before = computed_by_micro(content, inputs, capfd)
+    outputs, taken = computed_by_micro(planned, inputs, capfd)
+    assert same(outputs, expected)
+    # These kernels ask for no scratch memory.
+    assert taken == told["arena"] <= before
+
+    # It is this plan that the runtime takes: moved, it takes more, and with everything in one place results are wrong.
+    outputs, taken = computed_by_micro(with_offsets(planned, lambda offset: offset + 4096), inputs, capfd)
+    assert same(outputs, expected) and taken == told["arena"] + 4096
+    outputs, taken = computed_by_micro(with_offsets(planned, lambda _: 0), inputs, capfd)
+    assert not same(outputs, expected) and taken < told["arena"]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_micro_never_takes_more_with_a_plan(seed: int, tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    content = tflite_models.branches("int8", seed)
+    told, planned = placed(content, tmp_path)
+    inputs = drawn(read(content).subgraphs[0], "int8")
+    expected, before = computed_by_micro(content, inputs, capfd)
+    outputs, taken = computed_by_micro(planned, inputs, capfd)
+    assert same(outputs, expected)
+    assert taken == told["arena"] <= before
+
+
+def test_micro_refuses_a_plan_where_it_keeps_all_tensors(tmp_path: Path) -> None:
+    _, planned = placed(tflite_models.MODELS["MLP"]("int8"), tmp_path)
+    with pytest.raises(RuntimeError, match="allocate"):
+        micro.Interpreter.from_bytes(planned, intrepreter_config=micro.InterpreterConfig.kPreserveAllTensors)
 
 
 def test_the_sample_of_other_tests_is_this_one() -> None:

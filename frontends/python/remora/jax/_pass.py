@@ -31,6 +31,8 @@ from remora.onnx import Roofline
 __all__ = ["CPU", "LIMITS", "Plan", "Plans", "budget", "install", "uninstall"]
 
 _LOG = logging.getLogger("remora.jax")
+_PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
+"""All that JAX may call a platform whose XLA takes passes."""
 _SMALL = 1 << 16
 """A part of the temporaries is no budget for modules with fewer bytes: JAX compiles one for each constant."""
 
@@ -140,7 +142,7 @@ class _Pass:
             why = f"jax {jax.__version__} has no place for a pass ({error}); remora.jax.policy needs none"
             raise InputError("budget", why) from None
         register_hlo_module_transformation(
-            self.transform, name="remora", stage=PipelineStage.POST_SCHEDULER, platforms="cpu"
+            self.transform, name="remora", stage=PipelineStage.POST_SCHEDULER, platforms=_PLATFORMS
         )
         self.compiler = own
         compiler.backend_compile_and_load = self.compile
@@ -150,7 +152,7 @@ class _Pass:
             self.held = [other for other in self.held if other is not settings]
 
     def transform(self, content: bytes) -> bytes | None:
-        """Called by XLA with every module that it compiles for the CPU."""
+        """Called by XLA with every module that it compiles."""
         current = self.current
         return current.transform(content) if current else None
 
@@ -163,48 +165,46 @@ class _Pass:
         if settings is None:
             return compiler_of_jax(backend, module, *rest, **words)
         name = module.operation.attributes["sym_name"].value
-        if backend.platform != "cpu":
-            why = f"{name}: no budget holds for what is compiled for {backend.platform}, only for the CPU"
-            warnings.warn(f"remora.jax: {why}", RuntimeWarning, stacklevel=2)
-            return compiler_of_jax(backend, module, *rest, **words)
         with self.one_by_one:
-            return self._planned(name, settings, lambda: compiler_of_jax(backend, module, *rest, **words))
+            return self._planned(
+                name, backend.platform, settings, lambda: compiler_of_jax(backend, module, *rest, **words)
+            )
 
-    def _planned(self, name: str, settings: _Settings, compiled: Callable[[], Any]) -> Any:
+    def _planned(self, name: str, platform: str, settings: _Settings, compiled: Callable[[], Any]) -> Any:
         """The executable as XLA makes it where it holds the budget, else the one that does."""
         first = _Compile()
         plain = self._run(compiled, first)
-        content = first.content
-        before = _temporaries(plain)
-        allowed = _engine.parse_budget(budget_text(settings.budget), 0, before)
-        is_part = isinstance(settings.budget, str) and settings.budget.rstrip().endswith("%")
-        if before <= allowed or (is_part and before < _SMALL):
-            settings.plans.all.append(Plan(name, max(allowed, before), before, before, before))
-            return plain
-        last = plain
-
-        def measure(written: bytes) -> int:
-            nonlocal last
-            again = _Compile(content, written)
-            last = self._run(compiled, again)
-            if not again.is_replaced:
-                raise InputError(name, "XLA hands another module to the pass each time")
-            return _temporaries(last)
-
         try:
+            before = _temporaries(plain)
+            allowed = _engine.parse_budget(budget_text(settings.budget), 0, before)
+            is_part = isinstance(settings.budget, str) and settings.budget.rstrip().endswith("%")
+            if before <= allowed or (is_part and before < _SMALL):
+                settings.plans.all.append(Plan(name, max(allowed, before), before, before, before))
+                return plain
+            content = first.content
             if content is None:
-                raise InputError(name, "XLA did not hand it to the pass")
-            search = Search(content, settings.limits, settings.device)
-            written, plan = search.run(before, allowed, measure)
+                raise InputError(name, f"XLA for {platform} did not hand it to the pass")
+            executables: dict[bytes, Any] = {}
+
+            def measure(written: bytes) -> int:
+                again = _Compile(content, written)
+                executable = self._run(compiled, again)
+                if not again.is_replaced:
+                    raise InputError(name, "XLA hands another module to the pass each time")
+                taken = _temporaries(executable)
+                if taken <= allowed:
+                    executables[written] = executable
+                return taken
+
+            written, plan = Search(content, settings.limits, settings.device).run(before, allowed, measure)
         except Error as error:
-            why = f"a module is left as it is, with {_engine.bytes_text(before)} of temporaries: {error}"
-            warnings.warn(f"remora.jax: {why}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"remora.jax: {name} is left as it is: {error}", RuntimeWarning, stacklevel=2)
             return plain
         settings.plans.all.append(plan)
         _LOG.info("%s", plan)
         if plan.note:
             warnings.warn(f"remora.jax: {plan}", RuntimeWarning, stacklevel=2)
-        return plain if written is None else last
+        return plain if written is None else executables[written]
 
     def _run(self, compiled: Callable[[], Any], asked: _Compile) -> Any:
         self.current = asked
@@ -215,7 +215,11 @@ class _Pass:
 
 
 def _temporaries(executable: Any) -> int:
-    return int(executable.get_compiled_memory_stats().temp_size_in_bytes)
+    """InputError where the platform's XLA does not tell them."""
+    try:
+        return int(executable.get_compiled_memory_stats().temp_size_in_bytes)
+    except (AttributeError, RuntimeError) as error:
+        raise InputError("temporaries", f"XLA does not tell them: {error}") from None
 
 
 _PASS = _Pass()
@@ -234,7 +238,7 @@ def _settings(budget: Budget, limits: Limits | None, device: Roofline) -> _Setti
 
 @contextmanager
 def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = CPU) -> Iterator[Plans]:
-    """Plans what is compiled for the CPU inside the ``with`` block.
+    """Plans what is compiled inside the ``with`` block.
 
     Results are equal in every bit to those without it: the same instructions run, some of them again. A function that
     was compiled before keeps its executable, and one that is compiled inside keeps its plan.
@@ -259,7 +263,7 @@ def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = C
     -----
     RuntimeWarning
         For a module that is left as it is: the budget is not held (the least that was found is named), or it cannot be
-        read, or it is compiled for another platform than the CPU.
+        read, or XLA for its platform does not hand it to passes.
 
     Raises
     ------
@@ -287,7 +291,7 @@ _INSTALLED: list[_Settings] = []
 
 
 def install(budget: Budget, *, limits: Limits | None = None, device: Roofline = CPU) -> Plans:
-    """Plans everything that this process compiles for the CPU from now on, until `uninstall`.
+    """Plans everything that this process compiles from now on, until `uninstall`.
 
     Parameters, warnings and exceptions are those of `budget`; an earlier call's budget does not hold any more.
 

@@ -1,16 +1,22 @@
 # SPDX-License-Identifier: Apache-2.0
 """A plan for one module of XLA: its schedule under a budget of temporaries.
 
-Remora counts temporaries and outputs together: an output's memory serves temporaries until it is written. What XLA
-makes of a schedule is told by its own rules (`_engine.HloModule.temporaries`), and then measured, on the module as XLA
-compiles it. Where that is more than the budget, for the packing or because an output is too small for what would have
-to lie in it, the next plan gets less.
+An output's memory serves temporaries until it is written, if it is large enough. How far it does is one number of a
+search, its *slack*: at every moment
+
+    temporaries <= budget + slack * outputs not yet written        slack from 1 to 0
+    temporaries <= (1 + slack) * budget                            below 0, for XLA's packing
+
+What XLA makes of a schedule is told by its own rules (`_engine.HloModule.temporaries`), and then measured, on the
+module as XLA compiles it. The largest slack comes first. Where XLA takes more than the budget, the next plan gets less,
+and once one holds, a shorter one is searched from there, with more slack.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import remora
 from remora import _engine
@@ -28,6 +34,15 @@ LIMITS = Limits(work=2_000)
 
 _ATTEMPTS = 8
 _STEP = 100
+_SHORTENINGS = 4
+_MOST_COMPUTES = 64
+"""No schedule of the engine's runs an instruction oftener."""
+_NEAR = 0.01
+"""Overhead this near to its bound is good enough."""
+_DEAR = 0.05
+"""By so much overhead another order may be better for it to be tried."""
+_WORSE = 1.5
+"""Another order is given up at so many times the overhead: with less slack, the search may find less still."""
 
 
 @dataclass(frozen=True)
@@ -131,8 +146,29 @@ def _read(content: bytes, source: str, device: Roofline) -> _engine.HloModule:
     )
 
 
+@dataclass(frozen=True)
+class _Tried:
+    """A schedule, and the module of it.
+
+    Attributes
+    ----------
+    sequence, ops : sequence of Op
+        As it was searched, and with what else has to run again, because something is destroyed.
+    overhead : float
+        Of `ops`.
+    taken : int
+        What XLA takes for its temporaries, in bytes; above the budget, it may be an estimate.
+    """
+
+    sequence: Sequence[Op]
+    ops: Sequence[Op]
+    overhead: float
+    written: bytes
+    taken: int
+
+
 class Search:
-    """Plans one module until its temporaries hold the budget.
+    """Plans one module until its temporaries hold the budget, and then for less overhead.
 
     Parameters
     ----------
@@ -149,103 +185,195 @@ class Search:
         self.graph = made_graph(self.module.graph(), Graph)
         self.limits = limits
         self.device = device
-        self.before = self.allowed = self.least = 0
-        self.bound: float | None = None
-        self.is_ordered = False
-        """Whether XLA's order was given up already."""
+        self.duration = max(1, sum(op.duration for op in self.graph.ops))
+        self.sizes = {output: output.size for op in self.graph.ops for output in op.outputs if output.keep}
+        self.before = self.allowed = self.least = self.beyond = 0
+        self.bound = 0.0
+        self.why = ""
 
     def run(self, before: int, allowed: int, measure: Callable[[bytes], int]) -> tuple[bytes | None, Plan]:
         """A plan for the module, and the module to compile instead, or None if it stays as it is.
 
-        XLA's order is kept where a schedule in it holds the budget; else the order with the least peak is tried.
+        XLA's order comes first. The order with the least peak is searched where it may be better: where nothing that
+        was found in XLA's order holds the budget, or where its bound is well below the overhead of what does.
 
         Parameters
         ----------
         before, allowed : int
             Bytes that its temporaries take as it is, and may take: less.
         measure : callable
-            What the temporaries of a module take: asked of each plan that may hold the budget. The module that is
-            returned is the last that it was asked of.
+            What the temporaries of a module take: asked of each plan that may hold the budget.
         """
-        self.before, self.allowed, self.least = before, allowed, min(before, self.least or before)
-        written, plan = self._in_order(measure)
-        if written is not None or self.is_ordered:
-            return written, plan
-        order = remora.order(self.graph, limits=self.limits)
-        other = Search(self._rewritten(order.ops), self.limits, self.device)
-        other.is_ordered, other.least = True, self.least
-        return other.run(before, allowed, measure)
+        self._begin(before, allowed, before, before - self.module.temporaries)
+        chosen, found = self, self._in_order(measure)
+        if found is None or found.overhead > _DEAR:
+            order = remora.order(self.graph, limits=self.limits)
+            other = Search(self._rewritten(order.ops), self.limits, self.device)
+            other._begin(before, allowed, self.least, 0)
+            if found is None or found.overhead > other.bound + _DEAR:
+                again = other._in_order(measure, found)
+                self.least = other.least
+                if found is None or (again is not None and again.overhead < found.overhead):
+                    chosen, found = other, again
+        if found is None:
+            return None, chosen._left(chosen.why)
+        if before - found.taken <= self.module.donated:
+            return None, chosen._left("XLA forgets donations of a module that is given back: it would take more")
+        return found.written, Plan(
+            self.graph.name,
+            allowed,
+            before,
+            found.taken,
+            self.least,
+            bound=chosen.bound,
+            overhead=found.overhead,
+            recomputes=len(found.ops) - len(self.graph.ops),
+            undonated=self.module.donated,
+        )
 
-    def _in_order(self, measure: Callable[[bytes], int]) -> tuple[bytes | None, Plan]:
-        # What XLA takes beyond what is known of its rules; at first, what it takes so of the module as it is.
-        beyond = 0 if self.is_ordered else self.before - self.module.temporaries
-        target = self.allowed
+    def _begin(self, before: int, allowed: int, least: int, beyond: int) -> None:
+        """`beyond`: what XLA takes beyond what is known of its rules, as far as that is known."""
+        self.before, self.allowed, self.least, self.beyond = before, allowed, least, beyond
+        self.bound = self._bounds(1.0).overhead
+
+    def _in_order(self, measure: Callable[[bytes], int], other: _Tried | None = None) -> _Tried | None:
+        """A plan in the order of the graph, if it may be shorter than the other; `why` tells why there is none."""
+        slack = 1.0
+        above: float | None = None
         for attempt in range(1, _ATTEMPTS + 1):
-            try:
-                ops = self._sequence(target)
-            except NoSchedule as error:
-                return self._least(error, measure)
-            written = self._rewritten(ops)
-            told = temporaries_of(written, self.device)
-            taken = told + beyond
-            if taken <= self.allowed:
-                taken = measure(written)
-                self.least = min(self.least, taken)
-                beyond = taken - told
-            if taken <= self.allowed:
-                return self._chosen(written, ops, taken)
-            target -= max(taken - self.allowed, attempt * self.allowed // _STEP)
-            if target <= 0:
+            found = self._sound(partial(self._solved, slack))
+            if found is None:
+                self.why = "no schedule was found that holds it"
+                return self._of_least(above, measure)
+            if other is not None and self._overhead(found[1]) >= _WORSE * other.overhead:
+                return None
+            tried = self._tried(*found, measure)
+            if tried.taken <= self.allowed:
+                return tried if above is None else self._shortened(tried, slack, above, measure)
+            above = slack
+            excess = tried.taken - self.allowed
+            if slack > 0:
+                slack = max(0.0, slack - max(0.5, excess / max(1, self.module.outputs)))
+            else:
+                slack -= max(excess / max(1, self.allowed), attempt / _STEP)
+            if slack <= -1:
                 break
-        return None, self._left("XLA's packing of the plans found takes more than the sums say")
+        self.why = "XLA packs the schedules that were found into more"
+        return None
+
+    def _of_least(self, above: float | None, measure: Callable[[bytes], int]) -> _Tried | None:
+        """From the schedule with the least known peak, which XLA may pack better than is asked for, if it holds."""
+        for slack in (0.0, 1.0):
+            self._within(slack)
+            found = self._sound(lambda: remora.least_budget(self.graph, order="input", limits=self.limits).ops)
+            tried = found and self._tried(*found, measure, always=True)
+            if tried and tried.taken <= self.allowed:
+                return self._shortened(tried, self._slack_of(tried), above, measure)
+        return None
+
+    def _slack_of(self, tried: _Tried) -> float | None:
+        """The least slack that a schedule keeps to, nearly; None if it keeps to none."""
+
+        def excess(slack: float) -> int:
+            budget = self._within(slack)
+            return remora.evaluate(self.graph, tried.sequence).peak - budget
+
+        if excess(0.0) <= 0:
+            return excess(0.0) / max(1, self.allowed)
+        if excess(1.0) > 0:
+            return None
+        below, above = 0.0, 1.0
+        while above - below > 1 / _STEP:
+            middle = (below + above) / 2
+            below, above = (below, middle) if excess(middle) <= 0 else (middle, above)
+        return above
+
+    def _shortened(
+        self, found: _Tried, below: float | None, above: float | None, measure: Callable[[bytes], int]
+    ) -> _Tried:
+        """What holds the budget with less overhead, searched from what holds it.
+
+        `below`: a slack that it keeps to. `above`: the least at which XLA packs what was found into too much.
+        """
+        if below is None:
+            return found
+        for _ in range(_SHORTENINGS):
+            slack = 1.0 if above is None else (below + above) / 2
+            is_narrow = above is not None and above - below <= 1 / _STEP
+            if is_narrow or found.overhead <= self.bound + _NEAR:
+                break
+            sequence = self._solved(slack, found.sequence)
+            assert sequence is not None
+            ops, stale = self._mended(sequence)
+            if self._overhead(ops) >= found.overhead:
+                break
+            tried = None if stale else self._tried(sequence, ops, measure)
+            if tried is None or tried.taken > self.allowed:
+                above = slack
+            else:
+                found, below = tried, below if above is None else slack
+        return found
+
+    def _tried(
+        self, sequence: Sequence[Op], ops: Sequence[Op], measure: Callable[[bytes], int], always: bool = False
+    ) -> _Tried:
+        """XLA is asked where the budget may be held, or `always`."""
+        written = self._rewritten(ops)
+        told = temporaries_of(written, self.device)
+        taken = told + self.beyond
+        if always or taken <= self.allowed:
+            taken = measure(written)
+            self.least = min(self.least, taken)
+            self.beyond = taken - told
+        return _Tried(sequence, ops, self._overhead(ops), written, taken)
+
+    def _overhead(self, ops: Sequence[Op]) -> float:
+        return sum(op.duration for op in ops) / self.duration - 1
 
     def _rewritten(self, ops: Sequence[Op]) -> bytes:
         return self.module.rewrite(core_of(self.graph), [op.index for op in ops])
 
-    def _chosen(self, written: bytes, ops: Sequence[Op], taken: int) -> tuple[bytes | None, Plan]:
-        if self.before - taken <= self.module.donated:
-            return None, self._left("XLA forgets donations of a module that is given back: it would take more")
-        return written, Plan(
-            self.graph.name,
-            self.allowed,
-            self.before,
-            taken,
-            self.least,
-            bound=self.bound or 0.0,
-            overhead=sum(op.duration for op in ops) / max(1, sum(op.duration for op in self.graph.ops)) - 1,
-            recomputes=len(ops) - len(self.graph.ops),
-            undonated=self.module.donated,
-        )
+    def _within(self, slack: float) -> int:
+        """Makes the graph that of the slack, and gives its budget."""
+        for output, size in self.sizes.items():
+            output.size = int(size * max(0.0, slack))
+        outputs = sum(output.size for output in self.sizes)
+        return self.graph.fixed_memory + outputs + int(self.allowed * (1 + min(0.0, slack)))
 
-    def _least(self, error: NoSchedule, measure: Callable[[bytes], int]) -> tuple[bytes | None, Plan]:
-        """Where no schedule holds what is asked for: the one with the least known peak, which XLA may pack better."""
-        if self.bound is None:
-            self.bound = remora.bounds(self.graph, self._whole(self.allowed), order="input").overhead
-        ops, stale = self._mended(remora.least_budget(self.graph, order="input", limits=self.limits).ops)
-        if ops and not stale:
-            written = self._rewritten(ops)
-            taken = measure(written)
-            self.least = min(self.least, taken)
-            if taken <= self.allowed:
-                return self._chosen(written, ops, taken)
-        return None, self._left(str(error))
+    def _bounds(self, slack: float) -> remora.Bounds:
+        """Whatever the number of computes, of which a solve takes as many as it needs."""
+        return remora.bounds(self.graph, self._within(slack), order="input", max_computes=_MOST_COMPUTES)
 
-    def _sequence(self, target: int) -> list[Op]:
-        """The ops of a schedule, by which nothing is read that is destroyed: who would read so does not run again."""
+    def _solved(self, slack: float, start: Sequence[Op] = ()) -> Sequence[Op] | None:
+        """None where no schedule is found. `start`: one that keeps to the slack."""
+        if self._bounds(slack).status == "infeasible":
+            return None
+        try:
+            schedule = remora.solve(
+                self.graph, self._within(slack), order="input", warm_start=start or None, limits=self.limits
+            )
+        except NoSchedule:
+            return None
+        if slack == 1 and schedule.status == "optimal":
+            self.bound = max(self.bound, schedule.overhead)
+        return [step.op for step in schedule.steps]
+
+    def _sound(self, find: Callable[[], Sequence[Op] | None]) -> tuple[Sequence[Op], Sequence[Op]] | None:
+        """A sequence that is found, and its ops, by which nothing is read that is destroyed.
+
+        Who would read so does not run again.
+        """
         while True:
-            schedule = remora.solve(self.graph, self._whole(target), order="input", limits=self.limits)
-            if self.bound is None:
-                self.bound = schedule.least_overhead
-            ops, stale = self._mended([step.op for step in schedule.steps])
+            sequence = find()
+            if not sequence:
+                return None
+            ops, stale = self._mended(sequence)
             if not stale:
-                return ops
+                return sequence, ops
             if not any(op.recompute for op in stale):
                 raise InputError(stale[0].name, "reads what is destroyed before, in every order")
             for op in stale:
                 op.recompute = False
-
-    def _whole(self, temporaries: int) -> int:
-        return self.graph.fixed_memory + self.module.outputs + temporaries
 
     def _mended(self, ops: Sequence[Op]) -> tuple[list[Op], list[Op]]:
         """The ops, with what else has to run again for them, and those that still read what is destroyed."""
@@ -259,6 +387,4 @@ class Search:
             f"{_said(self.allowed)} of {_said(self.before)} are not held, the least that was found is "
             f"{_said(self.least)} ({why})"
         )
-        return Plan(
-            self.graph.name, self.allowed, self.before, self.before, self.least, bound=self.bound or 0.0, note=note
-        )
+        return Plan(self.graph.name, self.allowed, self.before, self.before, self.least, bound=self.bound, note=note)
