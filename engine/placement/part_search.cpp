@@ -20,10 +20,8 @@ constexpr std::int64_t kMostOverlaps = 4'000'000;
 constexpr std::int64_t kMostLooked = 5 * kMostOverlaps;
 /// Seconds that the first placement may go on after it was told to end. 150,000 buffers of a training graph take as long.
 constexpr double kGrace = 0.2;
-/// Questions of a round that may stay without an answer.
-constexpr int kMostUnknown = 3;
-/// The same above what is enough, where only that is of use.
-constexpr int kMostUnknownAbove = 1;
+/// Questions above the least arena that may stay without an answer in a round.
+constexpr int kMostUnknown = 1;
 /// Searches of each kind on orders; placements of one of them before the first question, and items that they place in the
 /// time of a node.
 constexpr int kOrderSearches = 2;
@@ -57,7 +55,7 @@ std::vector<int> disturbed(const std::vector<int>& order, Random& random) {
 }  // namespace
 
 PartSearch::PartSearch(const Part& part, const Settings& settings)
-    : part_(part), settings_(settings), random_(settings.seed), lower_bound_(part.lower_bound) {}
+    : part_(part), settings_(settings), enough_(settings.goal), random_(settings.seed), lower_bound_(part.lower_bound) {}
 
 void PartSearch::offer(const std::vector<Grains>& offsets) {
   const Bytes arena = part_.arena(offsets);
@@ -67,8 +65,9 @@ void PartSearch::offer(const std::vector<Grains>& offsets) {
 }
 
 bool PartSearch::finished() const {
-  if (has_placement() && arena_ <= std::max(settings_.enough, lower_bound_)) return true;
-  return settings_.all_or_nothing && lower_bound_ > settings_.enough;
+  if (!has_placement()) return false;
+  if (settings_.capacity && (arena_ <= *settings_.capacity || lower_bound_ > *settings_.capacity)) return true;
+  return arena_ <= std::max(enough_, lower_bound_);
 }
 
 void PartSearch::start(const std::function<bool()>& interrupted) {
@@ -118,7 +117,7 @@ void PartSearch::run_round(std::int64_t nodes, const std::function<bool()>& inte
 }
 
 void PartSearch::search_orders(std::int64_t placements, const std::function<bool()>& interrupted) {
-  const Bytes goal = std::max(settings_.enough, lower_bound_);
+  const Bytes goal = std::max(settings_.goal, lower_bound_);
   std::vector<std::vector<Grains>> best(order_searches_.size());
   run_tasks(settings_.threads, order_searches_.size(), [&](std::size_t i) {
     Bytes arena = arena_;
@@ -137,20 +136,22 @@ void PartSearch::search_orders(std::int64_t placements, const std::function<bool
 }
 
 void PartSearch::ask_below(std::int64_t nodes, const std::function<bool()>& interrupted) {
-  // First what would end it, then between what did not succeed and what there is. Where only what is enough is of use, every
-  // other round asks as if nothing were: the less room there is to leave, the more the search infers, and what is reported
-  // above the capacity is looked for as without one.
-  const bool only_enough = settings_.all_or_nothing && (asked_enough_ = !asked_enough_);
-  Bytes failed = only_enough || !settings_.all_or_nothing ? std::max(settings_.enough, lower_bound_) : lower_bound_;
-  Answer answer = ask(failed, nodes, interrupted);
-  for (int unknown = 0; !finished() && !interrupted();) {
-    if (answer == Answer::none) lower_bound_ = std::max(lower_bound_, next_arena(failed));
-    if (finished() || only_enough || next_arena(failed) >= arena_) return;
-    const int most_unknown = settings_.all_or_nothing ? kMostUnknownAbove : kMostUnknown;
-    if (answer == Answer::unknown && ++unknown > most_unknown) return;
-    const Bytes middle = failed + Bytes((arena_ - failed).count() / 2);
+  // First what would end it; every other round then between what did not succeed and what there is, from where the last such
+  // round had no answer. The less room there is to leave, the more the search infers; the more, the more placements there are.
+  const Bytes least = std::max(settings_.goal, lower_bound_);
+  Answer answer = ask(least, nodes, interrupted);
+  if (answer == Answer::none) lower_bound_ = std::max(lower_bound_, next_arena(least));
+  asks_above_ = !asks_above_;
+  if (!asks_above_ && answer == Answer::unknown) return;
+  for (int unknown = 0; unknown < kMostUnknown && !finished() && !interrupted();) {
+    doubtful_ = std::max({doubtful_, settings_.goal, lower_bound_});
+    if (next_arena(doubtful_) >= arena_) doubtful_ = std::max(settings_.goal, lower_bound_);
+    if (next_arena(doubtful_) >= arena_) return;
+    const Bytes middle = doubtful_ + Bytes((arena_ - doubtful_).count() / 2);
     answer = ask(middle, nodes, interrupted);
-    if (answer != Answer::found) failed = middle;
+    if (answer == Answer::none) lower_bound_ = std::max(lower_bound_, next_arena(middle));
+    if (answer == Answer::unknown) ++unknown;
+    doubtful_ = answer == Answer::found ? Bytes() : middle;
   }
 }
 

@@ -25,6 +25,7 @@ struct StackInferences {
   bool floors = true;     ///< items cover the floor where a section has no room to leave
   bool hanging = true;    ///< the same as sections, from the lowest start up; where items are fixed
   bool gaps = true;       ///< some of the items add up to what is between two fixed ones, but for the room to leave
+  bool twins = true;      ///< of two items with the same life the order where they touch, and of equal ones the order, is given
   bool decompose = true;  ///< items that what is placed separates are searched apart
 };
 
@@ -41,6 +42,8 @@ struct StackProblem {
   /// Of every item the maximal sections that it is alive in.
   std::vector<std::vector<int>> sections_of{};
   int section_count = 0;
+  /// Items of one number live at the same times and may swap where they touch; -1: nobody else's.
+  std::vector<int> twins{};
   /// Sections from the first to the last of its life, gaps included; of the part.
   std::vector<Sections> span{};
   int span_count = 0;
@@ -120,10 +123,11 @@ class OrderSearch {
 class PartSearch {
  public:
   struct Settings {
-    /// An arena of this is enough; nothing is asked below it.
-    Bytes enough{};
-    /// Whether an arena above that is of no use.
-    bool all_or_nothing = false;
+    /// Another part needs so much anyway: nothing is asked below it.
+    Bytes goal{};
+    /// The search pauses once the arena is at most this, or is proved to be larger. It changes nothing else, so that what is
+    /// found until then is what is found without it.
+    std::optional<Bytes> capacity{};
     std::uint64_t seed = 1;
     int threads = 1;
     /// Units of work after which start() tries no further placement; 0: no limit.
@@ -139,7 +143,7 @@ class PartSearch {
   /// Looks for better ones with about so many nodes for each question that it asks.
   void run_round(std::int64_t nodes, const std::function<bool()>& interrupted);
 
-  /// Nothing is left to ask.
+  /// Nothing is left to ask, or of interest.
   [[nodiscard]] bool finished() const;
   [[nodiscard]] bool has_placement() const { return !offsets_.empty(); }
   [[nodiscard]] const std::vector<Grains>& offsets() const { return offsets_; }
@@ -147,8 +151,8 @@ class PartSearch {
   [[nodiscard]] Bytes arena() const { return arena_; }
   /// No arena is smaller.
   [[nodiscard]] Bytes lower_bound() const { return lower_bound_; }
-  /// Another part needs so much anyway.
-  void need_no_less(Bytes arena) { settings_.enough = std::max(settings_.enough, arena); }
+  /// Another part needs so much anyway: this one need not go on below it.
+  void need_no_less(Bytes arena) { enough_ = std::max(enough_, arena); }
   /// Nodes and their like.
   [[nodiscard]] std::int64_t work() const { return work_; }
 
@@ -170,6 +174,7 @@ class PartSearch {
 
   const Part& part_;
   Settings settings_;
+  Bytes enough_;
   Random random_;
   /// Empty in a part that is too large for them.
   std::vector<std::vector<int>> overlaps_;
@@ -179,8 +184,9 @@ class PartSearch {
   Bytes lower_bound_;
   /// The first question is asked in the orders as they are, the others in disturbed ones.
   bool asked_ = false;
-  /// Where only what is enough is of use: whether the last round asked for nothing else.
-  bool asked_enough_ = false;
+  /// Whether the last round asked for more than the least arena that there can be; and for what it had no answer.
+  bool asks_above_ = false;
+  Bytes doubtful_{};
   std::int64_t work_ = 0;
 };
 

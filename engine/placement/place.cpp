@@ -24,10 +24,12 @@ class Placing {
     const int threads = std::max(1, settings.threads);
     // Many parts are searched side by side, few have the threads for themselves.
     const auto together = static_cast<int>(std::min<std::size_t>(parts_.size(), at(threads)));
+    Bytes goal;
+    for (const Part& part : parts_) goal = std::max(goal, part.lower_bound);
     for (std::size_t p = 0; p < parts_.size(); ++p) {
       searches_.push_back(std::make_unique<PartSearch>(
-          parts_[p], PartSearch::Settings{.enough = settings.capacity.value_or(Bytes()),
-                                          .all_or_nothing = settings.capacity.has_value(),
+          parts_[p], PartSearch::Settings{.goal = goal,
+                                          .capacity = settings.capacity,
                                           .seed = settings.seed + p,
                                           .threads = std::max(1, threads / std::max(1, together)),
                                           .work_limit = work_limit_of(parts_[p])}));

@@ -212,16 +212,23 @@ bool StackBounds::cover_floor(Sections floor, bool& changed) {
 bool StackBounds::fill_gaps() {
   const StackProblem& problem = context_->problem;
   for (const int s : context_->fixed_sections) context_->members[at(s)].clear();
-  for (const int i : context_->waiting) {
+  for (const int i : context_->gap_order) {
+    if (context_->waits[at(i)] == 0) continue;
     for (const int s : problem.sections_of[at(i)]) context_->members[at(s)].push_back(i);
   }
   for (const int s : context_->fixed_sections) {
-    std::vector<int>& members = context_->members[at(s)];
-    // The fixed ones from below, then the others.
-    const auto others =
-        std::partition(members.begin(), members.end(), [&](int i) { return problem.fixed[at(i)] >= 0; });
-    std::sort(members.begin(), others, [&](int a, int b) { return problem.fixed[at(a)] < problem.fixed[at(b)]; });
+    const std::vector<int>& members = context_->members[at(s)];
+    const auto others = std::find_if(members.begin(), members.end(), [&](int i) { return problem.fixed[at(i)] < 0; });
     if (others == members.begin()) continue;
+    // Most sections are as they were when they were last found to be all right.
+    std::uint64_t known = members.size();
+    for (const int i : members) {
+      for (const int part : {i, context_->low[at(i)], context_->high[at(i)]}) {
+        known = (known ^ static_cast<std::uint64_t>(part)) * 0x9E3779B97F4A7C15U;
+        known ^= known >> 29U;
+      }
+    }
+    if (context_->filled[at(s)] == known) continue;
     int floor = kHigh;
     int slack = problem.capacity;
     for (const int i : members) {
@@ -236,6 +243,7 @@ bool StackBounds::fill_gaps() {
       begin = end + problem.size[at(*lid)];
     }
     if (!can_fill(s, begin, problem.capacity, slack)) return false;
+    context_->filled[at(s)] = known;
   }
   return true;
 }
@@ -276,9 +284,11 @@ Gecode::ExecStatus StackBounds::propagate(Gecode::Space& home, const Gecode::Mod
   const StackInferences& inferences = context_->settings.inferences;
   const bool has_fixed = !context_->fixed_sections.empty();
   context_->waiting.clear();
+  std::fill(context_->waits.begin(), context_->waits.end(), 0);
   for (int i = 0; i < x.size(); ++i) {
     if (space.place(i) != StackSpace::Place::waiting) continue;
     context_->waiting.push_back(i);
+    context_->waits[at(i)] = 1;
     context_->low[at(i)] = x[i].min();
     context_->high[at(i)] = x[i].max();
   }

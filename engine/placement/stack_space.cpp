@@ -3,8 +3,11 @@
 
 #include <algorithm>
 #include <limits>
+#include <map>
 #include <memory>
+#include <numeric>
 #include <tuple>
+#include <utility>
 
 #include <gecode/search.hh>
 
@@ -133,7 +136,7 @@ class StackBrancher : public Gecode::Brancher {
         if (tightest && can_come_first(space, i, s)) firsts = std::min(firsts, context_->first_count[at(s)]);
       }
       const std::tuple key{firsts, space.support(i), context_->rank[at(i)]};
-      if ((best >= 0 && key >= least) || has_room_below(space, i)) continue;
+      if ((best >= 0 && key >= least) || has_room_below(space, i) || comes_after_equal(space, i)) continue;
       best = i;
       least = key;
     }
@@ -167,6 +170,16 @@ class StackBrancher : public Gecode::Brancher {
     const std::vector<int>& others = problem.overlaps[at(item)];
     return std::any_of(others.begin(), others.end(), [&](int k) {
       return waits(space, k) && space.offsets()[k].min() + problem.size[at(k)] <= space.support(item);
+    });
+  }
+
+  /// Whether an equal item that may lie as low is to be placed before it.
+  [[nodiscard]] bool comes_after_equal(const StackSpace& space, int item) const {
+    if (!context_->settings.inferences.twins) return false;
+    const std::vector<int>& others = context_->problem.overlaps[at(item)];
+    return std::any_of(others.begin(), others.end(), [&](int k) {
+      return context_->before_twin(k, item) && context_->problem.size[at(k)] == context_->problem.size[at(item)] &&
+             waits(space, k) && space.offsets()[k].min() == space.support(k);
     });
   }
 
@@ -221,8 +234,11 @@ StackContext::StackContext(const StackProblem& constant, const StackSettings& ch
       rank(constant.size.size()),
       low(constant.size.size()),
       high(constant.size.size()),
+      waits(constant.size.size()),
       sections(at(constant.section_count)),
       members(at(constant.section_count)),
+      gap_order(constant.size.size()),
+      filled(at(constant.section_count)),
       first_tile(at(constant.section_count)),
       from_first(at(constant.section_count) + 1),
       to_end(at(constant.section_count) + 1),
@@ -234,6 +250,14 @@ StackContext::StackContext(const StackProblem& constant, const StackSettings& ch
   }
   std::sort(fixed_sections.begin(), fixed_sections.end());
   fixed_sections.erase(std::unique(fixed_sections.begin(), fixed_sections.end()), fixed_sections.end());
+  std::iota(gap_order.begin(), gap_order.end(), 0);
+  std::sort(gap_order.begin(), gap_order.end(), [&](int a, int b) {
+    const auto key = [&](int i) {
+      const int fixed = constant.fixed[at(i)];
+      return std::tuple(fixed < 0, fixed < 0 ? -constant.size[at(i)] : fixed, i);
+    };
+    return key(a) < key(b);
+  });
   for (std::size_t k = 0; k < chosen.order.size(); ++k) rank[at(chosen.order[k])] = static_cast<int>(k);
 }
 
@@ -279,11 +303,12 @@ void StackSpace::settle(int item) {
   const int end = offset + problem.size[at(item)];
   for (const int other : problem.overlaps[at(item)]) {
     if (places_[other] != Place::waiting || failed()) continue;
-    const int above = problem.fixed[at(other)] < 0 ? problem.aligned(other, end) : end;
+    int above = problem.fixed[at(other)] < 0 ? problem.aligned(other, end) : end;
+    if (above == end && context_->settings.inferences.twins && context_->before_twin(other, item)) ++above;
     if (Gecode::me_failed(Gecode::Int::IntView(offsets_[other]).gq(*this, above))) {
       fail();
     } else if (problem.fixed[at(other)] < 0) {
-      supports_[other] = std::max(supports_[other], above);
+      supports_[other] = std::max(supports_[other], problem.aligned(other, end));
     }
   }
 }
@@ -295,6 +320,16 @@ void StackSpace::settle_at(int item, int offset) {
 
 void StackSpace::refuse(int item) {
   if (Gecode::me_failed(Gecode::Int::IntView(offsets_[item]).gr(*this, supports_[item]))) fail();
+  if (!context_->settings.inferences.twins) return;
+  // Nor do equal ones that come after it.
+  const StackProblem& problem = context_->problem;
+  for (const int other : problem.overlaps[at(item)]) {
+    if (failed() || places_[other] != Place::waiting || !context_->before_twin(item, other) ||
+        problem.size[at(other)] != problem.size[at(item)]) {
+      continue;
+    }
+    if (Gecode::me_failed(Gecode::Int::IntView(offsets_[other]).gr(*this, supports_[item]))) fail();
+  }
 }
 
 void StackSpace::keep_only(const std::vector<int>& items) {
@@ -320,6 +355,26 @@ namespace {
 
 /// Gecode's largest value, with room for a sum of an offset and a size.
 constexpr Grains kMostGrains = Grains{1} << 29;
+
+/// Numbers for the items that live at the same times, may lie anywhere, and end as high.
+std::vector<int> twins_of(const Part& part, const StackProblem& problem) {
+  std::map<std::pair<std::vector<std::pair<int, int>>, int>, std::vector<int>> alike;
+  for (int i = 0; i < part.count(); ++i) {
+    const Item& item = part.items[at(i)];
+    if (item.is_fixed() || item.alignment != 1) continue;
+    std::vector<std::pair<int, int>> life;
+    for (const Sections& alive : item.alive) life.emplace_back(alive.first, alive.end);
+    alike[{std::move(life), problem.highest[at(i)] + problem.size[at(i)]}].push_back(i);
+  }
+  std::vector<int> twins(part.items.size(), -1);
+  int count = 0;
+  for (const auto& [life, items] : alike) {
+    if (items.size() < 2) continue;
+    for (const int i : items) twins[at(i)] = count;
+    ++count;
+  }
+  return twins;
+}
 
 /// Sections that begin with somebody's life and end with somebody's: all others are within a neighbour.
 std::vector<int> maximal_sections(const Part& part) {
@@ -370,6 +425,7 @@ std::optional<StackProblem> stack_problem(const Part& part, const std::vector<st
       }
     }
   }
+  problem.twins = twins_of(part, problem);
   return problem;
 }
 

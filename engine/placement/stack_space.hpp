@@ -54,10 +54,17 @@ struct StackContext {
   /// True once the search is to end.
   bool stopped();
 
+  /// Of twins, whether the first lies below the other where they touch.
+  [[nodiscard]] bool before_twin(int first, int other) const {
+    return problem.twins[at(first)] >= 0 && problem.twins[at(first)] == problem.twins[at(other)] &&
+           rank[at(first)] < rank[at(other)];
+  }
+
   /// Bounds while a propagator works, of the items that wait.
   std::vector<int> low;
   std::vector<int> high;
   std::vector<int> waiting;
+  std::vector<char> waits;
   /// The sum, the lowest start and the second lowest of each section.
   struct Section {
     int sum;
@@ -69,6 +76,10 @@ struct StackContext {
   /// Sections in which items are fixed, and the items that wait in each.
   std::vector<int> fixed_sections;
   std::vector<std::vector<int>> members;
+  /// The fixed items from below, then the others, the largest first; and for each section the bounds, as a hash, with which
+  /// its gaps could be filled the last time.
+  std::vector<int> gap_order;
+  std::vector<std::uint64_t> filled;
   /// Sections [of the list, end) that an item can cover at the height of their floor.
   struct Tile {
     int end;

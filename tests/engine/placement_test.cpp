@@ -115,9 +115,10 @@ TEST(Placement, NoInferenceChangesWhatACapacityHolds) {
   const std::vector<Switch> switches{
       &StackInferences::supports, &StackInferences::blockers, &StackInferences::orders,
       &StackInferences::sections, &StackInferences::first,    &StackInferences::floors,
-      &StackInferences::hanging,  &StackInferences::gaps,     &StackInferences::decompose};
+      &StackInferences::hanging,  &StackInferences::twins,    &StackInferences::gaps,
+      &StackInferences::decompose};
   // Of a few buffers the last two save nothing: the next tests.
-  constexpr std::size_t kOfFew = 7;
+  constexpr std::size_t kOfFew = 8;
   Random random(11);
   std::vector<std::int64_t> nodes(switches.size());
   std::int64_t all = 0;
@@ -198,16 +199,47 @@ TEST(Placement, AFixedBufferLeavesTheRoomBelowItToOthers) {
 }
 
 TEST(Placement, IsNoWorseWithACapacityThanWithout) {
+  // With the same work it finds the same, until it fits.
   Random random(37);
-  for (int i = 0; i < 3; ++i) {
-    const std::vector<Buffer> buffers = test::cut_buffers(random, 100, 5, 400, 4096);
-    const std::int64_t work = 10'000;
-    const PlaceResult free = checked(buffers, {.work_limit = work});
-    for (const std::int64_t capacity : {4096, 4200, 4400, 4800}) {
-      const PlaceResult result = checked(buffers, {.capacity = Bytes(capacity), .work_limit = work});
-      EXPECT_LE(result.arena, std::max(free.arena, Bytes(capacity))) << "capacity " << capacity << ", case " << i;
+  int fits = 0;
+  int does_not = 0;
+  int proved = 0;
+  for (int i = 0; i < fewer(2'000); ++i) {
+    const int count = 2 + static_cast<int>(random.below(i % 20 == 0 ? 100 : 30));
+    std::vector<Buffer> buffers = i % 2 == 0 ? test::cut_buffers(random, count, count / 8, 60, 500)
+                                             : random_buffers(random, {.most_buffers = 30, .times = 30, .most_size = 50});
+    if (i % 4 == 0) {
+      // Two parts that have to agree.
+      const std::vector<Buffer> others = scaled(random_buffers(random, {.most_size = 60, .fixed = false}), 1, 1000);
+      buffers.insert(buffers.end(), others.begin(), others.end());
+    }
+    const auto work = static_cast<std::int64_t>(1 + random.below(4'000));
+    const int threads = 1 + i % 2;
+    const PlaceResult free = checked(buffers, {.work_limit = work, .threads = threads});
+    if (free.offsets.empty()) continue;
+    const std::int64_t load = largest_load(buffers).count();
+    const auto room = static_cast<std::size_t>(2 + (free.arena.count() - load) * 5 / 4);
+    const Bytes capacity(load - 1 + static_cast<std::int64_t>(random.below(room)));
+    const PlaceResult result = checked(buffers, {.capacity = capacity, .work_limit = work, .threads = threads});
+    SCOPED_TRACE("case " + std::to_string(i) + ", capacity " + std::to_string(capacity.count()) + "\n" +
+                 text_of(buffers));
+    if (free.arena <= capacity) {
+      ASSERT_EQ(result.status, PlacementStatus::optimal);
+      ASSERT_LE(result.arena, capacity);
+      ++fits;
+    } else if (free.lower_bound > capacity) {
+      ASSERT_EQ(result.status, PlacementStatus::infeasible);
+      ++proved;
+    } else {
+      ASSERT_EQ(result.status, PlacementStatus::unknown);
+      ASSERT_LE(result.arena, free.arena);
+      ASSERT_GE(result.lower_bound, free.lower_bound);
+      ++does_not;
     }
   }
+  EXPECT_GT(fits, 0);
+  EXPECT_GT(does_not, 0);
+  EXPECT_GT(proved, 0);
 }
 
 TEST(Placement, SeparatedGroupsAreSearchedApart) {
