@@ -21,10 +21,12 @@ std::vector<std::size_t> strides_of(const Shape& shape) {
 }
 
 /// Fills `result` by reading, for each of its elements, the element of `from` that stands at `start` plus the sum of
-/// coordinate times step over the axes.
+/// coordinate times step over the axes. False where the file states a shape that the node does not have: with other axes than
+/// there are steps, or elements beyond those of `from`.
 bool gather_strided(Constant& result, const Constant& from, std::ptrdiff_t start,
                     const std::vector<std::ptrdiff_t>& steps) {
   const Shape& shape = result.type.shape;
+  if (shape.size() != steps.size()) return false;
   const auto strides = strides_of(shape);
   for (std::size_t flat = 0; flat < count_of(shape); ++flat) {
     std::ptrdiff_t place = start;
@@ -193,11 +195,13 @@ bool fold_transpose(const FoldContext& context, Constant& result) {
   if (order.empty()) {
     for (std::size_t axis = strides.size(); axis-- > 0;) order.push_back(static_cast<std::int64_t>(axis));
   }
-  if (order.size() != strides.size()) return false;
+  if (order.size() != strides.size() || order.size() != result.type.shape.size()) return false;
   std::vector<std::ptrdiff_t> steps;
   steps.reserve(order.size());
-  for (const std::int64_t axis : order) {
-    steps.push_back(static_cast<std::ptrdiff_t>(strides[normalized_axis(axis, strides.size())]));
+  for (std::size_t k = 0; k < order.size(); ++k) {
+    const std::size_t axis = normalized_axis(order[k], strides.size());
+    if (result.type.shape[k] != data.type.shape[axis]) return false;
+    steps.push_back(static_cast<std::ptrdiff_t>(strides[axis]));
   }
   return gather_strided(result, data, 0, steps);
 }

@@ -127,6 +127,18 @@ TEST(Folding, SinglePrecisionRoundsAfterEveryOp) {
   EXPECT_EQ(model.graph().tensors.back().size, Bytes(7 * 4));
 }
 
+/// The file may state a shape that the node does not have: what is folded then is not known, and nothing is read beyond the data.
+TEST(Folding, WhatIsStatedOfAnotherShapeIsNotFolded) {
+  for (const Dimensions& stated : {Dimensions{extent(2), extent(3), extent(2), extent(3)}, Dimensions{extent(6)}}) {
+    ModelBuilder model(13);
+    model.input("x", {1}).integers("a", {1, 2, 3, 4, 5, 6}).value_info("t", stated, kInt64);
+    model.node("Transpose", {"a"}, {"t"}).set("perm", std::vector<std::int64_t>{});
+    model.integers("one", {1}).node("ReduceMax", {"t"}, {"m"}).set("keepdims", std::int64_t{0});
+    model.node("Reshape", {"m", "one"}, {"n"}).node("Expand", {"x", "n"}, {"y"}).output("y");
+    EXPECT_EQ(model.complaint().empty(), stated.size() == 1) << model.complaint();
+  }
+}
+
 /// The largest of several sizes, as real numbers: so exporters of detectors pad images to a common size.
 TEST(Folding, RealNumbersHaveALargestAndALeast) {
   for (const char* const type : {"ReduceMax", "ReduceMin"}) {
