@@ -22,6 +22,8 @@ constexpr std::int64_t kMostLooked = 5 * kMostOverlaps;
 constexpr double kGrace = 0.2;
 /// Questions above the least arena that may stay without an answer in a round.
 constexpr int kMostUnknown = 1;
+/// Questions for the capacity in a round, in different orders: as many as the others that may stay without an answer.
+constexpr int kCapacityQuestions = 1 + kMostUnknown;
 /// Searches of each kind on orders; placements of one of them before the first question, and items that they place in the
 /// time of a node.
 constexpr int kOrderSearches = 2;
@@ -161,8 +163,10 @@ void PartSearch::ask_below(std::int64_t nodes, const std::function<bool()>& inte
 
 void PartSearch::ask_capacity(std::int64_t nodes, const std::function<bool()>& interrupted) {
   const std::int64_t work = work_;
-  if (ask(*settings_.capacity, nodes, of_capacity_, interrupted) == Answer::none) {
-    lower_bound_ = std::max(lower_bound_, next_arena(*settings_.capacity));
+  for (int k = 0; k < kCapacityQuestions && !finished() && !interrupted(); ++k) {
+    if (ask(*settings_.capacity, nodes, of_capacity_, interrupted) == Answer::none) {
+      lower_bound_ = std::max(lower_bound_, next_arena(*settings_.capacity));
+    }
   }
   capacity_work_ += work_ - work;
   work_ = work;
