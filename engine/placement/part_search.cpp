@@ -22,6 +22,8 @@ constexpr std::int64_t kMostLooked = 5 * kMostOverlaps;
 constexpr double kGrace = 0.2;
 /// Questions above the least arena that may stay without an answer in a round.
 constexpr int kMostUnknown = 1;
+/// Questions for the capacity in a round, in different orders: as many as the others that may stay without an answer.
+constexpr int kCapacityQuestions = 1 + kMostUnknown;
 /// Searches of each kind on orders; placements of one of them before the first question, and items that they place in the
 /// time of a node.
 constexpr int kOrderSearches = 2;
@@ -55,7 +57,12 @@ std::vector<int> disturbed(const std::vector<int>& order, Random& random) {
 }  // namespace
 
 PartSearch::PartSearch(const Part& part, const Settings& settings)
-    : part_(part), settings_(settings), enough_(settings.goal), random_(settings.seed), lower_bound_(part.lower_bound) {}
+    : part_(part),
+      settings_(settings),
+      enough_(settings.goal),
+      own_{.random = Random(settings.seed)},
+      of_capacity_{.random = Random(settings.seed + 1)},
+      lower_bound_(part.lower_bound) {}
 
 void PartSearch::offer(const std::vector<Grains>& offsets) {
   const Bytes arena = part_.arena(offsets);
@@ -91,7 +98,7 @@ void PartSearch::start(const std::function<bool()>& interrupted) {
   if (has_fixed && lists_overlaps) overlaps_ = overlaps_of(part_);
   for (int i = 0; i < kOrderSearches; ++i) {
     for (const Choice choice : {Choice::longest, Choice::largest}) {
-      order_searches_.emplace_back(part_, choice, random_.next(), overlaps_);
+      order_searches_.emplace_back(part_, choice, own_.random.next(), overlaps_);
     }
   }
   for (std::int64_t k = 0; k < kFirstPlacements && may_go_on(); ++k) search_orders(1, interrupted);
@@ -112,7 +119,8 @@ void PartSearch::start(const std::function<bool()>& interrupted) {
 
 void PartSearch::run_round(std::int64_t nodes, const std::function<bool()>& interrupted) {
   if (finished() || interrupted()) return;
-  if (!overlaps_.empty()) ask_below(nodes, interrupted);
+  if (!overlaps_.empty() && settings_.capacity) ask_capacity(nodes, interrupted);
+  if (!overlaps_.empty() && !finished()) ask_below(nodes, interrupted);
   if (!finished()) search_orders(1 + nodes * kItemsOfNode / part_.count(), interrupted);
 }
 
@@ -136,30 +144,40 @@ void PartSearch::search_orders(std::int64_t placements, const std::function<bool
 }
 
 void PartSearch::ask_below(std::int64_t nodes, const std::function<bool()>& interrupted) {
-  // First what would end it; every other round then between what did not succeed and what there is, from where the last such
-  // round had no answer. The less room there is to leave, the more the search infers; the more, the more placements there are.
+  // First what would end it; then between what did not succeed and what there is, from where the last round had no answer. The
+  // less room there is to leave, the more the search infers; the more, the more placements there are.
   const Bytes least = std::max(settings_.goal, lower_bound_);
-  Answer answer = ask(least, nodes, interrupted);
-  if (answer == Answer::none) lower_bound_ = std::max(lower_bound_, next_arena(least));
-  asks_above_ = !asks_above_;
-  if (!asks_above_ && answer == Answer::unknown) return;
+  if (ask(least, nodes, own_, interrupted) == Answer::none) lower_bound_ = std::max(lower_bound_, next_arena(least));
   for (int unknown = 0; unknown < kMostUnknown && !finished() && !interrupted();) {
-    doubtful_ = std::max({doubtful_, settings_.goal, lower_bound_});
-    if (next_arena(doubtful_) >= arena_) doubtful_ = std::max(settings_.goal, lower_bound_);
+    const Bytes bound = std::max(settings_.goal, lower_bound_);
+    doubtful_ = std::max(doubtful_, bound);
+    if (next_arena(doubtful_) >= arena_) doubtful_ = bound;
     if (next_arena(doubtful_) >= arena_) return;
     const Bytes middle = doubtful_ + Bytes((arena_ - doubtful_).count() / 2);
-    answer = ask(middle, nodes, interrupted);
+    const Answer answer = ask(middle, nodes, own_, interrupted);
     if (answer == Answer::none) lower_bound_ = std::max(lower_bound_, next_arena(middle));
     if (answer == Answer::unknown) ++unknown;
     doubtful_ = answer == Answer::found ? Bytes() : middle;
   }
 }
 
-PartSearch::Answer PartSearch::ask(Bytes capacity, std::int64_t nodes, const std::function<bool()>& interrupted) {
+void PartSearch::ask_capacity(std::int64_t nodes, const std::function<bool()>& interrupted) {
+  const std::int64_t work = work_;
+  for (int k = 0; k < kCapacityQuestions && !finished() && !interrupted(); ++k) {
+    if (ask(*settings_.capacity, nodes, of_capacity_, interrupted) == Answer::none) {
+      lower_bound_ = std::max(lower_bound_, next_arena(*settings_.capacity));
+    }
+  }
+  capacity_work_ += work_ - work;
+  work_ = work;
+}
+
+PartSearch::Answer PartSearch::ask(Bytes capacity, std::int64_t nodes, Disturbance& disturbance,
+                                   const std::function<bool()>& interrupted) {
   const std::optional<StackProblem> problem = stack_problem(part_, overlaps_, capacity);
   if (!problem) return Answer::unknown;
   const std::optional<StackProblem> turned = upside_down(*problem, part_, capacity);
-  std::vector<Try> tries = this->tries();
+  std::vector<Try> tries = this->tries(disturbance);
   if (!turned) std::erase_if(tries, [](const Try& one) { return one.upside_down; });
   std::vector<StackOutcome> outcomes(tries.size());
   // The first that has an answer; those after it are not needed, whatever they would find.
@@ -192,19 +210,20 @@ PartSearch::Answer PartSearch::ask(Bytes capacity, std::int64_t nodes, const std
   return Answer::found;
 }
 
-std::vector<PartSearch::Try> PartSearch::tries() {
+std::vector<PartSearch::Try> PartSearch::tries(Disturbance& disturbance) {
   std::vector<Try> tries;
   const auto add = [&](Branching branching, bool upside_down) {
     for (const std::vector<Key>& keys : program_keys()) {
       const std::vector<int> order = order_by(part_, keys);
-      tries.push_back({.settings = {.order = asked_ ? disturbed(order, random_) : order, .branching = branching},
+      tries.push_back({.settings = {.order = disturbance.asked ? disturbed(order, disturbance.random) : order,
+                                    .branching = branching},
                        .upside_down = upside_down});
     }
   };
   add(Branching::tightest, false);
   add(Branching::lowest, false);
   add(Branching::tightest, true);
-  asked_ = true;
+  disturbance.asked = true;
   return tries;
 }
 

@@ -17,15 +17,16 @@ namespace remora::placement {
 
 /// What the constraint program may conclude; each can be switched off, and none changes which capacities hold a placement.
 struct StackInferences {
-  bool supports = true;   ///< an item that floats rests on one that is still to come
-  bool blockers = true;   ///< and one of these lies where it would otherwise sink to
-  bool orders = true;     ///< of two items one lies above the other, if the other way there is no room
-  bool sections = true;   ///< what is still to come in a section has room above its floor
-  bool first = true;      ///< an item that alone can come first in a section does
-  bool floors = true;     ///< items cover the floor where a section has no room to leave
-  bool hanging = true;    ///< the same as sections, from the lowest start up; where items are fixed
-  bool gaps = true;       ///< some of the items add up to what is between two fixed ones, but for the room to leave
-  bool twins = true;      ///< of two items with the same life the order where they touch, and of equal ones the order, is given
+  bool supports = true;  ///< an item that floats rests on one that is still to come
+  bool blockers = true;  ///< and one of these lies where it would otherwise sink to
+  bool orders = true;    ///< of two items one lies above the other, if the other way there is no room
+  bool sections = true;  ///< what is still to come in a section has room above its floor
+  bool first = true;     ///< an item that alone can come first in a section does
+  bool floors = true;    ///< items cover the floor where a section has no room to leave
+  bool hanging = true;   ///< the same as sections, from the lowest start up; where items are fixed
+  bool gaps = true;      ///< some of the items add up to what is between two fixed ones, but for the room to leave
+  bool twins =
+      true;  ///< of two items with the same life the order where they touch, and of equal ones the order, is given
   bool decompose = true;  ///< items that what is placed separates are searched apart
 };
 
@@ -125,8 +126,8 @@ class PartSearch {
   struct Settings {
     /// Another part needs so much anyway: nothing is asked below it.
     Bytes goal{};
-    /// The search pauses once the arena is at most this, or is proved to be larger. It changes nothing else, so that what is
-    /// found until then is what is found without it.
+    /// Asked for in every round. The answer ends the search, and until then nothing else depends on it: so what is found with a
+    /// capacity is never worse than what is found without one in as many rounds.
     std::optional<Bytes> capacity{};
     std::uint64_t seed = 1;
     int threads = 1;
@@ -153,8 +154,9 @@ class PartSearch {
   [[nodiscard]] Bytes lower_bound() const { return lower_bound_; }
   /// Another part needs so much anyway: this one need not go on below it.
   void need_no_less(Bytes arena) { enough_ = std::max(enough_, arena); }
-  /// Nodes and their like.
+  /// Nodes and their like, but for those that asked for the capacity: at most as many again.
   [[nodiscard]] std::int64_t work() const { return work_; }
+  [[nodiscard]] std::int64_t capacity_work() const { return capacity_work_; }
 
  private:
   enum class Answer { found, none, unknown };
@@ -162,32 +164,37 @@ class PartSearch {
   void offer(const std::vector<Grains>& offsets);
   void search_orders(std::int64_t placements, const std::function<bool()>& interrupted);
   void ask_below(std::int64_t nodes, const std::function<bool()>& interrupted);
-  Answer ask(Bytes capacity, std::int64_t nodes, const std::function<bool()>& interrupted);
+  void ask_capacity(std::int64_t nodes, const std::function<bool()>& interrupted);
+  /// The first question is asked in the orders as they are, the others in disturbed ones.
+  struct Disturbance {
+    Random random;
+    bool asked = false;
+  };
+  Answer ask(Bytes capacity, std::int64_t nodes, Disturbance& disturbance, const std::function<bool()>& interrupted);
   /// One search of the constraint program.
   struct Try {
     StackSettings settings{};
     bool upside_down = false;
   };
-  std::vector<Try> tries();
+  std::vector<Try> tries(Disturbance& disturbance);
   /// The smallest arena above that there can be: an aligned offset and the size of what lies there.
   [[nodiscard]] Bytes next_arena(Bytes arena) const;
 
   const Part& part_;
   Settings settings_;
   Bytes enough_;
-  Random random_;
+  Disturbance own_;
+  Disturbance of_capacity_;
   /// Empty in a part that is too large for them.
   std::vector<std::vector<int>> overlaps_;
   std::vector<OrderSearch> order_searches_;
   std::vector<Grains> offsets_;
   Bytes arena_ = Bytes::max();
   Bytes lower_bound_;
-  /// The first question is asked in the orders as they are, the others in disturbed ones.
-  bool asked_ = false;
-  /// Whether the last round asked for more than the least arena that there can be; and for what it had no answer.
-  bool asks_above_ = false;
+  /// The largest arena that the last round had no answer for.
   Bytes doubtful_{};
   std::int64_t work_ = 0;
+  std::int64_t capacity_work_ = 0;
 };
 
 }  // namespace remora::placement

@@ -109,6 +109,7 @@ class Placing {
 
   [[nodiscard]] PlaceResult result() const {
     PlaceResult result{.arena = arena(), .lower_bound = lower_bound(), .work = work()};
+    for (const auto& search : searches_) result.work += search->capacity_work();
     if (result.lower_bound > settings_.capacity.value_or(Bytes::max() - Bytes(1))) {
       result.status = PlacementStatus::infeasible;
       result.arena = Bytes();

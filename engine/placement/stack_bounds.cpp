@@ -51,14 +51,13 @@ bool StackBounds::rest_floating(const StackSpace& space, bool& changed) {
     int blockers = 0;
     int blocker = -1;
     for (const int k : problem.overlaps[at(i)]) {
-      if (space.place(k) != StackSpace::Place::waiting) continue;
       rest = std::min(rest, context_->low[at(k)] + problem.size[at(k)]);
       if (context_->low[at(k)] < end) {
         ++blockers;
         blocker = k;
       }
     }
-    if (inferences.supports && (rest == kHigh || !raise(i, rest, changed))) return false;
+    if (inferences.supports && (rest >= kHigh || !raise(i, rest, changed))) return false;
     if (!inferences.blockers) continue;
     if (blockers == 0) return false;
     if (blockers == 1 && !lower(blocker, end - 1, changed)) return false;
@@ -66,14 +65,14 @@ bool StackBounds::rest_floating(const StackSpace& space, bool& changed) {
   return true;
 }
 
-bool StackBounds::order_pairs(const StackSpace& space, bool& changed) {
+bool StackBounds::order_pairs(bool& changed) {
   const StackProblem& problem = context_->problem;
   std::vector<int>& low = context_->low;
   std::vector<int>& high = context_->high;
   for (const int i : context_->waiting) {
     for (const int k : problem.overlaps[at(i)]) {
       // k above i has no room: i is above k. The other way round is k's turn.
-      if (space.place(k) != StackSpace::Place::waiting || low[at(i)] + problem.size[at(i)] <= high[at(k)]) continue;
+      if (low[at(i)] + problem.size[at(i)] <= high[at(k)]) continue;
       if (!raise(i, low[at(k)] + problem.size[at(k)], changed)) return false;
       if (!lower(k, high[at(i)] - problem.size[at(k)], changed)) return false;
     }
@@ -213,7 +212,7 @@ bool StackBounds::fill_gaps() {
   const StackProblem& problem = context_->problem;
   for (const int s : context_->fixed_sections) context_->members[at(s)].clear();
   for (const int i : context_->gap_order) {
-    if (context_->waits[at(i)] == 0) continue;
+    if (context_->low[at(i)] == kHigh) continue;
     for (const int s : problem.sections_of[at(i)]) context_->members[at(s)].push_back(i);
   }
   for (const int s : context_->fixed_sections) {
@@ -284,11 +283,12 @@ Gecode::ExecStatus StackBounds::propagate(Gecode::Space& home, const Gecode::Mod
   const StackInferences& inferences = context_->settings.inferences;
   const bool has_fixed = !context_->fixed_sections.empty();
   context_->waiting.clear();
-  std::fill(context_->waits.begin(), context_->waits.end(), 0);
+  // Of what does not wait: no bound of another item refers to it.
+  std::fill(context_->low.begin(), context_->low.end(), kHigh);
+  std::fill(context_->high.begin(), context_->high.end(), kHigh);
   for (int i = 0; i < x.size(); ++i) {
     if (space.place(i) != StackSpace::Place::waiting) continue;
     context_->waiting.push_back(i);
-    context_->waits[at(i)] = 1;
     context_->low[at(i)] = x[i].min();
     context_->high[at(i)] = x[i].max();
   }
@@ -296,7 +296,7 @@ Gecode::ExecStatus StackBounds::propagate(Gecode::Space& home, const Gecode::Mod
     changed = false;
     if (!lift_to_floor(space, changed)) return Gecode::ES_FAILED;
     if ((inferences.supports || inferences.blockers) && !rest_floating(space, changed)) return Gecode::ES_FAILED;
-    if (inferences.orders && !order_pairs(space, changed)) return Gecode::ES_FAILED;
+    if (inferences.orders && !order_pairs(changed)) return Gecode::ES_FAILED;
     if (inferences.sections && !fill_sections(changed)) return Gecode::ES_FAILED;
     // These cost more than they tell as long as others have something to say.
     if (inferences.sections && inferences.floors && !changed && !cover_floors(changed)) return Gecode::ES_FAILED;

@@ -234,7 +234,6 @@ StackContext::StackContext(const StackProblem& constant, const StackSettings& ch
       rank(constant.size.size()),
       low(constant.size.size()),
       high(constant.size.size()),
-      waits(constant.size.size()),
       sections(at(constant.section_count)),
       members(at(constant.section_count)),
       gap_order(constant.size.size()),

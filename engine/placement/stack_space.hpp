@@ -64,7 +64,6 @@ struct StackContext {
   std::vector<int> low;
   std::vector<int> high;
   std::vector<int> waiting;
-  std::vector<char> waits;
   /// The sum, the lowest start and the second lowest of each section.
   struct Section {
     int sum;
@@ -157,7 +156,7 @@ class StackBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::
   // Each pass raises `low` and lowers `high` of the context; false: there is no placement. `changed` is set if one did.
   bool lift_to_floor(const StackSpace& space, bool& changed);
   bool rest_floating(const StackSpace& space, bool& changed);
-  bool order_pairs(const StackSpace& space, bool& changed);
+  bool order_pairs(bool& changed);
   bool fill_sections(bool& changed);
   bool hang_sections(bool& changed);
   bool cover_floors(bool& changed);

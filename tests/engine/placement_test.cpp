@@ -112,11 +112,10 @@ TEST(Placement, LargeGrainsChangeNothing) {
 TEST(Placement, NoInferenceChangesWhatACapacityHolds) {
   using Switch = bool placement::StackInferences::*;
   using placement::StackInferences;
-  const std::vector<Switch> switches{
-      &StackInferences::supports, &StackInferences::blockers, &StackInferences::orders,
-      &StackInferences::sections, &StackInferences::first,    &StackInferences::floors,
-      &StackInferences::hanging,  &StackInferences::twins,    &StackInferences::gaps,
-      &StackInferences::decompose};
+  const std::vector<Switch> switches{&StackInferences::supports, &StackInferences::blockers, &StackInferences::orders,
+                                     &StackInferences::sections, &StackInferences::first,    &StackInferences::floors,
+                                     &StackInferences::hanging,  &StackInferences::twins,    &StackInferences::gaps,
+                                     &StackInferences::decompose};
   // Of a few buffers the last two save nothing: the next tests.
   constexpr std::size_t kOfFew = 8;
   Random random(11);
@@ -206,8 +205,9 @@ TEST(Placement, IsNoWorseWithACapacityThanWithout) {
   int proved = 0;
   for (int i = 0; i < fewer(2'000); ++i) {
     const int count = 2 + static_cast<int>(random.below(i % 20 == 0 ? 100 : 30));
-    std::vector<Buffer> buffers = i % 2 == 0 ? test::cut_buffers(random, count, count / 8, 60, 500)
-                                             : random_buffers(random, {.most_buffers = 30, .times = 30, .most_size = 50});
+    std::vector<Buffer> buffers = i % 2 == 0
+                                      ? test::cut_buffers(random, count, count / 8, 60, 500)
+                                      : random_buffers(random, {.most_buffers = 30, .times = 30, .most_size = 50});
     if (i % 4 == 0) {
       // Two parts that have to agree.
       const std::vector<Buffer> others = scaled(random_buffers(random, {.most_size = 60, .fixed = false}), 1, 1000);

@@ -4,7 +4,9 @@
 #include <algorithm>
 #include <array>
 #include <cstdint>
+#include <map>
 #include <sstream>
+#include <string>
 #include <utility>
 
 namespace remora::test {
@@ -52,6 +54,60 @@ Bytes smallest_arena(const std::vector<Buffer>& buffers) {
     if (fits(sorted, 0, arena, used)) return Bytes(arena);
   }
   return Bytes::max();
+}
+
+std::optional<std::int64_t> least_bank_cost(const BankProblem& problem) {
+  // By bank and the set of buffers in it, whether they fit.
+  std::map<std::pair<std::size_t, unsigned>, bool> known;
+  const auto fits_in = [&](std::size_t bank, unsigned members) {
+    const auto [entry, is_new] = known.emplace(std::pair{bank, members}, false);
+    if (!is_new) return entry->second;
+    std::vector<Buffer> buffers;
+    for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
+      if ((members >> i & 1U) != 0) buffers.push_back(problem.buffers[i]);
+    }
+    return entry->second = smallest_arena(buffers) <= problem.banks[bank].capacity;
+  };
+  std::optional<std::int64_t> best;
+  std::vector<std::size_t> chosen(problem.buffers.size());
+  for (bool left = true; left;) {
+    std::int64_t cost = 0;
+    std::vector<unsigned> members(problem.banks.size());
+    for (std::size_t i = 0; i < chosen.size(); ++i) {
+      cost += problem.choices[i][chosen[i]].cost;
+      members[problem.choices[i][chosen[i]].bank] |= 1U << i;
+    }
+    bool fits = !best || cost < *best;
+    for (std::size_t b = 0; b < members.size() && fits; ++b) fits = fits_in(b, members[b]);
+    if (fits) best = cost;
+    left = false;
+    for (std::size_t i = 0; i < chosen.size() && !left; ++i) {
+      left = ++chosen[i] < problem.choices[i].size();
+      if (!left) chosen[i] = 0;
+    }
+  }
+  return best;
+}
+
+BankProblem random_bank_problem(Random& random, const BufferShape& shape) {
+  BankProblem problem{.buffers = random_buffers(random, shape)};
+  const std::int64_t load = largest_load(problem.buffers).count();
+  const std::size_t banks = 1 + random.below(3);
+  for (std::size_t b = 0; b < banks; ++b) {
+    const auto capacity = static_cast<std::int64_t>(random.below(static_cast<std::size_t>(load) + 3));
+    problem.banks.push_back({.name = "bank" + std::to_string(b), .capacity = Bytes(capacity)});
+  }
+  // Every other problem has a memory that holds everything, at a cost.
+  if (random.unit() < 0.5) problem.banks.back().capacity = Bytes(40);
+  for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
+    std::vector<BankChoice>& choices = problem.choices.emplace_back();
+    for (std::size_t b = 0; b < banks; ++b) {
+      if (random.unit() < 0.2) continue;
+      choices.push_back({.bank = b, .cost = static_cast<std::int64_t>(b * random.below(10) + random.below(3))});
+    }
+    if (choices.empty()) choices.push_back({.bank = banks - 1, .cost = 1});
+  }
+  return problem;
 }
 
 std::vector<Buffer> random_buffers(Random& random, const BufferShape& shape) {

@@ -17,10 +17,12 @@
 #include "engine/ask/ask.hpp"
 #include "engine/base/deadline.hpp"
 #include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/commands/place_banks.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/summary.hpp"
+#include "frontends/formats/banks_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
@@ -113,8 +115,8 @@ struct PlaceInput {
   [[nodiscard]] bool is_schedule() const { return graph.graph != nullptr; }
 };
 
-PlaceInput load_input(Arguments& arguments) {
-  PlaceInput input{.file = read_once(arguments.file("BUFFERS"))};
+PlaceInput load_input(Arguments& arguments, FileText text) {
+  PlaceInput input{.file = std::move(text)};
   const FileText& file = input.file;
   const std::string& path = file.path;
   const bool is_schedule = arguments.has("graph");
@@ -274,8 +276,9 @@ int place_exit_code(PlacementStatus status) {
 int place_command(const Words& words) {
   Arguments arguments("place", "Gives buffers offsets in one arena: the smallest, or one within a capacity.",
                       {{"BUFFERS",
-                        "buffers with their lifespans (CSV as google/minimalloc reads it, docs/guide/place.md), with "
-                        "--graph a remora-schedule, or with --tflite a TFLite model; - for standard input"}});
+                        "buffers with their lifespans (CSV as google/minimalloc reads it, docs/guide/place.md), a "
+                        "remora-banks (several memories), with --graph a remora-schedule, or with --tflite a TFLite "
+                        "model; - for standard input"}});
   for (const OptionGroup& group :
        {problem_options_of_place(), search_options_of_place(), graph_options(), place_output()}) {
     arguments.add(group);
@@ -291,7 +294,11 @@ int place_command(const Words& words) {
     throw UsageError("--json: the buffers go to standard output; name a file with -o");
   }
   if (!output.empty()) json::check_writable(output);
-  PlaceInput input = load_input(arguments);
+  FileText file = read_once(arguments.file("BUFFERS"));
+  if (json::is_bank_problem(json::Text(file.content))) {
+    return place_in_banks(arguments, options, file, read_place_alignment(arguments, 1), output);
+  }
+  PlaceInput input = load_input(arguments, std::move(file));
   const std::vector<Buffer>& buffers = input.buffers;
 
   PlaceSettings settings = place_settings(options);

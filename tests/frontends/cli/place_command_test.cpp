@@ -60,6 +60,39 @@ TEST_F(PlaceCommand, WritesOffsetsOfTheSmallestArena) {
   EXPECT_EQ(place("@b.csv -q -o -").out, read("out.csv"));
 }
 
+TEST_F(PlaceCommand, PlacesInBanks) {
+  const std::string banks = R"("banks": [{"name": "tcm", "capacity": 8}, {"name": "sram", "capacity": 64}])";
+  const auto buffer = [](const std::string& id, int lower, int cost) {
+    return R"({"id": ")" + id + R"(", "lower": )" + std::to_string(lower) + R"(, "upper": )" +
+           std::to_string(lower + 3) +
+           R"(, "size": 4, "gaps": [], "banks": [{"name": "tcm"}, {"name": "sram", "cost": )" + std::to_string(cost) +
+           "}]}";
+  };
+  const std::string begin = R"({"format": "remora-banks", "version": 1, )" + banks + R"(, "buffers": [)";
+  write("banks.json", begin + buffer("a", 0, 5) + "," + buffer("b", 1, 2) + "," + buffer("c", 2, 3) + "]}");
+  const Outcome outcome = place("@banks.json -o @placed.json --json -q");
+  ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const Json figures = Json::parse(outcome.out);
+  EXPECT_EQ(figures["status"], "optimal");
+  EXPECT_EQ(figures["cost"], 2);
+  EXPECT_EQ(figures["lower_bound"], 2);
+  const Json placed = Json::parse(read("placed.json"));
+  EXPECT_EQ(placed["cost"], 2);
+  EXPECT_EQ(placed["buffers"][1]["placed"]["bank"], "sram");
+  EXPECT_EQ(placed["banks"][0]["arena"], 8);
+  // What is written can be read again.
+  EXPECT_EQ(place("@placed.json -o @again.json -q").code, 0);
+  EXPECT_EQ(read("again.json"), read("placed.json"));
+  EXPECT_NE(place("@banks.json -q").out.find("proved least"), std::string::npos);
+  EXPECT_EQ(place("@banks.json --capacity 8 -q").code, 64);
+  write("full.json", begin + R"({"id": "a", "lower": 0, "upper": 1, "size": 65}]})");
+  EXPECT_EQ(place("@full.json -q").code, 20);
+  write("wrong.json", begin + R"({"id": "a", "lower": 0, "upper": 1, "size": 1, "banks": [{"name": "dram"}]}]})");
+  const Outcome wrong = place("@wrong.json -q");
+  EXPECT_EQ(wrong.code, 65);
+  EXPECT_NE(wrong.err.find("$.buffers[0].banks[0].name: there is no bank \"dram\""), std::string::npos) << wrong.err;
+}
+
 TEST_F(PlaceCommand, SaysWhatACapacityHolds) {
   EXPECT_EQ(place("@b.csv --capacity 12 -q").code, 0);
   const Outcome none = place("@b.csv --capacity 11B -q -o @none.csv");

@@ -1,0 +1,61 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Several memories, the banks: every buffer lies in one of those that it may be in, at a cost of its own there (0 in fast
+// memory, the time of its transfers in slow memory), and in each bank the buffers have addresses within the capacity
+// (placement.hpp). The sum of the costs is to be small. A bank that takes all at a cost is what others call spilling.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "model/placement.hpp"
+
+namespace remora {
+
+struct Bank {
+  std::string name{};
+  Bytes capacity{};
+
+  friend bool operator==(const Bank&, const Bank&) = default;
+};
+
+/// A bank that a buffer may be in, by its number, and what that costs: at least 0, in any unit.
+struct BankChoice {
+  std::size_t bank = 0;
+  std::int64_t cost = 0;
+
+  friend bool operator==(const BankChoice&, const BankChoice&) = default;
+};
+
+struct BankProblem {
+  std::vector<Bank> banks{};
+  /// A fixed offset holds in whichever bank the buffer is in.
+  std::vector<Buffer> buffers{};
+  /// Of every buffer, at least one.
+  std::vector<std::vector<BankChoice>> choices{};
+};
+
+/// Of every buffer its bank and its offset there.
+struct BankPlacement {
+  std::vector<std::size_t> banks{};
+  std::vector<Bytes> offsets{};
+};
+
+/// Throws InputError for what check_buffers refuses, for no bank, two of one name, a negative capacity, and for buffers with
+/// no choice, with a bank that there is not or that is there twice, or with a negative cost; or where the costs of the
+/// dearest choices add up to more than 2^62.
+void check_bank_problem(const BankProblem& problem);
+
+/// The buffers in a bank, by their numbers.
+std::vector<std::size_t> buffers_in(const BankPlacement& placement, std::size_t bank);
+
+/// The sum of the costs. Every buffer is in one of its banks.
+std::int64_t cost_of(const BankProblem& problem, const BankPlacement& placement);
+
+/// What is wrong, in one line: a buffer in a bank that it may not be in, or what placement_fault says of a bank's buffers
+/// within its capacity. Empty if nothing is. It shares nothing with the search.
+std::string bank_fault(const BankProblem& problem, const BankPlacement& placement);
+
+}  // namespace remora
