@@ -96,7 +96,7 @@ def test_what_cannot_be_captured_is_refused_with_the_way_out(case: str, tmp_path
         assert "TORCHDYNAMO" not in told["refused"]
 
 
-@pytest.mark.parametrize(("case", "size"), [("fsdp_some", 2), ("fsdp_some", 4), ("fsdp_least", 2), ("fsdp_least", 4)])
+@pytest.mark.parametrize(("case", "size"), [("fsdp_some", 2), ("fsdp_least", 4)])
 def test_fsdp2_takes_one_plan_of_flags_and_checkpoints(case: str, size: int, tmp_path: Path) -> None:
     told = outcomes(case, size, tmp_path, PLANNED)
     assert told == [told[0]] * size
@@ -111,10 +111,11 @@ def test_a_pipelines_stages_recompute_within_their_budgets(tmp_path: Path) -> No
     assert told[0]["checkpoints"][0] > 0
 
 
-@pytest.mark.parametrize("case", list(UNPLANNED))
-def test_what_cannot_be_planned_is_refused(case: str, tmp_path: Path) -> None:
-    for told in outcomes(case, 2, tmp_path, PLANNED):
-        assert UNPLANNED[case] in told["refused"]
+def test_what_cannot_be_planned_is_refused(tmp_path: Path) -> None:
+    for told in outcomes("refusals", 2, tmp_path, PLANNED):
+        assert set(told) == set(UNPLANNED)
+        for case, words in UNPLANNED.items():
+            assert words in told[case], case
 
 
 @pytest.mark.parametrize("number", [0, 1])
