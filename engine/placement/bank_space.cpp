@@ -239,6 +239,7 @@ BankSpace::BankSpace(BankContext& context, const std::vector<int>& given) {
 
 std::vector<int> BankSpace::choices() const {
   std::vector<int> values;
+  values.reserve(at(choices_.size()));
   for (int i = 0; i < choices_.size(); ++i) values.push_back(choices_[i].val());
   return values;
 }

@@ -131,6 +131,7 @@ BankContext::BankContext(const BankProblem& problem, const PlaceBanksSettings& s
 
 std::vector<std::vector<int>> BankContext::parts(const std::vector<int>& members) const {
   std::vector<Buffer> buffers;
+  buffers.reserve(members.size());
   for (const int i : members) buffers.push_back(problem_.buffers[variables_[at(i)].buffer]);
   std::vector<std::vector<int>> result;
   for (const Part& part : parts_of(buffers)) {
@@ -145,6 +146,7 @@ const BankContext::Verdict& BankContext::verdict(std::size_t bank, const std::ve
   const auto known = verdicts_.find({bank, part});
   if (known != verdicts_.end()) return known->second;
   std::vector<Buffer> buffers;
+  buffers.reserve(part.size());
   for (const int i : part) buffers.push_back(problem_.buffers[variables_[at(i)].buffer]);
   PlaceResult result =
       place(buffers, {.capacity = problem_.banks[bank].capacity, .work_limit = part_work_, .seed = settings_.seed},
