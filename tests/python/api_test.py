@@ -279,6 +279,19 @@ def test_bounds_need_no_search(figure_1: remora.Graph) -> None:
     assert remora.bounds(figure_1, 4) == remora.Bounds("optimal", 5, 0.0)
 
 
+def test_bounds_hold_for_any_number_of_computes() -> None:
+    graph = remora.Graph("thrice")
+    a = graph.op("A", duration=1, outputs={"a": 2})
+    last = graph.op("use 0", duration=1, inputs=[a], outputs={"p": 1})
+    for number in (1, 2):
+        wide = graph.op(f"wide {number}", duration=9, inputs=[last], outputs={f"w{number}": 1}, workspace=3)
+        last = graph.op(f"use {number}", duration=1, inputs=[a, wide], outputs={f"u{number}": 1}, keep=number == 2)
+    assert remora.bounds(graph, 5, max_computes=2).status == "infeasible"
+    assert remora.bounds(graph, 5).status != "infeasible"
+    found = remora.solve(graph, 5)
+    assert remora.bounds(graph, 5).duration <= found.duration == 24
+
+
 def test_orders(figure_1: remora.Graph) -> None:
     graph = remora.Graph("wasteful")
     leaves = [graph.op(f"leaf{i}", duration=1, outputs={f"leaf{i}": 100}) for i in range(4)]

@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 
 __all__ = ["Bounds", "BudgetBracket", "bounds", "least_budget"]
 
+# Durations that often stay within 64 bits (model/graph.hpp): no search of the engine takes more computes of an op.
+_MOST_COMPUTES = 64
+
 
 @dataclass(frozen=True)
 class BudgetBracket:
@@ -85,14 +88,17 @@ def bounds(
     Parameters
     ----------
     graph : Graph
-    budget, order, max_computes, limits, stop, **options
+    budget, order, limits, stop, **options
         As for `solve`.
+    max_computes : int, optional
+        As for `solve`; without it what is proved holds for up to 64 computes an op, the most that any search tries.
 
     Returns
     -------
     Bounds
     """
-    asked = request(graph, option_texts(limits, {**options, "strategy": "none"}, "bounds"), max_computes, order)
+    most = _MOST_COMPUTES if max_computes is None else max_computes
+    asked = request(graph, option_texts(limits, {**options, "strategy": "none"}, "bounds"), most, order)
     found, interruption = _engine.solve(asked, budget_text(budget), stop=stop_of(stop))
     interrupt(interruption, None)
     return Bounds(found.status, found.lower_bound, found.least_overhead)
