@@ -136,18 +136,18 @@ def step_of(model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor
         raise CheckpointError("the model has no parameter that requires a gradient")
 
     def run() -> torch.Tensor:
-        return loss(model, batch) if loss is not None else _own_loss(_called(model, batch))
+        return loss(model, batch) if loss is not None else own_loss(called(model, batch))
 
     return EagerStep(model, run, next(iter(devices)), there)
 
 
-def _called(model: torch.nn.Module, batch: Any) -> Any:
+def called(model: torch.nn.Module, batch: Any) -> Any:
     if isinstance(batch, torch.Tensor):
         return model(batch)
     return model(**batch) if isinstance(batch, Mapping) else model(*batch)
 
 
-def _own_loss(output: Any) -> torch.Tensor:
+def own_loss(output: Any) -> torch.Tensor:
     if isinstance(output, torch.Tensor):
         found: Any = output
     else:
@@ -172,7 +172,7 @@ def replay_of(step: EagerStep) -> tuple[Replay, Figures]:
     with step.kept():
         eager_peak = peak_of(step)
     figures = Figures(fixed=trace.fixed, eager_peak=trace.fixed + eager_peak, eager_seconds=trace.seconds)
-    replay = Replay(trace, _rates(step, trace), snapshots)
+    replay = Replay(trace, rates_of(step, trace), snapshots)
     trace.fixed += max(0, figures.eager_peak - replay.run({}).peak)  # what no trace shows
     return replay, figures
 
@@ -190,7 +190,7 @@ def _planned(step: EagerStep, options: Options, eager: Outcome, unsteady: list[s
     return {"least": least, "excluded": family.excluded}
 
 
-def _rates(step: EagerStep, trace: Trace) -> Rates:
+def rates_of(step: EagerStep, trace: Trace) -> Rates:
     """What checkpointing itself takes on this machine."""
     x = torch.ones(8, device=step.device, requires_grad=True)
     clock = Clock(step.device)

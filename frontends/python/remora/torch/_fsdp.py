@@ -25,7 +25,7 @@ from torch.utils import _pytree as pytree
 from remora.errors import InputError
 
 from ._capture import options_of
-from ._checkpoint import _called, _own_loss, _rates
+from ._checkpoint import called, own_loss, rates_of
 from ._checkpoint_apply import Module, apply_checkpoints, refuse_checkpoints, refuse_own_checkpoints, remove_checkpoints
 from ._checkpoint_fit import TRIES, Outcome, differences, outcome_of, peak_of
 from ._checkpoint_plan import CheckpointPlan, Figures
@@ -251,7 +251,7 @@ class _Fitting:
         self.model, self.units, self.options = model, units, options
         tensors = [leaf for leaf in pytree.tree_leaves(batch) if isinstance(leaf, torch.Tensor)]
         device = next(iter(units.values()))._get_fsdp_state()._fsdp_param_groups[0].device
-        run = (lambda: loss(model, batch)) if loss is not None else (lambda: _own_loss(_called(model, batch)))
+        run = (lambda: loss(model, batch)) if loss is not None else (lambda: own_loss(called(model, batch)))
         first = EagerStep(model, run, device, [])
         with first.kept():  # between two steps all is sharded
             first.run()  # FSDP prepares itself in the first step
@@ -291,7 +291,7 @@ class _Fitting:
         if "" in self.units:
             asked = trace.marks.get(ROOT_ASKED, [placed_units[-1].asked])
             root = 0, asked[0]
-        replay = ShardedReplay(Replay(trace, _rates(step, trace), snapshots), placed_units, root, gathers.get(""))
+        replay = ShardedReplay(Replay(trace, rates_of(step, trace), snapshots), placed_units, root, gathers.get(""))
         trace.fixed += max(0, eager_peak - replay.peak({}, ()))  # what no trace shows
         return replay, eager_peak
 

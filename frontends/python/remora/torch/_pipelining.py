@@ -26,7 +26,7 @@ import remora
 from remora._engine import parse_budget
 from remora.pipelining import PipelineOrder
 
-from ._checkpoint import _rates
+from ._checkpoint import rates_of
 from ._checkpoint_apply import apply_checkpoints, refuse_checkpoints, refuse_own_checkpoints, remove_checkpoints
 from ._checkpoint_choice import Cut
 from ._checkpoint_family import Family, family_of
@@ -202,7 +202,7 @@ class _Pipeline:
             for name, _ in self.module.named_modules()
             if name
         }
-        replay = Replay(trace, _rates(step, trace), snapshots)
+        replay = Replay(trace, rates_of(step, trace), snapshots)
         there = [*self.module.parameters(), *self.module.buffers()]
         fixed = sum(rounded(t.nbytes, step.device) for t in there)
         fixed += sum(rounded(p.nbytes, step.device) for p in self.module.parameters() if p.requires_grad)
