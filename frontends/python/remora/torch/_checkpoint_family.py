@@ -120,18 +120,18 @@ def family_of(replay: Replay, offload: bool) -> Family:
     inner = _inside(classes)
     freed = [sum(eager.turn - alone[u.name].turn for u in units) for units in classes]
     for number, members in enumerate(classes):
-        policies = _policies(replay, members[0].calls[0])
+        policies = policies_of(replay, members[0].calls[0])
         levels = [[u.name for c in level for u in classes[c]] for level in _levels(inner, number)]
         for unit in members:
             windows = _windows(trace, unit)
             count = len(unit.calls)
             unit.active = starts[max(b for _, b in windows[:count])], starts[min(a for a, _ in windows[count:])]
             own = [[name for name in level if _is_inside(name, unit.name)] for level in levels]
-            for choices in _choices(unit.name, policies, own, offload):
+            for choices in choices_for(unit.name, policies, own, offload):
                 run = replay.run(choices)
                 saved = [most - max(run.high[a:b]) for most, (a, b) in zip(base, slots, strict=True)]
                 unit.modes.append(Mode(choices, int(1e9 * run.seconds), saved))
-            unit.modes = _worth(unit.modes, unit.active)
+            unit.modes = worthwhile(unit.modes, unit.active)
     return Family(base, slots, classes, _cuts(classes, inner, freed), excluded)
 
 
@@ -199,7 +199,7 @@ def _touched(trace: Trace) -> dict[int, tuple[int, int]]:
 # -- Modes -------------------------------------------------------------------------------------------------------------
 
 
-def _policies(replay: Replay, call: int) -> list[tuple[tuple[str, int], ...]]:
+def policies_of(replay: Replay, call: int) -> list[tuple[tuple[str, int], ...]]:
     """Ops whose results a checkpoint of this call may keep: those that save most time a byte, and the products."""
     trace = replay.trace
     names = replay.occurrences(call)
@@ -218,7 +218,7 @@ def _policies(replay: Replay, call: int) -> list[tuple[tuple[str, int], ...]]:
     return [tuple(names[n] for n in sorted(row)) for row in rows]
 
 
-def _choices(
+def choices_for(
     name: str, policies: Sequence[tuple[tuple[str, int], ...]], levels: Sequence[list[str]], offload: bool
 ) -> list[dict[str, Choice]]:
     """What may be done with a unit."""
@@ -230,7 +230,7 @@ def _choices(
     return [*found, {name: Choice(offload=True)}] if offload else found
 
 
-def _worth(modes: list[Mode], active: tuple[int, int]) -> list[Mode]:
+def worthwhile(modes: list[Mode], active: tuple[int, int]) -> list[Mode]:
     """The modes on the lower hull of time against what is saved while the unit is active.
 
     And what takes longer still, but less memory somewhere, as units inside of units do. Between two modes of the hull

@@ -14,7 +14,7 @@ import torch
 
 import remora
 
-from ._checkpoint_family import Mode, _choices, _policies, _worth, refused_in
+from ._checkpoint_family import Mode, choices_for, policies_of, refused_in, worthwhile
 from ._checkpoint_replay import Choice
 from ._checkpoint_trace import Kind, Trace
 from ._fsdp_graph import DEVICE, Block, StepGraph, choices_of
@@ -71,12 +71,12 @@ class Planner:
         for i, unit in enumerate(units):
             modes = [
                 self._mode(choices, base)
-                for choices in _choices(unit.name, _policies(self.replay.replay, unit.call), [], offload=False)
+                for choices in choices_for(unit.name, policies_of(self.replay.replay, unit.call), [], offload=False)
                 if not choices or (unit.name not in self.excluded and _saves(trace, unit.call))
             ]
             own = trace.calls[unit.call].seconds
             share = own / max(1e-12, forward)
-            kept = _worth(modes, (i + 1, 2 * count - i))
+            kept = worthwhile(modes, (i + 1, 2 * count - i))
             self.blocks.append(Block(unit, kept, round(1e9 * own), round(1e9 * share * backward)))
         self.graph = StepGraph(self.blocks, base, round(1e9 * max(0.0, whole - forward)), self.overlaps)
         self.saved = [torch.tensor([mode.saved for mode in block.modes]) for block in self.blocks]
