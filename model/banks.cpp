@@ -56,12 +56,14 @@ void check_bank_problem(const BankProblem& problem) {
   if (sum >= kSaturated) throw InputError("", "the costs add up to more than 2^62");
 }
 
-std::vector<std::size_t> buffers_in(const BankPlacement& placement, std::size_t bank) {
-  std::vector<std::size_t> members;
+BankContents contents_of(const BankProblem& problem, const BankPlacement& placement, std::size_t bank) {
+  BankContents contents;
   for (std::size_t i = 0; i < placement.banks.size(); ++i) {
-    if (placement.banks[i] == bank) members.push_back(i);
+    if (placement.banks[i] != bank) continue;
+    contents.buffers.push_back(problem.buffers[i]);
+    contents.offsets.push_back(placement.offsets[i]);
   }
-  return members;
+  return contents;
 }
 
 std::int64_t cost_of(const BankProblem& problem, const BankPlacement& placement) {
@@ -85,13 +87,8 @@ std::string bank_fault(const BankProblem& problem, const BankPlacement& placemen
     }
   }
   for (std::size_t b = 0; b < problem.banks.size(); ++b) {
-    std::vector<Buffer> buffers;
-    std::vector<Bytes> offsets;
-    for (const std::size_t i : buffers_in(placement, b)) {
-      buffers.push_back(problem.buffers[i]);
-      offsets.push_back(placement.offsets[i]);
-    }
-    const std::string fault = placement_fault(buffers, offsets, problem.banks[b].capacity);
+    const BankContents contents = contents_of(problem, placement, b);
+    const std::string fault = placement_fault(contents.buffers, contents.offsets, problem.banks[b].capacity);
     if (!fault.empty()) return "bank " + quote(problem.banks[b].name) + ": " + fault;
   }
   return "";

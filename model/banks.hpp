@@ -48,8 +48,13 @@ struct BankPlacement {
 /// dearest choices add up to more than 2^62.
 void check_bank_problem(const BankProblem& problem);
 
-/// The buffers in a bank, by their numbers.
-std::vector<std::size_t> buffers_in(const BankPlacement& placement, std::size_t bank);
+/// The buffers in a bank, and their offsets there.
+struct BankContents {
+  std::vector<Buffer> buffers{};
+  std::vector<Bytes> offsets{};
+};
+
+BankContents contents_of(const BankProblem& problem, const BankPlacement& placement, std::size_t bank);
 
 /// The sum of the costs. Every buffer is in one of its banks.
 std::int64_t cost_of(const BankProblem& problem, const BankPlacement& placement);

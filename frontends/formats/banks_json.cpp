@@ -73,10 +73,7 @@ Document document_of(const Buffer& buffer) {
 }  // namespace
 
 bool is_bank_problem(Text text) {
-  const std::string_view content = text.view();
-  if (content.find("remora-banks") == std::string_view::npos) return false;
-  const Document document = Document::parse(content, nullptr, false);
-  return document.is_object() && document.contains("format") && document["format"] == "remora-banks";
+  return calls_itself(text.view(), "remora-banks");
 }
 
 BankProblem read_bank_problem(Text text) {
@@ -109,15 +106,10 @@ void write_bank_placement(std::ostream& out, const BankProblem& problem, const B
   Document object{{"format", "remora-banks"}, {"version", 1}, {"cost", cost_of(problem, placement)}};
   object["banks"] = Document::array();
   for (std::size_t b = 0; b < problem.banks.size(); ++b) {
-    std::vector<Buffer> buffers;
-    std::vector<Bytes> offsets;
-    for (const std::size_t i : buffers_in(placement, b)) {
-      buffers.push_back(problem.buffers[i]);
-      offsets.push_back(placement.offsets[i]);
-    }
+    const BankContents contents = contents_of(problem, placement, b);
     object["banks"].push_back({{"name", problem.banks[b].name},
                                {"capacity", problem.banks[b].capacity.count()},
-                               {"arena", arena_of(buffers, offsets).count()}});
+                               {"arena", arena_of(contents.buffers, contents.offsets).count()}});
   }
   object["buffers"] = Document::array();
   for (std::size_t i = 0; i < problem.buffers.size(); ++i) {

@@ -297,6 +297,12 @@ std::string Node::unknown_keys(std::span<const std::string_view> known) const {
   return text.empty() ? text : text + "}";
 }
 
+bool calls_itself(std::string_view text, std::string_view format) {
+  if (text.find(format) == std::string_view::npos) return false;
+  const Document document = Document::parse(text, nullptr, false);
+  return document.is_object() && document.contains("format") && document["format"] == format;
+}
+
 std::int64_t expect_format(const Node& root, std::string_view format, std::int64_t latest) {
   root.expect_object();
   const Node name = root.at("format");

@@ -57,10 +57,7 @@ Document document_of(const StageMode& mode) {
 }  // namespace
 
 bool is_stage(Text text) {
-  const std::string_view content = text.view();
-  if (content.find("remora-stage") == std::string_view::npos) return false;
-  const Document document = Document::parse(content, nullptr, false);
-  return document.is_object() && document.contains("format") && document["format"] == "remora-stage";
+  return calls_itself(text.view(), "remora-stage");
 }
 
 PipelineStage read_stage(Text text) {

@@ -3,7 +3,6 @@
 // `remora place` of buffers that may lie in several memories.
 #include "engine/placement/place_banks.hpp"
 
-#include <algorithm>
 #include <iostream>
 #include <ostream>
 #include <sstream>
@@ -33,14 +32,7 @@ struct BankFigures {
   [[nodiscard]] bool is_placed() const {
     return result.status == PlacementStatus::optimal || result.status == PlacementStatus::feasible;
   }
-  [[nodiscard]] Bytes arena(std::size_t bank) const {
-    Bytes end;
-    for (const std::size_t i : buffers_in(result.placement, bank)) {
-      if (!alive(problem.buffers[i]).empty())
-        end = std::max(end, result.placement.offsets[i] + problem.buffers[i].size);
-    }
-    return end;
-  }
+  [[nodiscard]] BankContents contents(std::size_t bank) const { return contents_of(problem, result.placement, bank); }
 };
 
 void print_json(std::ostream& out, const BankFigures& figures) {
@@ -50,10 +42,11 @@ void print_json(std::ostream& out, const BankFigures& figures) {
   if (figures.is_placed()) text["cost"] = result.cost;
   for (std::size_t b = 0; figures.is_placed() && b < figures.problem.banks.size(); ++b) {
     const Bank& bank = figures.problem.banks[b];
+    const BankContents contents = figures.contents(b);
     text["banks"].push_back({{"name", bank.name},
                              {"capacity", bank.capacity.count()},
-                             {"buffers", buffers_in(result.placement, b).size()},
-                             {"arena", figures.arena(b).count()}});
+                             {"buffers", contents.buffers.size()},
+                             {"arena", arena_of(contents.buffers, contents.offsets).count()}});
   }
   text["seconds"] = figures.seconds;
   text["work"] = result.work;
@@ -73,9 +66,10 @@ void print_text(std::ostream& stream, const BankFigures& figures, int width) {
         << "\n";
     for (std::size_t b = 0; b < figures.problem.banks.size(); ++b) {
       const Bank& bank = figures.problem.banks[b];
-      out << "bank        " << bank.name << ": "
-          << text::grouped(static_cast<std::int64_t>(buffers_in(result.placement, b).size())) << " buffers, arena "
-          << text::exact_bytes_text(figures.arena(b)) << " of " << text::exact_bytes_text(bank.capacity) << "\n";
+      const BankContents contents = figures.contents(b);
+      out << "bank        " << bank.name << ": " << text::grouped(static_cast<std::int64_t>(contents.buffers.size()))
+          << " buffers, arena " << text::exact_bytes_text(arena_of(contents.buffers, contents.offsets)) << " of "
+          << text::exact_bytes_text(bank.capacity) << "\n";
     }
   } else if (result.status == PlacementStatus::infeasible) {
     out << "impossible  the banks do not hold the buffers\n";
