@@ -216,7 +216,7 @@ def block_ops(model: nn.Module, inputs: tuple[Any, ...], loss: Loss, name: str) 
     step = _checkpoint.step_of(model, inputs, lambda m, batch: loss(m, *batch))
     replay = _checkpoint_replay.Replay(_checkpoint_record.traced(step), _checkpoint_replay.Rates())
     call = next(i for i, call in enumerate(replay.trace.calls) if call.name == name)
-    return list(dict.fromkeys(op for row in _checkpoint_family._policies(replay, call) for op in row))
+    return list(dict.fromkeys(op for row in _checkpoint_family.policies_of(replay, call) for op in row))
 
 
 @pytest.mark.parametrize(("name", "blocks"), [("dropout", "blocks"), ("normalization", ""), ("gpt2", "transformer.h")])

@@ -35,8 +35,6 @@ LIMITS = Limits(work=2_000)
 _ATTEMPTS = 8
 _STEP = 100
 _SHORTENINGS = 4
-_MOST_COMPUTES = 64
-"""No schedule of the engine's runs an instruction oftener."""
 _NEAR = 0.01
 """Overhead this near to its bound is good enough."""
 _DEAR = 0.05
@@ -342,7 +340,7 @@ class Search:
 
     def _bounds(self, slack: float) -> remora.Bounds:
         """Whatever the number of computes, of which a solve takes as many as it needs."""
-        return remora.bounds(self.graph, self._within(slack), order="input", max_computes=_MOST_COMPUTES)
+        return remora.bounds(self.graph, self._within(slack), order="input")
 
     def _solved(self, slack: float, start: Sequence[Op] = ()) -> Sequence[Op] | None:
         """None where no schedule is found. `start`: one that keeps to the slack."""

@@ -160,19 +160,24 @@ def own_loss(output: Any) -> torch.Tensor:
 # -- Planning ----------------------------------------------------------------------------------------------------------
 
 
-def replay_of(step: EagerStep) -> tuple[Replay, Figures]:
-    """Traces and measures a step: what it takes under any choice, and as it is."""
-    trace = traced(step)
+def replay_for(step: EagerStep, trace: Trace) -> Replay:
+    """The replay of a trace, with the rates of this machine and copies of the buffers that the step changes."""
     sizes = {name: rounded(b.nbytes, step.device) for name, b in step.model.named_buffers() if name in trace.changed}
     snapshots = {
         name: sum(size for buffer, size in sizes.items() if buffer.startswith(f"{name}."))
         for name, _ in step.model.named_modules()
         if name
     }
+    return Replay(trace, _rates(step, trace), snapshots)
+
+
+def replay_of(step: EagerStep) -> tuple[Replay, Figures]:
+    """Traces and measures a step: what it takes under any choice, and as it is."""
+    trace = traced(step)
     with step.kept():
         eager_peak = peak_of(step)
     figures = Figures(fixed=trace.fixed, eager_peak=trace.fixed + eager_peak, eager_seconds=trace.seconds)
-    replay = Replay(trace, rates_of(step, trace), snapshots)
+    replay = replay_for(step, trace)
     trace.fixed += max(0, figures.eager_peak - replay.run({}).peak)  # what no trace shows
     return replay, figures
 
@@ -190,7 +195,7 @@ def _planned(step: EagerStep, options: Options, eager: Outcome, unsteady: list[s
     return {"least": least, "excluded": family.excluded}
 
 
-def rates_of(step: EagerStep, trace: Trace) -> Rates:
+def _rates(step: EagerStep, trace: Trace) -> Rates:
     """What checkpointing itself takes on this machine."""
     x = torch.ones(8, device=step.device, requires_grad=True)
     clock = Clock(step.device)

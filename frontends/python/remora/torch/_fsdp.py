@@ -25,19 +25,18 @@ from torch.utils import _pytree as pytree
 from remora.errors import InputError
 
 from ._capture import options_of
-from ._checkpoint import called, own_loss, rates_of
+from ._checkpoint import called, own_loss, replay_for
 from ._checkpoint_apply import Module, apply_checkpoints, refuse_checkpoints, refuse_own_checkpoints, remove_checkpoints
 from ._checkpoint_fit import TRIES, Outcome, differences, outcome_of, peak_of
 from ._checkpoint_plan import CheckpointPlan, Figures
 from ._checkpoint_record import traced
-from ._checkpoint_replay import Choice, Replay
+from ._checkpoint_replay import Choice
 from ._checkpoint_trace import CheckpointError, Clock, EagerStep
 from ._errors import BudgetError
 from ._fsdp_choice import Chosen, Planner
 from ._fsdp_graph import choices_of
 from ._fsdp_replay import ShardedReplay
 from ._fsdp_step import Gather, gather_of, placed, refuse_unlike, settled, step_of, units_of
-from ._graph import rounded
 from ._solver import Options, check_budget, in_bytes
 
 FORMAT = "remora-fsdp"
@@ -278,12 +277,6 @@ class _Fitting:
         step = self.step
         trace = traced(step)
         self.fixed = trace.fixed
-        sizes = {n: rounded(b.nbytes, step.device) for n, b in step.model.named_buffers() if n in trace.changed}
-        snapshots = {
-            name: sum(size for buffer, size in sizes.items() if buffer.startswith(f"{name}."))
-            for name, _ in step.model.named_modules()
-            if name
-        }
         with step.kept():
             eager_peak = trace.fixed + peak_of(step)
         placed_units = placed(trace, [name for name in self.units if name], gathers)
@@ -291,7 +284,7 @@ class _Fitting:
         if "" in self.units:
             asked = trace.marks.get(ROOT_ASKED, [placed_units[-1].asked])
             root = 0, asked[0]
-        replay = ShardedReplay(Replay(trace, rates_of(step, trace), snapshots), placed_units, root, gathers.get(""))
+        replay = ShardedReplay(replay_for(step, trace), placed_units, root, gathers.get(""))
         trace.fixed += max(0, eager_peak - replay.peak({}, ()))  # what no trace shows
         return replay, eager_peak
 

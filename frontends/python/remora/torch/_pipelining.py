@@ -26,7 +26,7 @@ import remora
 from remora._engine import parse_budget
 from remora.pipelining import PipelineOrder
 
-from ._checkpoint import rates_of
+from ._checkpoint import replay_for
 from ._checkpoint_apply import apply_checkpoints, refuse_checkpoints, refuse_own_checkpoints, remove_checkpoints
 from ._checkpoint_choice import Cut
 from ._checkpoint_family import Family, family_of
@@ -196,13 +196,7 @@ class _Pipeline:
         self.steady = not self.differences(self.gradients())
         plain_peak = self.peak()
         trace = traced(step)
-        sizes = {n: rounded(b.nbytes, step.device) for n, b in self.module.named_buffers() if n in trace.changed}
-        snapshots = {
-            name: sum(size for buffer, size in sizes.items() if buffer.startswith(f"{name}."))
-            for name, _ in self.module.named_modules()
-            if name
-        }
-        replay = Replay(trace, rates_of(step, trace), snapshots)
+        replay = replay_for(step, trace)
         there = [*self.module.parameters(), *self.module.buffers()]
         fixed = sum(rounded(t.nbytes, step.device) for t in there)
         fixed += sum(rounded(p.nbytes, step.device) for p in self.module.parameters() if p.requires_grad)
