@@ -46,6 +46,11 @@ UNPLANNED = {
     "whole_alone": "give it each block first",
     "not_sharded": "fully_shard has sharded",
     "unlike": "batches of different shapes",
+    "nested": "blocks.0.up is sharded inside of another",
+    "ahead": "set_modules_to_backward_prefetch",
+    "offloaded": "CPUOffloadPolicy",
+    "twice": "runs 2 times forward",
+    "own_ones": "own checkpoints are on",
     "interleaved": "plans for Schedule1F1B and ScheduleGPipe, not for ScheduleInterleaved1F1B",
 }
 

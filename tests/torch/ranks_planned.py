@@ -15,7 +15,7 @@ import checking
 import torch
 import torch.distributed as dist
 from torch import nn
-from torch.distributed.fsdp import fully_shard
+from torch.distributed.fsdp import CPUOffloadPolicy, fully_shard
 from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleInterleaved1F1B
 from torch.distributed.tensor import DTensor
 
@@ -47,6 +47,13 @@ class Net(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.head(self.blocks(x))
+
+
+class Twice(Net):
+    """Its blocks run two times in a step."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.head(self.blocks(self.blocks(x)))
 
 
 def sharded(resharded: bool | None = None) -> nn.Module:
@@ -112,7 +119,17 @@ def fsdp(budget: int | str) -> dict[str, Any]:
     assert all(checking.same(a, b) for a, b in zip(values, plain, strict=True))
     later = rt.apply_fsdp_plan(sharded(), rt.FsdpPlan.from_json(plan.to_json()))
     assert all(checking.same(a, b) for a, b in zip(trained(later), plain, strict=True))
+    assert "remove_fsdp_plan" in refusal(lambda: rt.auto_fsdp(later, batch(0), budget, loss=loss, **OPTIONS))
+    assert peak(rt.remove_fsdp_plan(later)) == peak(sharded())
+    assert all(checking.same(a, b) for a, b in zip(trained(later), trained(trained_once()), strict=True))
     return {"digest": plan.digest, "resharded": plan.reshard, "checkpoints": len(plan.checkpoints.modules)}
+
+
+def trained_once() -> nn.Module:
+    """Without a plan."""
+    made = sharded()
+    trained(made)
+    return made
 
 
 def fsdp_some() -> dict[str, Any]:
@@ -197,12 +214,26 @@ def refusals() -> dict[str, str]:
     fully_shard(alone)
     own = batch(0)[dist.get_rank() :]  # one row less on the second process
     cpu = torch.device("cpu")
+    nested, ahead, offloaded, twice, own_ones = Net(), sharded(), Net(), Twice(), sharded()
+    for module in (nested.blocks[0].up, nested.blocks[0], nested):
+        fully_shard(module)
+    ahead.blocks[1].set_modules_to_backward_prefetch([ahead.blocks[0]])
+    for module in (*offloaded.blocks, offloaded):
+        fully_shard(module, offload_policy=CPUOffloadPolicy(pin_memory=False))
+    for module in (*twice.blocks, twice):
+        fully_shard(module)
+    own_ones.gradient_checkpointing = True
     stages = [PipelineStage(Block(32), i, 4, cpu) for i in (dist.get_rank(), dist.get_rank() + 2)]
     schedule = ScheduleInterleaved1F1B(stages, 4, loss_fn=lambda y, t: (y - t).square().mean())
     return {
         "whole_alone": refusal(lambda: rt.auto_fsdp(alone, batch(0), "80%", loss=loss, **OPTIONS)),
         "not_sharded": refusal(lambda: rt.auto_fsdp(Net(), batch(0), "80%", loss=loss, **OPTIONS)),
         "unlike": refusal(lambda: rt.auto_fsdp(sharded(), own, "80%", loss=loss, **OPTIONS)),
+        "nested": refusal(lambda: rt.auto_fsdp(nested, batch(0), "80%", loss=loss, **OPTIONS)),
+        "ahead": refusal(lambda: rt.auto_fsdp(ahead, batch(0), "80%", loss=loss, **OPTIONS)),
+        "offloaded": refusal(lambda: rt.auto_fsdp(offloaded, batch(0), "80%", loss=loss, **OPTIONS)),
+        "twice": refusal(lambda: rt.auto_fsdp(twice, batch(0), "80%", loss=loss, **OPTIONS)),
+        "own_ones": refusal(lambda: rt.auto_fsdp(own_ones, batch(0), "80%", loss=loss, **OPTIONS)),
         "interleaved": refusal(lambda: rt.auto_pipeline(schedule, budget="80%", **OPTIONS)),
     }
 

@@ -83,6 +83,7 @@ __all__ = [
     "plan",
     "plans",
     "remove_checkpoints",
+    "remove_fsdp_plan",
     "report",
     "scale_of",
     "train_step",
@@ -99,7 +100,7 @@ def _sweep(step: TrainStep, *arguments: Any, **options: Any) -> remora.Curve:
 
 
 if TYPE_CHECKING:
-    from ._fsdp import FsdpPlan, apply_fsdp_plan, auto_fsdp, fsdp_plan
+    from ._fsdp import FsdpPlan, apply_fsdp_plan, auto_fsdp, fsdp_plan, remove_fsdp_plan
     from ._pipelining import PipelineFit, auto_pipeline
 else:  # for type checkers the renamed ones are gone
     _renamed = renamed(
@@ -112,7 +113,7 @@ else:  # for type checkers the renamed ones are gone
         },
     )
     # They load torch.distributed, which not every PyTorch has.
-    _late = dict.fromkeys(["FsdpPlan", "apply_fsdp_plan", "auto_fsdp", "fsdp_plan"], "._fsdp")
+    _late = dict.fromkeys(["FsdpPlan", "apply_fsdp_plan", "auto_fsdp", "fsdp_plan", "remove_fsdp_plan"], "._fsdp")
     _late |= dict.fromkeys(["PipelineFit", "auto_pipeline"], "._pipelining")
 
     def __getattr__(name):

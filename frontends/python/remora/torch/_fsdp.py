@@ -41,6 +41,7 @@ from ._solver import Options, check_budget, in_bytes
 
 FORMAT = "remora-fsdp"
 _plans: weakref.WeakKeyDictionary[torch.nn.Module, FsdpPlan] = weakref.WeakKeyDictionary()
+_flags: weakref.WeakKeyDictionary[torch.nn.Module, list[Any]] = weakref.WeakKeyDictionary()
 ROOT_ASKED = "FSDP::pre_backward"
 
 
@@ -111,18 +112,42 @@ def apply_fsdp_plan(model: Module, plan: FsdpPlan | str | Path) -> Module:
     Raises
     ------
     CheckpointError
-        If other modules are sharded, or the model has checkpoints already.
+        If other modules are sharded, or the model has a plan or checkpoints already.
     """
     found = plan if isinstance(plan, FsdpPlan) else FsdpPlan.load(plan)
     units = units_of(model)
     if set(units) != set(found.reshard):
         odd = sorted(set(units) ^ set(found.reshard))[0]
         raise CheckpointError(f"{odd or 'the model itself'} is sharded here or in the plan, but not in both")
+    refuse_planned(model)
     apply_checkpoints(model, found.checkpoints)
+    _flags[model] = [group.post_forward_mesh_info for group in _groups(units)]
     for name, again in found.reshard.items():
         units[name].set_reshard_after_forward(again, recurse=False)
     _plans[model] = found
     return model
+
+
+def remove_fsdp_plan(model: Module) -> Module:
+    """Undoes `auto_fsdp` and `apply_fsdp_plan`: checkpoints go, and FSDP2's flags are as they were.
+
+    Raises
+    ------
+    CheckpointError
+        If the model has no plan.
+    """
+    fsdp_plan(model)
+    remove_checkpoints(model)
+    for group, mesh in zip(_groups(units_of(model)), _flags.pop(model), strict=True):
+        group.post_forward_mesh_info = mesh
+    del _plans[model]
+    return model
+
+
+def refuse_planned(model: torch.nn.Module) -> None:
+    """Refuses a model that runs by a plan."""
+    if model in _plans:
+        raise CheckpointError("the model has a plan already: remora.torch.remove_fsdp_plan(model) takes it off")
 
 
 def auto_fsdp(
@@ -174,6 +199,7 @@ def auto_fsdp(
         raise CheckpointError("auto_fsdp plans for a job: torch.distributed.init_process_group comes first")
     units = units_of(model)
     refuse_unlike(model, units)
+    refuse_planned(model)
     refuse_own_checkpoints(model)
     refuse_checkpoints(model)
     _refuse_different(model, units, batch)
@@ -190,11 +216,15 @@ def fsdp_plan(model: torch.nn.Module) -> FsdpPlan:
     return _plans[model]
 
 
+def _groups(units: Mapping[str, FSDPModule]) -> list[Any]:
+    """FSDP's groups of parameters, unit by unit; each has what its unit's flag says."""
+    return [group for unit in units.values() for group in unit._get_fsdp_state()._fsdp_param_groups]
+
+
 @contextmanager
 def _as_before(units: Mapping[str, FSDPModule]) -> Iterator[None]:
     """Flags are afterwards as they were; so they are where no plan is found."""
-    groups = [group for unit in units.values() for group in unit._get_fsdp_state()._fsdp_param_groups]
-    own = [(group, group.post_forward_mesh_info) for group in groups]
+    own = [(group, group.post_forward_mesh_info) for group in _groups(units)]
     try:
         yield
     finally:
@@ -354,6 +384,5 @@ class _Fitting:
                 seconds = clock.between(start, clock.mark())
             return _gathered((peak, seconds))
         finally:
-            remove_checkpoints(step.model)
-            del _plans[step.model]
+            remove_fsdp_plan(step.model)
             step.model.set_reshard_after_forward(False)  # type: ignore[operator]

@@ -17,7 +17,7 @@ from typing import Any
 
 import torch
 from torch.autograd.profiler import record_function
-from torch.distributed.fsdp import FSDPModule
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule
 from torch.distributed.tensor import DTensor
 
 from ._checkpoint_trace import CheckpointError, EagerStep, Kind, Trace
@@ -101,7 +101,8 @@ def refuse_unlike(model: torch.nn.Module, units: dict[str, FSDPModule]) -> None:
         raise CheckpointError(f"{nested[0]} is sharded inside of another sharded block: give fully_shard one of them")
     if any(m._get_fsdp_state()._states_to_backward_prefetch for m in units.values()):
         raise CheckpointError("set_modules_to_backward_prefetch says when parameters are gathered: plan without it")
-    if any(p.device.type == "cpu" for p in model.parameters()) and torch.cuda.is_available():
+    groups = [group for m in units.values() for group in m._get_fsdp_state()._fsdp_param_groups]
+    if any(isinstance(group.offload_policy, CPUOffloadPolicy) for group in groups):
         raise CheckpointError("parameters are offloaded to the CPU (CPUOffloadPolicy), which no plan here counts")
 
 

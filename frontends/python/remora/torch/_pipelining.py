@@ -94,7 +94,7 @@ def auto_pipeline(
     Parameters
     ----------
     schedule : Schedule1F1B or ScheduleGPipe
-        Of torch.distributed.pipelining, one stage on each process, each on the CPU.
+        Of torch.distributed.pipelining, one stage on each process. On GPUs it was never run.
     *args, target, **kwargs
         What `schedule.step` is given on this process.
     budget : int or str, or a sequence of them
