@@ -53,7 +53,7 @@ class Step:
         for name, (again, at_once) in rules.items():
             both[name] = (again, at_once)
             both[name + ", gathered again"] = (again | self.gathers, at_once)
-        both["the text's own"] = ({self.number[name] for name in published}, False)
+        both["as compiled"] = ({self.number[name] for name in published}, False)
         return both
 
     def sequence(self, again, at_once):

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX functions under a memory budget (docs/guide/jax.md); needs the package ``jax``.
 
-`budget` and `install` put a pass into XLA's compiler for the CPU, behind its scheduler: what is compiled meanwhile is
+`budget` and `install` put a pass into XLA's compiler, behind its scheduler: what is compiled meanwhile is
 scheduled again, with recomputes, so that XLA's temporaries hold the budget.
 """
 
