@@ -2,6 +2,7 @@
 """Results side by side: a row for every instance and budget, a cell for every contender, medians over seeds; and the page
 that shows them."""
 import dataclasses
+import math
 
 from harness.results import percent_more
 
@@ -19,6 +20,8 @@ class Cell:
     infeasible: int = 0
     failed: int = 0
     overhead: float | None = None
+    least: float | None = None  # of the overheads
+    most: float | None = None  # None where a run has no schedule
     reached: float = 0.0  # seconds to the last improvement of the runs with a schedule
     seconds: float = 0.0
     progress: list = dataclasses.field(default_factory=list)  # of the best run: (seconds, overhead), also at its end
@@ -52,6 +55,9 @@ def cell_of(runs):
     count = lambda status: sum(run.status == status for run in runs)
     cell = Cell(len(runs), len(found), count("optimal"), count("infeasible"), count("failed"))
     overheads = sorted(run.overhead() for run in found)
+    if overheads:
+        cell.least = overheads[0]
+        cell.most = overheads[-1] if len(found) == len(runs) else None
     if len(runs) // 2 < len(overheads):
         cell.overhead = overheads[len(runs) // 2]
     cell.reached, cell.seconds = median([run.reached for run in found]), median([run.seconds for run in runs])
@@ -118,6 +124,8 @@ def cell_text(cell, row):
         return "none"
     mark = "**" if is_best(cell, row) else ""
     text = f"{mark}{cell.overhead:.4f}{mark}" + ("\\*" if cell.proved == cell.runs else "")
+    if cell.most is not None and cell.most > cell.least + SAME:
+        text += f" ({cell.least:.4f} to {cell.most:.4f})"
     text += f" in {cell.reached:.{2 if cell.reached < 10 else 0}f} s"
     return text + (f", {cell.schedules}/{cell.runs}" if cell.schedules < cell.runs else "")
 
@@ -146,6 +154,8 @@ def results_table(suite, rows, best_known):
     text = ("\nOverhead in per cent (median over seeds) and when it was reached, by the contender's own clock. Bold: the best "
             "of the row; \\*: proved in\nevery run, for the problem that the contender solves. *Bound* is the best one of "
             "the first contender's problem.\n")
+    if any(cell.runs > 1 for row in rows for cell in row.cells):
+        text += "In brackets: the best and the worst seed, where they differ.\n"
     if references:
         text += ("*Reference*: overhead in per cent (predicted, as ours), peak in per cent of that without recompute and "
                  "minutes to solve, as published.\nFor orientation only: other graphs' granularity, GPU, PyTorch's peak; our "
@@ -162,16 +172,28 @@ def results_table(suite, rows, best_known):
     return text + "\n" + table(head, lines)
 
 
+def seeds_apart(cell):
+    """How much the worst seed is above the best: of the durations and of the overheads, in per cent."""
+    if cell.most is None:
+        return math.inf, math.inf
+    over = 100 * (cell.most / cell.least - 1) if cell.least > 0 else 0.0 if cell.most <= SAME else math.inf
+    return 100 * ((100 + cell.most) / (100 + cell.least) - 1), over
+
+
 def summary_table(suite, rows):
+    has_seeds = any(cell.runs > 1 for row in rows for cell in row.cells)
     lines = []
     for i, contender in enumerate(suite.contenders):
         asked = [row for row in rows if row.cells[i].runs > 0]
         cells = [row.cells[i] for row in asked]
+        apart = [seeds_apart(cell) for cell in cells if cell.infeasible < cell.runs]
         lines.append([contender.name, len(asked), sum(cell.overhead is not None for cell in cells),
                       sum(cell.proved + cell.infeasible == cell.runs for cell in cells),
                       sum(is_best(row.cells[i], row) for row in asked),
-                      f"{sum(cell.seconds for cell in cells) / max(1, len(cells)):.1f}"])
-    return table(["contender", "rows", "with a schedule", "proved", "best of the row", "seconds a run, mean"], lines)
+                      f"{sum(cell.seconds for cell in cells) / max(1, len(cells)):.1f}",
+                      *([sum(duration <= 1 for duration, _ in apart), sum(over <= 1 for _, over in apart)] if has_seeds else [])])
+    head = ["contender", "rows", "with a schedule", "proved", "best of the row", "seconds a run, mean"]
+    return table(head + (["seeds within 1 % in duration", "in overhead"] if has_seeds else []), lines)
 
 
 def page(suite, rows, results, missing, best_known, command, planned, plots):

@@ -57,6 +57,20 @@ class Page(harness_case.HarnessCase):
         self.assertIn("\nFailed: near 80% auto seed 1: ended with 3\n", text)
         self.assertIn("| near | 10 | 12 | 80% | failed |", text)
 
+    def test_tells_how_far_seeds_are_apart(self):
+        one = {"status": "feasible", "baseline_duration": 10000, "lower_bound": 10000, "reached": 1.5}
+        results = [Result(name, "80%", "auto", seed, 60, 2, ops=10, edges=12, duration=duration, **one)
+                   for name, durations in (("near", (11000, 11000, 11005)), ("far", (11000, 11040, 11200)))
+                   for seed, duration in enumerate(durations, 1)]
+        text = page(self.suite, compare(self.suite, results), results, {}, BestKnown(""), "benchmarks/run s", 6, [])
+        self.expect_whole_table(text)
+        self.assertIn("| near | 10 | 12 | 80% | **10.0000** (10.0000 to 10.0500) in 1.50 s |", text)
+        self.assertIn("| far | 10 | 12 | 80% | **10.4000** (10.0000 to 12.0000) in 1.50 s |", text)
+        self.assertIn("In brackets", text)
+        self.assertIn("| seeds within 1 % in duration | in overhead |", text)
+        self.assertIn("| auto | 2 | 2 | 0 | 2 | 0.0 | 1 | 1 |", text)
+        self.assertNotIn("In brackets", self.page())
+
     def test_stars_what_is_proved(self):
         self.assertIn("| **10.0000**\\* in 1.50 s |", self.page(status="optimal", lower_bound=1100))
         self.assertIn("| infeasible* |", self.page(status="infeasible"))
