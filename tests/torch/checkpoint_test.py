@@ -181,6 +181,18 @@ def replay_of(case: Case) -> tuple[_checkpoint_trace.Step, _checkpoint_replay.Re
     return step, _checkpoint_replay.Replay(trace, _checkpoint_replay.Rates())
 
 
+@pytest.mark.parametrize("apart", [False, True])
+def test_a_backward_on_a_thread_of_its_own_is_read_as_any_other(apart: bool) -> None:
+    trace = _checkpoint_trace.Trace(sizes=[64], saved=[0])
+    work = [("remora unpack 0", 0), ("", 32), ("", -32), ("remora release 0", 0)]
+    inside, others = ([], [work]) if apart else (work, [[("", 8)]])
+    caller = [("", 64), ("remora turn 0", 0), *inside, ("remora done 0", 0), ("", -64)]
+    _checkpoint_record._read_backward(trace, [*others, caller])
+    kinds = [_checkpoint_trace.Kind.UNPACK, _checkpoint_trace.Kind.TAKE, _checkpoint_trace.Kind.RELEASE]
+    assert [kind for kind, _ in trace.events] == kinds
+    assert trace.stretches == [(32, 0)]
+
+
 @pytest.mark.parametrize("name", ["dropout", "normalization", "skips", "twice", "nested"])
 def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
     step, replay = replay_of(Case(name))

@@ -141,9 +141,13 @@ class _Pass:
         except (ImportError, AttributeError) as error:
             why = f"jax {jax.__version__} has no place for a pass ({error}); remora.jax.policy needs none"
             raise InputError("budget", why) from None
-        register_hlo_module_transformation(
-            self.transform, name="remora", stage=PipelineStage.POST_SCHEDULER, platforms=_PLATFORMS
-        )
+        for platform in _PLATFORMS:
+            try:
+                register_hlo_module_transformation(
+                    self.transform, name="remora", stage=PipelineStage.POST_SCHEDULER, platforms=platform
+                )
+            except RuntimeError as error:  # from jax 0.11 on, where the platform is not there or has no place for passes
+                _LOG.debug("XLA for %s takes no pass: %s", platform, error)
         self.compiler = own
         compiler.backend_compile_and_load = self.compile
 

@@ -186,6 +186,8 @@ def traced(step: EagerStep) -> Trace:
         call.seconds = seconds
     trace.mode_seconds, trace.seconds = times.mode_seconds, times.seconds
     _read_backward(trace, backward.memory)
+    if trace.saved and not any(kind is Kind.UNPACK for kind, _ in trace.events):
+        raise CheckpointError("PyTorch's profiler does not tell when the backward asks for what the forward saved")
     return trace
 
 
@@ -266,8 +268,7 @@ def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]]) -> None:
             trace.stretches.append((most, held))
         held = most = 0
 
-    events = itertools.chain.from_iterable(sorted(threads, key=lambda rows: ("remora turn 0", 0) not in rows))
-    for name, size in itertools.dropwhile(lambda row: row[0] != "remora turn 0", events):
+    for name, size in _of_backward(threads):
         word, _, text = name.rpartition(" ")
         if word in ("remora unpack", "remora release"):
             cut()
@@ -286,9 +287,20 @@ def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]]) -> None:
         elif size:
             held += size
             most = max(most, held)
-        elif word == "remora done":
-            break
     cut()
+
+
+def _of_backward(threads: list[list[tuple[str, int]]]) -> Iterator[tuple[str, int]]:
+    """What is recorded while `backward()` runs: of the thread that calls it, between its two marks.
+
+    On a GPU autograd works in a thread of its own, while that one waits: then what all others recorded.
+    """
+    own, *others = sorted(threads, key=lambda rows: ("remora turn 0", 0) not in rows)
+    begun = itertools.dropwhile(lambda row: row[0] != "remora turn 0", own)
+    rows = list(itertools.takewhile(lambda row: row[0] != "remora done 0", begun))
+    yield from rows
+    if not any(name.startswith("remora unpack ") for name, _ in rows):
+        yield from itertools.chain.from_iterable(others)
 
 
 # -- The runs ----------------------------------------------------------------------------------------------------------

@@ -63,13 +63,24 @@ def wrap(module: Module, **options: Any) -> Module:
         )
     _refuse_sharded(module)
     backend = Backend(options_of(options), breaks=False)
-    compiled = torch.compile(module._call_impl, backend=backend, fullgraph=True, dynamic=False)
+
+    def run(*arguments: Any, **named: Any) -> Any:
+        # A frame of its own: of PyTorch's own, such as those of Sequential, Dynamo leaves some out before version 2.15.
+        return module._call_impl(*arguments, **named)  # type: ignore[no-untyped-call]
+
+    compiled = torch.compile(run, backend=backend, fullgraph=True, dynamic=False)
 
     def called(*arguments: Any, **named: Any) -> Any:
         if not backend.options.inference and not _wants_gradients(module, arguments, named):
-            return module._call_impl(*arguments, **named)  # type: ignore[no-untyped-call]
+            return run(*arguments, **named)
         with in_plain_words(), tracing():
-            return compiled(*arguments, **named)
+            results = compiled(*arguments, **named)
+        if not backend.ledger.parts:
+            backend.ledger.tell(
+                f"PyTorch {torch.__version__} did not hand this {type(module).__name__} to the backend: it runs without "
+                "a plan"
+            )
+        return results
 
     module._compiled_call_impl = called  # as Module.compile does
     _backends[module] = backend
