@@ -181,13 +181,13 @@ def replay_of(case: Case) -> tuple[_checkpoint_trace.Step, _checkpoint_replay.Re
     return step, _checkpoint_replay.Replay(trace, _checkpoint_replay.Rates())
 
 
-@pytest.mark.parametrize("apart", [False, True])
-def test_a_backward_on_a_thread_of_its_own_is_read_as_any_other(apart: bool) -> None:
+@pytest.mark.parametrize("device", ["cpu", "cuda"])
+def test_a_backward_on_a_thread_of_its_own_is_read_as_any_other(device: str) -> None:
     trace = _checkpoint_trace.Trace(sizes=[64], saved=[0])
     work = [("remora unpack 0", 0), ("", 32), ("", -32), ("remora release 0", 0)]
-    inside, others = ([], [work]) if apart else (work, [[("", 8)]])
+    inside, others = ([], [work]) if device == "cuda" else (work, [[("", 8)]])
     caller = [("", 64), ("remora turn 0", 0), *inside, ("remora done 0", 0), ("", -64)]
-    _checkpoint_record._read_backward(trace, [*others, caller])
+    _checkpoint_record._read_backward(trace, [*others, caller], torch.device(device))
     kinds = [_checkpoint_trace.Kind.UNPACK, _checkpoint_trace.Kind.TAKE, _checkpoint_trace.Kind.RELEASE]
     assert [kind for kind, _ in trace.events] == kinds
     assert trace.stretches == [(32, 0)]

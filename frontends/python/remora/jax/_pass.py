@@ -12,6 +12,7 @@ hook for that; the function of its compiler that calls XLA is wrapped, once.
 from __future__ import annotations
 
 import logging
+import re
 import threading
 import warnings
 from collections.abc import Callable, Iterator
@@ -33,6 +34,8 @@ __all__ = ["CPU", "LIMITS", "Plan", "Plans", "budget", "install", "uninstall"]
 _LOG = logging.getLogger("remora.jax")
 _PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
 """All that JAX may call a platform whose XLA takes passes."""
+_KNOBS = re.compile(rb'"tuning_knobs":\{([^{}]*)\}')
+"""Of a convolution by cuDNN: a table as XLA writes it, in another order each time."""
 _SMALL = 1 << 16
 """A part of the temporaries is no budget for modules with fewer bytes: JAX compiles one for each constant."""
 
@@ -53,7 +56,9 @@ class Plans:
     def largest(self) -> Plan:
         """Of the module that takes most temporaries; LookupError if none was compiled."""
         if not self.all:
-            raise LookupError("nothing was compiled under this budget: was the function compiled before?")
+            raise LookupError(
+                "nothing was planned under this budget: was the function compiled before, or does a warning say why?"
+            )
         return max(self.all, key=lambda plan: plan.before)
 
 
@@ -79,10 +84,15 @@ class _Compile:
 
     def transform(self, content: bytes) -> bytes | None:
         self.content = content
-        if self.module is None or _without_number(content) != _without_number(self.module):
+        if self.module is None or _comparable(content) != _comparable(self.module):
             return None
         self.is_replaced = True
         return self.replacement
+
+
+def _comparable(content: bytes) -> bytes:
+    """The same for two compiles of one module: without its number, and tables in one order."""
+    return _KNOBS.sub(lambda found: b",".join(sorted(found[1].split(b","))), _without_number(content))
 
 
 def _without_number(content: bytes) -> bytes:
@@ -146,7 +156,7 @@ class _Pass:
                 register_hlo_module_transformation(
                     self.transform, name="remora", stage=PipelineStage.POST_SCHEDULER, platforms=platform
                 )
-            except RuntimeError as error:  # from jax 0.11 on, where the platform is not there or has no place for passes
+            except RuntimeError as error:  # from jax 0.11 on, where the platform is not there or takes no passes
                 _LOG.debug("XLA for %s takes no pass: %s", platform, error)
         self.compiler = own
         compiler.backend_compile_and_load = self.compile

@@ -115,6 +115,7 @@ def tracing(**patches: Any) -> Any:
     ignored = {getattr(logging.Logger, name) for name in _LOGGING if hasattr(logging.Logger, name)}
     wanted = {
         "recompile_limit": max(SHAPES, config.recompile_limit),
+        "optimize_ddp": False,  # else DistributedDataParallel's buckets cut the graph, and each part has a budget
         "reorderable_logging_functions": {*config.reorderable_logging_functions, print, warnings.warn},
         "ignore_logging_functions": {*getattr(config, "ignore_logging_functions", ()), *ignored},
     }

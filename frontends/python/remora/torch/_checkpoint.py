@@ -32,6 +32,9 @@ from ._graph import rounded
 from ._ranks import agreed
 from ._solver import Options, check_budget, in_bytes
 
+SLOWER = 1.25
+"""A plan that takes so many times what was predicted is told."""
+
 
 def auto_checkpoint(
     model: Module,
@@ -104,8 +107,22 @@ def auto_checkpoint(
     if "least" in told:
         raise BudgetError(*told["least"])
     plan = CheckpointPlan.from_json(json.dumps(told))
+    _tell_slower(plan, step.device)
     apply_checkpoints(model, plan)
     return model
+
+
+def _tell_slower(plan: CheckpointPlan, device: torch.device) -> None:
+    """Says where a plan takes much longer than predicted; on a CPU other work is the usual reason."""
+    figures = plan.figures
+    if figures is None or device.type == "cpu" or figures.measured_seconds <= SLOWER * figures.predicted_seconds:
+        return
+    warnings.warn(
+        f"remora: the plan takes {1e3 * figures.measured_seconds:.1f} ms where {1e3 * figures.predicted_seconds:.1f} "
+        "were predicted: another one may be faster",
+        RemoraWarning,
+        stacklevel=3,
+    )
 
 
 def refuse(model: torch.nn.Module) -> None:

@@ -185,7 +185,7 @@ def traced(step: EagerStep) -> Trace:
     for call, seconds in zip(trace.calls, times.call_seconds, strict=True):
         call.seconds = seconds
     trace.mode_seconds, trace.seconds = times.mode_seconds, times.seconds
-    _read_backward(trace, backward.memory)
+    _read_backward(trace, backward.memory, step.device)
     if trace.saved and not any(kind is Kind.UNPACK for kind, _ in trace.events):
         raise CheckpointError("PyTorch's profiler does not tell when the backward asks for what the forward saved")
     return trace
@@ -246,7 +246,7 @@ def _read_ops(trace: Trace, threads: list[list[tuple[str, int]]]) -> None:
             most = max(most, held)
 
 
-def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]]) -> None:
+def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]], device: torch.device) -> None:
     """The backward's events: what is asked for and let go of, and stretches of what its own tensors take between.
 
     What a forward storage gives back when the last saved tensor lets go of it is not the backward's own.
@@ -268,7 +268,7 @@ def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]]) -> None:
             trace.stretches.append((most, held))
         held = most = 0
 
-    for name, size in _of_backward(threads):
+    for name, size in _of_backward(threads, device):
         word, _, text = name.rpartition(" ")
         if word in ("remora unpack", "remora release"):
             cut()
@@ -290,16 +290,15 @@ def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]]) -> None:
     cut()
 
 
-def _of_backward(threads: list[list[tuple[str, int]]]) -> Iterator[tuple[str, int]]:
+def _of_backward(threads: list[list[tuple[str, int]]], device: torch.device) -> Iterator[tuple[str, int]]:
     """What is recorded while `backward()` runs: of the thread that calls it, between its two marks.
 
     On a GPU autograd works in a thread of its own, while that one waits: then what all others recorded.
     """
     own, *others = sorted(threads, key=lambda rows: ("remora turn 0", 0) not in rows)
     begun = itertools.dropwhile(lambda row: row[0] != "remora turn 0", own)
-    rows = list(itertools.takewhile(lambda row: row[0] != "remora done 0", begun))
-    yield from rows
-    if not any(name.startswith("remora unpack ") for name, _ in rows):
+    yield from itertools.takewhile(lambda row: row[0] != "remora done 0", begun)
+    if device.type == "cuda":
         yield from itertools.chain.from_iterable(others)
 
 

@@ -74,6 +74,8 @@ class Unit:
 
 def units_of(model: torch.nn.Module) -> dict[str, FSDPModule]:
     """The modules that were given to `fully_shard` and have parameters of their own, by their names."""
+    if not hasattr(FSDPModule, "reset_iter_state"):
+        raise CheckpointError("auto_fsdp needs PyTorch 2.15 or later, whose FSDPModule has reset_iter_state")
     found = {name: m for name, m in model.named_modules() if isinstance(m, FSDPModule)}
     return {name: m for name, m in found.items() if _groups(m)}
 
@@ -85,8 +87,6 @@ def _groups(module: FSDPModule) -> list[Any]:
 
 def refuse_unlike(model: torch.nn.Module, units: dict[str, FSDPModule]) -> None:
     """Refuses what is sharded in a way that no plan here is made for."""
-    if not hasattr(FSDPModule, "reset_iter_state"):
-        raise CheckpointError("auto_fsdp needs PyTorch 2.15 or later, whose FSDPModule has reset_iter_state")
     if not isinstance(model, FSDPModule):
         raise CheckpointError(
             "auto_fsdp takes a model that fully_shard has sharded: give each block to it, then the model"

@@ -156,6 +156,8 @@ def as_kernels(step: StepGraph, say: Callable[[str], None]) -> fx.GraphModule:
     module = _functional(step)
     looks = [look_of(step.value[node]) for node in step.placeholders]  # of sizes that are numbers, as the plan's
     inputs = [look.fake(step.mode) if isinstance(look, Look) else look for look in looks]
+    if any(isinstance(given, torch.Tensor) and given.device.type != "cpu" for given in inputs):
+        raise CaptureError("fuse='program' reads what Inductor writes for the CPU alone: on a GPU use fuse=True")
     modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
     key = hashlib.sha256(json.dumps([module.code, str(looks), modes]).encode()).hexdigest()
     if key not in _read:

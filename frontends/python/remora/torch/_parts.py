@@ -77,8 +77,7 @@ def wrap(module: Module, **options: Any) -> Module:
             results = compiled(*arguments, **named)
         if not backend.ledger.parts:
             backend.ledger.tell(
-                f"PyTorch {torch.__version__} did not hand this {type(module).__name__} to the backend: it runs without "
-                "a plan"
+                f"PyTorch {torch.__version__} did not hand over this {type(module).__name__}: it runs without a plan"
             )
         return results
 
