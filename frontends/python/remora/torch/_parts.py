@@ -68,7 +68,9 @@ def wrap(module: Module, **options: Any) -> Module:
         # A frame of its own: of PyTorch's own, such as those of Sequential, Dynamo leaves some out before version 2.15.
         return module._call_impl(*arguments, **named)  # type: ignore[no-untyped-call]
 
-    compiled = torch.compile(run, backend=backend, fullgraph=True, dynamic=False)
+    # FSDP's hooks stay outside of what is captured: there it is the frame of the module's own forward.
+    captured = module._call_impl if _is_sharded(module) else run
+    compiled = torch.compile(captured, backend=backend, fullgraph=True, dynamic=False)
 
     def called(*arguments: Any, **named: Any) -> Any:
         if not backend.options.inference and not _wants_gradients(module, arguments, named):
@@ -84,6 +86,14 @@ def wrap(module: Module, **options: Any) -> Module:
     module._compiled_call_impl = called  # as Module.compile does
     _backends[module] = backend
     return module
+
+
+def _is_sharded(module: torch.nn.Module) -> bool:
+    if not torch.distributed.is_available():
+        return False
+    from torch.distributed.fsdp import FSDPModule
+
+    return isinstance(module, FSDPModule)
 
 
 def _refuse_sharded(module: torch.nn.Module) -> None:
