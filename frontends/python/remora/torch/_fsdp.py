@@ -36,7 +36,7 @@ from ._errors import BudgetError
 from ._fsdp_choice import Chosen, Planner
 from ._fsdp_graph import choices_of
 from ._fsdp_replay import ShardedReplay
-from ._fsdp_step import Gather, gather_of, placed, refuse_unlike, settled, step_of, units_of
+from ._fsdp_step import Gather, gather_of, groups_of, placed, refuse_unlike, settled, step_of, units_of
 from ._solver import Options, check_budget, in_bytes
 
 FORMAT = "remora-fsdp"
@@ -121,7 +121,7 @@ def apply_fsdp_plan(model: Module, plan: FsdpPlan | str | Path) -> Module:
         raise CheckpointError(f"{odd or 'the model itself'} is sharded here or in the plan, but not in both")
     refuse_planned(model)
     apply_checkpoints(model, found.checkpoints)
-    _flags[model] = [group.post_forward_mesh_info for group in _groups(units)]
+    _flags[model] = [group.post_forward_mesh_info for group in groups_of(units.values())]
     for name, again in found.reshard.items():
         units[name].set_reshard_after_forward(again, recurse=False)
     _plans[model] = found
@@ -138,7 +138,7 @@ def remove_fsdp_plan(model: Module) -> Module:
     """
     fsdp_plan(model)
     remove_checkpoints(model)
-    for group, mesh in zip(_groups(units_of(model)), _flags.pop(model), strict=True):
+    for group, mesh in zip(groups_of(units_of(model).values()), _flags.pop(model), strict=True):
         group.post_forward_mesh_info = mesh
     del _plans[model]
     return model
@@ -216,15 +216,10 @@ def fsdp_plan(model: torch.nn.Module) -> FsdpPlan:
     return _plans[model]
 
 
-def _groups(units: Mapping[str, FSDPModule]) -> list[Any]:
-    """FSDP's groups of parameters, unit by unit; each has what its unit's flag says."""
-    return [group for unit in units.values() for group in unit._get_fsdp_state()._fsdp_param_groups]
-
-
 @contextmanager
 def _as_before(units: Mapping[str, FSDPModule]) -> Iterator[None]:
     """Flags are afterwards as they were; so they are where no plan is found."""
-    own = [(group, group.post_forward_mesh_info) for group in _groups(units)]
+    own = [(group, group.post_forward_mesh_info) for group in groups_of(units.values())]
     try:
         yield
     finally:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -77,12 +77,12 @@ def units_of(model: torch.nn.Module) -> dict[str, FSDPModule]:
     if not hasattr(FSDPModule, "reset_iter_state"):
         raise CheckpointError("auto_fsdp needs PyTorch 2.15 or later, whose FSDPModule has reset_iter_state")
     found = {name: m for name, m in model.named_modules() if isinstance(m, FSDPModule)}
-    return {name: m for name, m in found.items() if _groups(m)}
+    return {name: m for name, m in found.items() if groups_of([m])}
 
 
-def _groups(module: FSDPModule) -> list[Any]:
-    groups: list[Any] = module._get_fsdp_state()._fsdp_param_groups
-    return groups
+def groups_of(units: Iterable[FSDPModule]) -> list[Any]:
+    """FSDP's groups of parameters, unit by unit; each has what its unit's flag says."""
+    return [group for unit in units for group in unit._get_fsdp_state()._fsdp_param_groups]
 
 
 def refuse_unlike(model: torch.nn.Module, units: dict[str, FSDPModule]) -> None:
@@ -101,8 +101,7 @@ def refuse_unlike(model: torch.nn.Module, units: dict[str, FSDPModule]) -> None:
         raise CheckpointError(f"{nested[0]} is sharded inside of another sharded block: give fully_shard one of them")
     if any(m._get_fsdp_state()._states_to_backward_prefetch for m in units.values()):
         raise CheckpointError("set_modules_to_backward_prefetch says when parameters are gathered: plan without it")
-    groups = [group for m in units.values() for group in m._get_fsdp_state()._fsdp_param_groups]
-    if any(isinstance(group.offload_policy, CPUOffloadPolicy) for group in groups):
+    if any(isinstance(group.offload_policy, CPUOffloadPolicy) for group in groups_of(units.values())):
         raise CheckpointError("parameters are offloaded to the CPU (CPUOffloadPolicy), which no plan here counts")
 
 
@@ -177,7 +176,7 @@ class _Settled:
 @contextlib.contextmanager
 def settled(units: dict[str, FSDPModule], device: torch.device) -> Iterator[None]:
     """Collectives on the CPU are measurable inside: see `_costs.profiled`."""
-    groups = [group for unit in units.values() for group in _groups(unit)] if device.type == "cpu" else []
+    groups = groups_of(units.values()) if device.type == "cpu" else []
     own = [(group._all_gather_comm, group._reduce_scatter_comm) for group in groups]
     try:
         for group, (gather, scatter) in zip(groups, own, strict=True):
