@@ -4,17 +4,23 @@
 from __future__ import annotations
 
 import copy
+import functools
 from collections.abc import Callable
 from typing import Any
 
 import models
 import torch
 from executorch.exir import EdgeProgramManager, ExecutorchBackendConfig, ExecutorchProgramManager, to_edge
+from executorch.exir.banked_memory_planning import Bank, TargetMemoryMap
 from executorch.exir.memory_planning import MemoryPlanningAlgorithmSuite
 from executorch.exir.passes import MemoryPlanningPass
 from executorch.runtime import Runtime
 
-Inputs = tuple[torch.Tensor, ...]
+import remora
+from remora.executorch import planning_algo
+
+Inputs = tuple[Any, ...]
+Exported = tuple[EdgeProgramManager, Inputs]
 
 
 def network(model: str) -> models.Model:
@@ -24,20 +30,28 @@ def network(model: str) -> models.Model:
     return made.eval(), inputs
 
 
-def exported(model: str | models.Model) -> tuple[EdgeProgramManager, Inputs]:
+def exported(model: str | tuple[torch.nn.Module, Inputs]) -> Exported:
     """A model's program in the edge dialect."""
     made, inputs = network(model) if isinstance(model, str) else model
     return to_edge(torch.export.export(made.eval().requires_grad_(False), inputs)), inputs
 
 
-def planned(edge: EdgeProgramManager, algorithm: Callable[..., Any], **options: Any) -> ExecutorchProgramManager:
+def planned(
+    edge: EdgeProgramManager, algorithm: Callable[..., Any], reinplace: bool = False, **options: Any
+) -> ExecutorchProgramManager:
     """The program, with the addresses of the algorithm; `options` are ``MemoryPlanningPass``'s.
 
-    Of a copy, since ``to_executorch`` changes what it is called on.
+    Of a copy, since ``to_executorch`` changes what it is called on. With `reinplace` ``index_put`` writes in place.
     """
     suite = MemoryPlanningAlgorithmSuite([algorithm])
-    config = ExecutorchBackendConfig(memory_planning_pass=MemoryPlanningPass(suite, **options))
+    planning = MemoryPlanningPass(suite, **options)
+    config = ExecutorchBackendConfig(memory_planning_pass=planning, run_reinplace_pass=reinplace)
     return copy.deepcopy(edge).to_executorch(config)
+
+
+def within(budget: int) -> functools.partial[object]:
+    """Planning that refuses a larger arena."""
+    return functools.partial(planning_algo, banks=TargetMemoryMap([Bank("sram", budget, 1)]))
 
 
 def arenas(program: ExecutorchProgramManager) -> list[int]:
@@ -62,5 +76,21 @@ def run(program: ExecutorchProgramManager, inputs: Inputs) -> list[torch.Tensor]
 
 
 def same(a: Any, b: Any) -> bool:
-    """Whether all tensors are equal in every bit."""
-    return len(a) == len(b) and all(torch.equal(x, y) for x, y in zip(a, b, strict=True))
+    """Whether all values are equal, tensors in every bit: a NaN equals itself, and -0 differs from 0."""
+    return len(a) == len(b) and all(_bits(x) == _bits(y) for x, y in zip(a, b, strict=True))
+
+
+def _bits(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return value.dtype, value.shape, value.contiguous().reshape(-1).view(torch.uint8).tolist()
+
+
+def recompute_for_every_use(graph: remora.Graph, *_: Any, **__: Any) -> remora.Schedule:
+    """In the place of `remora.solve`: every op that may run again does so before each op that reads it."""
+    steps: list[remora.Op] = []
+    for op in graph.ops:
+        producers = {tensor.producer for tensor in op.inputs}
+        again = [producer for producer in producers if producer is not None and producer.recompute]
+        steps += [*sorted(again, key=lambda producer: producer.index), op]
+    return remora.evaluate(graph, steps)

@@ -3,21 +3,20 @@
 
 from __future__ import annotations
 
-import functools
+from typing import Any
 
 import programs
 import pytest
 import torch
-from executorch.exir.banked_memory_planning import Bank, BankPlacementError, TargetMemoryMap
+from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
+from executorch.exir import to_edge, to_edge_transform_and_lower
+from executorch.exir.banked_memory_planning import BankPlacementError
+from programs import within
 from torch import nn
+from torch.export.experimental import _export_forward_backward
 
 import remora
 from remora.executorch import RecomputePass, planning_algo
-
-
-def within(budget: int) -> functools.partial[object]:
-    """Planning that refuses a larger arena."""
-    return functools.partial(planning_algo, banks=TargetMemoryMap([Bank("sram", budget, 1)]))
 
 
 def test_a_program_that_only_fits_with_recomputes_runs() -> None:
@@ -76,6 +75,119 @@ def test_what_cannot_be_is_refused() -> None:
     assert isinstance(caught.value.__cause__, remora.Infeasible)
 
 
+class Large(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return x.repeat(64).tanh().sum()
+
+
+def test_an_op_that_is_too_large_by_itself_is_named() -> None:
+    edge, _ = programs.exported((Large(), (torch.ones(16),)))
+    with pytest.raises(Exception, match="RecomputePass") as caught:
+        edge.transform([RecomputePass("2KiB")])
+    refusal = str(caught.value.__cause__)
+    assert "aten_tanh_default (aten.tanh.default" in refusal and "recompute_test.py" in refusal
+    assert "exceeds the budget by itself" in refusal and "split it" in refusal
+    with pytest.raises(Exception, match="RecomputePass") as caught:
+        edge.transform([RecomputePass(16)])
+    assert isinstance(caught.value.__cause__, remora.Infeasible)
+
+
+class Mask(nn.Module):
+    """A mask whose -inf is a ``torch.ops.aten.scalar_tensor``, which the edge dialect leaves as it is."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(x)
+        return y.masked_fill(y < 0, float("-inf")).softmax(-1) @ torch.tanh(x).T
+
+
+class Assertion(nn.Module):
+    """An op without results: ``torch.ops.aten._assert_async``, left as it is."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = x.tanh()
+        torch._assert_async(y.sum() < 1000, "too large")
+        return y.sin() + y
+
+
+class Unused(nn.Module):
+    """Inputs that nothing reads, which ExecuTorch places next to the others, and one that is no tensor."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor, number: int, c: torch.Tensor) -> torch.Tensor:
+        return c.tanh() + number
+
+
+class Late(nn.Module):
+    """Of several results a small one is used late, and the large one early."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        large, _, small = torch.ops.aten.native_layer_norm(x.tanh(), [256], None, None, 1e-5)
+        y = large.sum(1, keepdim=True)
+        for scale in (2.0, 3.0):
+            y = (x * scale + y).cos().amax(1, keepdim=True)
+        return y * small
+
+
+class Delegates(nn.Module):
+    """Two parts that XNNPACK runs, and one between them that it does not."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(16, 16), nn.Linear(16, 16)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        y = self.first(x).tanh()
+        return self.last(torch.cumsum(y, 1)) + torch.cumsum(y, 0)
+
+
+class Loss(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Linear(16, 16), nn.Linear(16, 4)
+
+    def forward(self, x: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
+        return nn.functional.cross_entropy(self.last(self.first(x).tanh()), labels)
+
+
+def delegated() -> programs.Exported:
+    inputs = (torch.rand(4, 16),)
+    program = torch.export.export(Delegates().eval().requires_grad_(False), inputs)
+    return to_edge_transform_and_lower(program, partitioner=[XnnpackPartitioner()]), inputs
+
+
+def trained() -> programs.Exported:
+    """A step of training: the loss and all gradients, next to which ExecuTorch returns the parameters."""
+    inputs = (torch.rand(4, 16), torch.arange(4))
+    return to_edge(_export_forward_backward(torch.export.export(Loss(), inputs))), inputs
+
+
+KINDS = {
+    "mask": lambda: programs.exported((Mask(), (torch.randn(8, 8),))),
+    "assertion": lambda: programs.exported((Assertion(), (torch.rand(4, 6),))),
+    "unused inputs": lambda: programs.exported((Unused(), (torch.rand(64), torch.rand(64), 2, torch.rand(4)))),
+    "late result": lambda: programs.exported((Late(), (torch.rand(4, 256),))),
+    "delegates": delegated,
+    "training": trained,
+}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_arenas_are_as_large_as_the_schedule_says(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch.manual_seed(0)
+    edge, inputs = KINDS[kind]()
+    outputs = programs.run(programs.planned(edge, planning_algo), inputs)
+    as_it_is, everything = RecomputePass("100%"), RecomputePass("100%")
+    small = [edge.transform([as_it_is])]
+    with monkeypatch.context() as patch:
+        patch.setattr(remora, "solve", programs.recompute_for_every_use)
+        small.append(edge.transform([everything]))
+    for recompute, transformed in zip((as_it_is, everything), small, strict=True):
+        assert recompute.schedule is not None and remora.verify(recompute.schedule.graph, recompute.schedule)
+        program = programs.planned(transformed, planning_algo)
+        assert programs.arenas(program)[0] <= recompute.schedule.peak
+        assert programs.same(programs.run(program, inputs), outputs)
+    assert everything.schedule is not None and everything.schedule.overhead > 0
+
+
 class Branches(nn.Module):
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return torch.cond(x.sum() > 0, lambda v: v.sin(), lambda v: v.cos(), [x]) * 2.0
@@ -86,6 +198,29 @@ def test_control_flow_is_refused() -> None:
     with pytest.raises(Exception, match="RecomputePass") as caught:
         edge.transform([RecomputePass("90%")])
     assert isinstance(caught.value.__cause__, remora.InputError) and "control flow" in str(caught.value.__cause__)
+
+
+@torch.library.custom_op("remora_tests::write", mutates_args={"kept"})
+def write(kept: torch.Tensor, new: torch.Tensor) -> None:
+    kept.copy_(new)
+
+
+class Writes(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.register_buffer("kept", torch.zeros(8))
+
+    def forward(self, x: torch.Tensor) -> Any:
+        torch.ops.remora_tests.write(self.kept, x.tanh())
+        return self.kept + x
+
+
+def test_custom_ops_that_write_into_their_arguments_are_refused() -> None:
+    edge, _ = programs.exported((Writes(), (torch.ones(8),)))
+    with pytest.raises(Exception, match="RecomputePass") as caught:
+        edge.transform([RecomputePass("100%")])
+    refusal = caught.value.__cause__
+    assert isinstance(refusal, remora.InputError) and "custom ops that write into their arguments" in str(refusal)
 
 
 def test_random_numbers_are_drawn_once() -> None:

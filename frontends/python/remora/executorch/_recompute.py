@@ -3,11 +3,12 @@
 
 The program's graph becomes a graph of Remora, a node an op, with the lives that ExecuTorch will give to tensors:
 
-    an input of the program   an op without duration that runs first and only once: it is gone after its last use
+    the program's inputs      one op without duration that runs first and only once: each is released after its last use
     state, a changed input    an input of the graph, which stays in memory
     a node                    an op; each tensor that it returns, used or not, lies in the arena until its last use
     view_copy                 no op: the program's lowering makes it a view of the same bytes, so it keeps what it views
     weights, constants        nothing: they are not in the arena
+    padding, for XNNPACK      fixed memory
     the outputs               kept to the end
 
 Remora schedules that graph together with addresses, and the nodes are written in the order of the schedule, a node once
@@ -23,10 +24,11 @@ from typing import Any
 import torch
 from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops
+from executorch.exir.memory_planning import _contains_xnnpack_delegate
 from executorch.exir.pass_base import ExportedProgramPassBase, ExportedProgramPassResult
 from executorch.exir.tensor import ALIGNMENT
 from torch.export import ExportedProgram
-from torch.export.graph_signature import ExportGraphSignature, InputKind, TensorArgument
+from torch.export.graph_signature import ConstantArgument, ExportGraphSignature, InputKind, OutputKind, TensorArgument
 from torch.fx import Graph as FxGraph
 from torch.fx import GraphModule, Node
 from torch.fx.node import map_arg
@@ -42,13 +44,16 @@ LIMITS = Limits(work=20_000)
 
 _CONSTANTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR, InputKind.CUSTOM_OBJ, InputKind.TOKEN)
 _VIEWS = (ops.edge.aten.view_copy.default, torch.ops.aten.view_copy.default)
+_XNNPACK_PADDING = 64
+"""Bytes that ExecuTorch adds to an arena that XNNPACK reads (apply_algo in exir/memory_planning.py)."""
+
+_CONTROL_FLOW = ("cond", "while_loop", "map_impl", "scan")
 
 
 def work_of(node: Node) -> int:
     """What a node costs: its floating-point operations, and the bytes that it reads and writes."""
-    tensors = [*_tensors(node), *(tensor for other in node.all_input_nodes for tensor in _tensors(other))]
-    target = getattr(node.target, "_op", node.target)
-    count = flop_registry.get(getattr(target, "overloadpacket", None))
+    tensors = [tensor for other in (node, *node.all_input_nodes) for tensor in _results(other).values()]
+    count = flop_registry.get(getattr(_overload(node), "overloadpacket", None))
     operations = 0
     if count is not None:
         arguments, words = map_arg((node.args, dict(node.kwargs)), lambda other: other.meta["val"])
@@ -57,11 +62,11 @@ def work_of(node: Node) -> int:
 
 
 class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
-    """Repeats nodes of a program, so that its arena holds a budget: ``edge.transform([RecomputePass("48KiB")])``.
+    """Repeats nodes of a program, so that its arena fits a budget: ``edge.transform([RecomputePass("48KiB")])``.
 
-    Nodes that write into what they are given, draw random numbers, or call a delegate run once. The addresses that the
-    schedule has prove that a placement exists; `planning_algo` makes the program's own, and with banks of the budget's
-    size it refuses what does not fit.
+    Nodes that draw random numbers or call a delegate run once. The addresses that the schedule has prove that a
+    placement exists; `planning_algo` makes the program's own, and with banks of the budget's size it refuses what does
+    not fit.
 
     Parameters
     ----------
@@ -82,9 +87,10 @@ class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
     Raises
     ------
     InputError
-        For a program with control flow, with shapes that are not constant, or with values that are no tensors.
+        For a program with control flow, with nodes that write into their arguments, with shapes that are not constant,
+        or with values that are no tensors.
     Infeasible, NoSchedule
-        No schedule holds the budget, or none was found. ``transform`` raises an exception of ExecuTorch's, with
+        No schedule fits the budget, or none was found. ``transform`` raises an exception of ExecuTorch's, with
         these as its ``__cause__``.
     """
 
@@ -106,11 +112,16 @@ class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
     def call(self, exported_program: ExportedProgram) -> ExportedProgramPassResult:
         """Called by ``transform``."""
         program = _Program(exported_program)
-        graph, nodes = program.graph(self.cost)
-        self.schedule = remora.solve(
-            graph, self.budget, order="input", addresses=True, alignment=self.alignment, limits=self.limits
-        )
-        repeated = program.written([nodes[step.op] for step in self.schedule.steps])
+        graph, nodes = program.graph(self.cost, self.alignment)
+        try:
+            self.schedule = remora.solve(
+                graph, self.budget, order="input", addresses=True, alignment=self.alignment, limits=self.limits
+            )
+        except remora.Infeasible as error:
+            if error.certificate is not None:
+                error.args = (f"{error}. {_suggestion(nodes.get(error.certificate.op))}",)
+            raise
+        repeated = program.written([nodes[step.op] for step in self.schedule.steps if step.op in nodes])
         return ExportedProgramPassResult(repeated, True)
 
 
@@ -122,8 +133,14 @@ class _Program:
         self.nodes = list(program.graph_module.graph.nodes)
         signature = program.graph_signature
         mutable = set(signature.buffers_to_mutate.values())
+        # ExecuTorch returns what is trained, next to its gradient, and places it in the arena.
+        mutable.update(
+            spec.target or "" for spec in signature.output_specs if spec.kind is OutputKind.GRADIENT_TO_PARAMETER
+        )
         self.constants = {
-            spec.arg.name for spec in signature.input_specs if spec.kind in _CONSTANTS and spec.target not in mutable
+            spec.arg.name
+            for spec in signature.input_specs
+            if isinstance(spec.arg, ConstantArgument) or (spec.kind in _CONSTANTS and spec.target not in mutable)
         }
         self.state = {spec.arg.name for spec in signature.input_specs if spec.target in mutable}
         self.state.update(signature.user_inputs_to_mutate.values())
@@ -135,35 +152,49 @@ class _Program:
         if _is_view(node):
             return self.storage(_base(node))
         if _is_item(node):
-            place: Any = node.args[1]
-            return [self.storage(_base(node))[place]]
-        return [(node, place) for place in range(len(_tensors(node)))]
+            return [at for at in self.storage(_base(node)) if at[1] == node.args[1]]
+        return [(node, place) for place in _results(node)]
 
-    def graph(self, cost: Callable[[Node], int]) -> tuple[remora.Graph, dict[remora.Op, Node]]:
-        """The graph to schedule, and the node of each of its ops."""
-        graph = remora.Graph("program")
+    def graph(self, cost: Callable[[Node], int], alignment: int) -> tuple[remora.Graph, dict[remora.Op, Node]]:
+        """The graph to schedule, with the sizes that ExecuTorch plans, and the node of each op but the inputs' one."""
+        padded = _contains_xnnpack_delegate(self.program.graph_module)
+        graph = remora.Graph("program", fixed_memory=_XNNPACK_PADDING if padded else 0)
         tensors: dict[tuple[Node, int], remora.Tensor] = {}
         found: dict[remora.Op, Node] = {}
+        sizes: dict[Node, dict[str, int]] = {}
         for node in self.nodes:
             if node.op in ("output", "get_attr") or _is_view(node) or _is_item(node) or node.name in self.constants:
                 continue
             _expect_supported(node)
-            sizes = {f"{node.name}.{place}": tensor.nbytes for place, tensor in enumerate(_tensors(node))}
+            sizes[node] = {
+                f"{node.name}.{place}": -(-tensor.nbytes // alignment) * alignment
+                for place, tensor in _results(node).items()
+            }
+        for node in sizes:
             if node.name in self.state:
-                made = [graph.tensor(name, size) for name, size in sizes.items()]
-            else:
-                inputs = {tensors[at]: None for other in node.all_input_nodes for at in self.storage(other)}
-                is_input = node.op == "placeholder"
-                op = graph.op(
-                    node.name,
-                    duration=0 if is_input else cost(node),
-                    inputs=inputs,
-                    outputs=sizes,
-                    recompute=not is_input and _may_repeat(node),
-                )
-                made = list(op.outputs)
-                found[op] = node
-            tensors.update({(node, place): tensor for place, tensor in enumerate(made)})
+                made = [graph.tensor(name, size) for name, size in sizes[node].items()]
+                tensors.update(zip(self.storage(node), made, strict=True))
+        inputs = [node for node in sizes if node.op == "placeholder" and node.name not in self.state]
+        if inputs:
+            first = graph.op(
+                "program inputs",
+                duration=0,
+                outputs={name: size for node in inputs for name, size in sizes[node].items()},
+                recompute=False,
+            )
+            tensors.update(zip((at for node in inputs for at in self.storage(node)), first.outputs, strict=True))
+        for node in sizes:
+            if node.op == "placeholder":
+                continue
+            op = graph.op(
+                node.name,
+                duration=cost(node),
+                inputs={tensors[at]: None for other in node.all_input_nodes for at in self.storage(other)},
+                outputs=sizes[node] or {f"{node.name}.nothing": 0},
+                recompute=_may_repeat(node),
+            )
+            found[op] = node
+            tensors.update(zip(self.storage(node), op.outputs, strict=bool(sizes[node])))
         for node in self.nodes[-1].all_input_nodes:
             for at in self.storage(node):
                 tensors[at].keep = True
@@ -173,22 +204,19 @@ class _Program:
         """The program whose nodes run in this order, repeated where they stand in it more than once."""
         written = FxGraph()
         current: dict[Node, Node] = {}
-        derived: dict[tuple[Node, Node], Node] = {}
 
         def value(node: Node) -> Node:
-            if not (_is_view(node) or _is_item(node)):
-                return current[node]
-            key = (node, value(_base(node)))
-            if key not in derived:
-                derived[key] = written.node_copy(node, value)
-            return derived[key]
+            # A view for each use: one that is older than a write in place (ExecuTorch's reinplace pass) would read it.
+            return written.node_copy(node, value) if _is_view(node) else current[node]
 
         for node in self.nodes:
             if node.op in ("placeholder", "get_attr"):
                 current[node] = written.node_copy(node)
         for node in order:
-            if node.op != "placeholder":
-                current[node] = written.node_copy(node, value)
+            current[node] = written.node_copy(node, value)
+            # At once: to ExecuTorch, an item refers to all results of its node, and a late one would keep them all.
+            for item in filter(_is_item, node.users):
+                current[item] = written.node_copy(item, value)
         outputs = written.node_copy(self.nodes[-1], value).args[0]
         module = GraphModule(self.program.graph_module, written)
         module.meta.update(self.program.graph_module.meta)
@@ -196,13 +224,17 @@ class _Program:
 
 
 def _values(node: Node) -> list[Any]:
-    """What it returns, one or several; [None] if that is not known."""
+    """What it returns, one or several, or nothing; [None] if that is not known."""
     value = node.meta.get("val")
+    op = _overload(node)
+    if op is not None and not op._schema.returns:
+        return []
     return list(value) if isinstance(value, (list, tuple)) else [value]
 
 
-def _tensors(node: Node) -> list[torch.Tensor]:
-    return [value for value in _values(node) if isinstance(value, torch.Tensor)]
+def _results(node: Node) -> dict[int, torch.Tensor]:
+    """The tensors that it returns, by their places: a gradient that is not asked for is None."""
+    return {place: value for place, value in enumerate(_values(node)) if isinstance(value, torch.Tensor)}
 
 
 def _is_view(node: Node) -> bool:
@@ -220,23 +252,55 @@ def _is_item(node: Node) -> bool:
     return node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem"
 
 
+def _overload(node: Node) -> torch._ops.OpOverload | None:
+    """The op behind a node; None for a delegate or a function of Python.
+
+    A dialect wraps an overload, or leaves it as it is: the edge dialect does so with ``aten.scalar_tensor``.
+    """
+    candidates = (node.target, getattr(node.target, "_op", None))
+    return next((op for op in candidates if isinstance(op, torch._ops.OpOverload)), None)
+
+
 def _may_repeat(node: Node) -> bool:
-    target: Any = getattr(node.target, "_op", node.target)
-    if target is executorch_call_delegate:
-        return False
-    return not target._schema.is_mutable and torch.Tag.nondeterministic_seeded not in target.tags
+    op = _overload(node)
+    return op is not None and torch.Tag.nondeterministic_seeded not in op.tags
 
 
 def _expect_supported(node: Node) -> None:
     """Refuses what the graph above does not say truly."""
-    is_special = isinstance(node.target, torch._ops.HigherOrderOperator)
-    if is_special and node.target is not executorch_call_delegate:
-        raise InputError(f"node {node.name}", f"recomputes are not for programs with control flow ({node.target})")
+    op = _overload(node)
+    target: Any = node.target
+    unsupported = ""
+    if op is not None and op._schema.is_mutable:
+        unsupported = "nodes that write into their arguments"
+    elif isinstance(target, torch._ops.HigherOrderOperator) and target is not executorch_call_delegate:
+        name = target.__name__
+        writes = "auto_functionalized" in name
+        unsupported = "custom ops that write into their arguments" if writes else "higher-order ops"
+        unsupported = "control flow" if name in _CONTROL_FLOW else unsupported
+    if unsupported:
+        raise InputError(f"node {node.name}", f"recomputes are not for programs with {unsupported} ({op or target})")
+    several = isinstance(node.meta.get("val"), (list, tuple))
     for value in _values(node):
+        if value is None and several:
+            continue
         if not isinstance(value, torch.Tensor):
             raise InputError(f"node {node.name}", f"gives {type(value).__name__}, and recomputes are for tensors alone")
         if not all(isinstance(size, int) for size in value.shape):
             raise InputError(f"node {node.name}", f"has the shape {list(value.shape)}, which is not constant")
+
+
+def _suggestion(node: Node | None) -> str:
+    """What could be done where this node by itself exceeds the budget; None stands for the program's inputs."""
+    if node is None:
+        return "The program's inputs and its state alone exceed the budget: no recomputation changes that"
+    lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
+    source = next((line for line in reversed(lines) if line.startswith("File ")), "")
+    what = f"{_overload(node) or node.target}{source.replace('File', ', at', 1)}"
+    return (
+        f"Node {node.name} ({what}) exceeds the budget by itself, and no recomputation changes that: split it (a part "
+        "of the batch, the channels or the image at a time), or store its tensors in a smaller type"
+    )
 
 
 def _signature(signature: ExportGraphSignature, outputs: Any) -> ExportGraphSignature:
