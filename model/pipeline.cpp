@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <limits>
-#include <map>
 #include <utility>
 
 #include "model/error.hpp"
@@ -13,6 +12,8 @@ namespace {
 
 constexpr std::int64_t kMostInAll = std::numeric_limits<std::int64_t>::max();
 constexpr int kMostMicrobatches = 1 << 20;
+/// A gigabyte, about, and seconds for each look at all of them.
+constexpr std::size_t kMostTasks = std::size_t{1} << 23U;
 
 using Kind = PipelineTask::Kind;
 
@@ -156,7 +157,7 @@ Bytes peak_of(const Pipeline& pipeline, const ModeChoice& choice, std::size_t de
       now += mode.saved;
       most = std::max(most, now + mode.forward_transient);
     } else if (task.kind == Kind::backward) {
-      most = std::max(most, now + mode.backward_transient);
+      most = std::max(most, now + backward_transient_of(mode, pipeline.order));
       now -= mode.saved;
       if (pipeline.order == PipelineOrder::zero_bubble) now += mode.held;
     } else {
@@ -185,6 +186,12 @@ void validate(const Pipeline& pipeline) {
   if (interleaved && static_cast<std::size_t>(pipeline.microbatches) % pipeline.devices != 0) {
     throw InputError("microbatches", "of an interleaved pipeline must be a multiple of the devices");
   }
+  const std::size_t kinds = pipeline.order == PipelineOrder::zero_bubble ? 3 : 2;
+  if (const Wide tasks = Wide{pipeline.microbatches} * pipeline.stages.size() * kinds; tasks > kMostTasks) {
+    throw InputError("microbatches", std::to_string(pipeline.microbatches) + " through " +
+                                         std::to_string(pipeline.stages.size()) +
+                                         " stages are more than 2^23 tasks, the most that can be planned");
+  }
   if (pipeline.classes < 1 || pipeline.classes > pipeline.microbatches) {
     throw InputError("classes",
                      "must be from 1 to the number of microbatches, not " + std::to_string(pipeline.classes));
@@ -212,6 +219,11 @@ std::size_t choice_index(const Pipeline& pipeline, StageId stage, int microbatch
   return stage.index() * classes + static_cast<std::size_t>(microbatch) % classes;
 }
 
+Bytes backward_transient_of(const StageMode& mode, PipelineOrder order) {
+  if (order == PipelineOrder::zero_bubble) return mode.backward_transient;
+  return std::max(mode.backward_transient, mode.weight_transient);
+}
+
 const StageMode& mode_of(const Pipeline& pipeline, const ModeChoice& choice, const PipelineTask& task) {
   const int mode = choice[choice_index(pipeline, task.stage, task.microbatch)];
   return pipeline.stages[task.stage].modes[static_cast<std::size_t>(mode)];
@@ -223,7 +235,14 @@ std::vector<PipelineTask> tasks_of(const Pipeline& pipeline, std::size_t device)
 
 std::vector<LinkedTask> linked_tasks(const Pipeline& pipeline) {
   std::vector<LinkedTask> linked;
-  std::map<PipelineTask, std::size_t> places;
+  // By kind, stage and microbatch: where in the list it stands.
+  constexpr auto kNotYet = static_cast<std::size_t>(-1);
+  const std::size_t count = pipeline.stages.size() * static_cast<std::size_t>(pipeline.microbatches);
+  std::vector<std::size_t> places(3 * count, kNotYet);
+  const auto place_of = [&](const PipelineTask& task) -> std::size_t& {
+    const std::size_t row = task.stage.index() * static_cast<std::size_t>(pipeline.microbatches);
+    return places[static_cast<std::size_t>(task.kind) * count + row + static_cast<std::size_t>(task.microbatch)];
+  };
   std::vector<std::vector<PipelineTask>> orders;
   for (std::size_t device = 0; device < pipeline.devices; ++device) orders.push_back(tasks_of(pipeline, device));
   std::vector<std::size_t> next(pipeline.devices, 0);
@@ -232,12 +251,12 @@ std::vector<LinkedTask> linked_tasks(const Pipeline& pipeline) {
     const PipelineTask& task = orders[device][next[device]];
     LinkedTask added{.task = task, .device = device, .before = last[device]};
     if (const auto source = source_of(pipeline, task)) {
-      const auto place = places.find(*source);
-      if (place == places.end()) return false;
-      added.source = place->second;
+      const std::size_t place = place_of(*source);
+      if (place == kNotYet) return false;
+      added.source = place;
       if (source->stage != task.stage) added.send = pipeline.send;
     }
-    places[task] = linked.size();
+    place_of(task) = linked.size();
     last[device] = linked.size();
     linked.push_back(added);
     ++next[device];

@@ -37,7 +37,7 @@ struct StageMode {
   Bytes saved{};
   /// From the end of the backward task to the end of the weight gradients', where that is a task of its own.
   Bytes held{};
-  /// More, while the task runs.
+  /// More, while the task runs. A backward task that includes the weight gradients takes the larger of the last two.
   Bytes forward_transient{};
   Bytes backward_transient{};
   Bytes weight_transient{};
@@ -55,7 +55,7 @@ struct PipelineStage {
   friend bool operator==(const PipelineStage&, const PipelineStage&) = default;
 };
 
-/// Who runs what when. Narayanan et al. 2021 (1F1B, interleaved), Huang et al. 2019 (GPipe), Qi et al. 2024 (zero bubble, ZB-H1).
+/// Which tasks run in which order (docs/guide/pipeline.md lists them). Narayanan et al. 2021 (1F1B, interleaved), Huang et al. 2019 (GPipe), Qi et al. 2024 (zero bubble, ZB-H1).
 enum class PipelineOrder { gpipe, one_f_one_b, interleaved, zero_bubble };
 
 struct Pipeline {
@@ -74,7 +74,7 @@ struct Pipeline {
 };
 
 /// Throws InputError with the path of the first fault ("$.stages[1].modes[0].saved"): amounts below zero, sums beyond 64 bits, devices that
-/// do not divide the stages, in interleaved order also the microbatches.
+/// do not divide the stages, in interleaved order also the microbatches, and more than 2^23 tasks.
 REMORA_API void validate(const Pipeline& pipeline);
 
 struct PipelineTask {
@@ -107,6 +107,8 @@ using ModeChoice = std::vector<int>;
 
 /// Where in a choice the mode stands in which the stage runs the microbatch; the first microbatches are one of each class.
 REMORA_API std::size_t choice_index(const Pipeline& pipeline, StageId stage, int microbatch);
+/// Bytes beyond what is saved while a backward task runs in the mode.
+REMORA_API Bytes backward_transient_of(const StageMode& mode, PipelineOrder order);
 /// How the task is run.
 REMORA_API const StageMode& mode_of(const Pipeline& pipeline, const ModeChoice& choice, const PipelineTask& task);
 

@@ -17,6 +17,12 @@ def ceil_div(amount, divisor):
     return -(-amount // divisor)
 
 
+def homes_of(tensor, default):
+    """Its `home`: an array of devices for a graph's input, one device for a tensor that is kept."""
+    home = tensor.get("home", default)
+    return [home] if isinstance(home, str) else home
+
+
 class Costs:
     """What runs, copies and collectives take, and where."""
 
@@ -113,7 +119,7 @@ class Replay:
         self.homes = set()
         for tensor in graph["tensors"]:
             if tensor["name"] not in self.made:
-                for device in tensor.get("home", self.costs.devices[:1]):
+                for device in homes_of(tensor, self.costs.devices[:1]):
                     self.homes.add((tensor["name"], device))
                     self.stays[tensor["name"], device] = [0, 0]
         self.memory = {}
@@ -257,8 +263,7 @@ class Replay:
     def finish(self):
         self.errors += [f"{name} never runs" for name, count in self.runs.items() if count == 0]
         for tensor in self.graph["tensors"]:
-            home = [tensor["home"]] if "home" in tensor else self.costs.devices
-            kept = any((tensor["name"], d) in self.stays for d in home)
+            kept = any((tensor["name"], d) in self.stays for d in homes_of(tensor, self.costs.devices))
             if tensor.get("keep") and tensor["name"] in self.made and not kept:
                 self.errors.append(f"{tensor['name']} is not there at the end")
         for name, memory in self.memory.items():

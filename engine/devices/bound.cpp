@@ -273,8 +273,9 @@ class Rooms {
       for (std::size_t i = 0; i < runs.size(); ++i) {
         const DeviceId d = runs[i].device;
         anywhere = anywhere || is_open(v, i);
-        why += (i == 0 ? ": " : ", ") + instance_.graph().devices[d].name + " would hold " +
-               std::to_string(needed_[v][i].count()) + " bytes of " + std::to_string(instance_.budget(d).count());
+        why += (i == 0 ? ": " : ", ") + instance_.graph().devices[d].name + " would need at least " +
+               std::to_string(needed_[v][i].count()) + " bytes (a lower bound) and has " +
+               std::to_string(instance_.budget(d).count());
       }
       if (!anywhere) return "the op " + instance_.op(v).name + " has room on no device" + why;
     }
@@ -303,8 +304,9 @@ std::string fixed_excess(const DeviceGraph& graph, const Problem& problem) {
   }
   for (const DeviceId d : graph.devices.ids()) {
     if (!problem.budget[d] || needed[d] <= *problem.budget[d]) continue;
-    return "device " + graph.devices[d].name + " needs " + std::to_string(needed[d].count()) +
-           " bytes for what is always there or must be kept there";
+    return "device " + graph.devices[d].name + " needs at least " + std::to_string(needed[d].count()) +
+           " bytes (a lower bound) for what is always resident or must be kept there, and has " +
+           std::to_string(problem.budget[d]->count());
   }
   return "";
 }

@@ -2,15 +2,20 @@
 //
 // Chooses how each stage of a pipeline runs its microbatches (model/pipeline.hpp): the least makespan within each device's memory.
 //
-// A constraint program on Gecode: a variable for each stage and class of microbatches, whose values are the stage's modes, fastest first.
-// One propagator knows both sides. Memory: with the least that every variable can still take, no moment of a device may exceed its budget.
-// Time: with the fastest that every variable can still be, the longest path through all tasks must be below the best makespan known. Either
-// takes out the values that fail by themselves. Branch and bound from the best uniform choice; that the search ends is the proof.
+// First each device is taken by itself: modes with which it stays within its budget, or its minimum (minimum.hpp). Then a constraint program
+// on Gecode: a variable for each stage and class of microbatches, whose values are the stage's modes, fastest first. One propagator checks
+// memory and time. Memory: with the mode that is smallest there for every variable, no moment of a device may exceed its budget. Time: with
+// the fastest mode of every variable, the longest path through all tasks must be below the best makespan known. Either removes the values
+// that fail by themselves. Branch and bound from the best choice known; that the search ends is the proof.
 #pragma once
 
 #include <atomic>
+#include <cstddef>
+#include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
+#include <vector>
 
 #include "engine/base/options.hpp"
 #include "model/api.hpp"
@@ -18,6 +23,21 @@
 #include "model/schedule.hpp"
 
 namespace remora {
+
+/// What a device needs that is not known to stay within its budget; its modes do not matter to the other devices.
+struct DeviceNeed {
+  std::size_t device = 0;
+  /// No choice of modes has a lower peak; equal to `enough` unless a limit ended the search.
+  Bytes least{};
+  /// The peak with `modes`: of the device's stages by class, row by row.
+  Bytes enough{};
+  ModeChoice modes{};
+};
+
+/// By class: "mode 1", "modes 1 0 0"; only the first of many.
+REMORA_API std::string modes_text(std::span<const int> modes);
+/// In words: "device 0 needs at least 14 bytes (mode 1), and has 13". The device has a budget.
+REMORA_API std::string need_text(const Pipeline& pipeline, const DeviceNeed& need);
 
 struct PipelinePlan {
   /// `optimal`, `feasible`, `infeasible` or `unknown`.
@@ -32,7 +52,9 @@ struct PipelinePlan {
   /// different numbers of modes.
   std::optional<int> uniform{};
   Duration uniform_makespan{};
-  /// Why nothing holds the budgets: a device and what it needs at least.
+  /// Without a plan: by number, each device that is not known to stay within its budget.
+  std::vector<DeviceNeed> needs{};
+  /// The same in words.
   std::string reason{};
   /// Nodes of the search, which the work limit counts.
   std::int64_t work = 0;

@@ -4,14 +4,16 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
+#include <span>
 #include <vector>
 
 #include "model/pipeline.hpp"
 
 namespace remora {
 
-/// What a variable (a stage and a class) takes: of a mode, or the least of several.
+/// What a variable (a stage and a class) takes in a mode.
 struct ModeAmounts {
   /// Of the tasks by kind.
   std::array<std::int64_t, 3> lasts{};
@@ -22,8 +24,8 @@ struct ModeAmounts {
 
 ModeAmounts amounts_of(const StageMode& mode, PipelineOrder order);
 
-/// Of each the less.
-ModeAmounts least_of(const ModeAmounts& a, const ModeAmounts& b);
+/// The modes that each variable may still take, at least one each; whoever makes it owns the amounts.
+using ModesLeft = std::vector<std::span<const ModeAmounts>>;
 
 class PipelineTiming {
  public:
@@ -31,46 +33,51 @@ class PipelineTiming {
 
   [[nodiscard]] std::size_t variables() const { return stages_ * classes_; }
   [[nodiscard]] std::size_t stage_of(std::size_t variable) const { return variable / classes_; }
+  [[nodiscard]] std::size_t devices() const { return tasks_of_.size(); }
+  /// Those whose stages are on the device.
+  [[nodiscard]] const std::vector<std::size_t>& variables_of(std::size_t device) const { return variables_of_[device]; }
 
-  /// The longest path. O(tasks).
-  [[nodiscard]] std::int64_t makespan(const std::vector<ModeAmounts>& amounts) const;
-  /// Of a device. O(moments * its variables).
-  [[nodiscard]] std::int64_t peak(std::size_t device, const std::vector<ModeAmounts>& amounts) const;
-  [[nodiscard]] std::size_t devices() const { return moments_.size(); }
+  /// The longest path, where each task takes the shortest time of its variable's modes. No choice is faster, and of one
+  /// mode each it is the makespan. O(tasks).
+  [[nodiscard]] std::int64_t makespan(const ModesLeft& left) const;
+  /// The largest sum at one time on the device, where each variable takes the mode that is smallest at that time. No choice
+  /// has a lower peak, and of one mode each it is the peak. O(tasks * modes).
+  [[nodiscard]] std::int64_t peak(std::size_t device, const ModesLeft& left) const;
 
  private:
-  static constexpr std::size_t kNone = static_cast<std::size_t>(-1);
+  static constexpr std::uint32_t kNone = static_cast<std::uint32_t>(-1);
 
+  struct DeviceTask {
+    std::uint32_t variable = 0;
+    PipelineTask::Kind kind{};
+  };
   struct Task {
-    std::size_t variable = 0;
-    std::uint8_t kind = 0;
+    DeviceTask what{};
+    /// Whether what it reads is sent from another stage.
+    bool is_sent = false;
     /// Places in the list, or kNone: the one before on the device, and the one whose result it reads.
-    std::size_t before = kNone;
-    std::size_t source = kNone;
-    std::int64_t send = 0;
+    std::uint32_t before = kNone;
+    std::uint32_t source = kNone;
   };
-  /// How many of each variable are in flight, or wait for weight gradients, while a task runs.
-  struct Moment {
-    std::size_t variable = 0;
-    std::uint8_t kind = 0;
-    std::vector<int> in_flight{};
-    std::vector<int> waiting{};
-
-    friend auto operator<=>(const Moment&, const Moment&) = default;
+  /// How many microbatches of a variable are in flight or wait for weight gradients, and what its smallest mode takes for them.
+  struct Resident {
+    std::int64_t in_flight = 0;
+    std::int64_t waiting = 0;
+    std::int64_t least = 0;
   };
-
-  void add_tasks(const Pipeline& pipeline);
-  void add_moments(const Pipeline& pipeline, std::size_t device);
 
   std::size_t stages_;
   std::size_t classes_;
+  std::int64_t send_;
   /// In an order in which they can run.
   std::vector<Task> tasks_;
-  /// By device: those that differ, and which variables count there.
-  std::vector<std::vector<Moment>> moments_;
+  /// By device, in its order.
+  std::vector<std::vector<DeviceTask>> tasks_of_;
   std::vector<std::vector<std::size_t>> variables_of_;
   std::vector<std::int64_t> fixed_;
+  mutable std::vector<std::array<std::int64_t, 3>> shortest_;
   mutable std::vector<std::int64_t> ends_;
+  mutable std::vector<Resident> resident_;
 };
 
 }  // namespace remora

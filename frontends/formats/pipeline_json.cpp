@@ -103,6 +103,10 @@ void write_pipeline(std::ostream& out, const Pipeline& pipeline, const PipelineP
     Document device = Document::object();
     if (pipeline.budget[d]) device["budget"] = pipeline.budget[d]->count();
     if (has_plan) device["peak_memory"] = plan.peak[d].count();
+    for (const DeviceNeed& need : plan.needs) {
+      if (need.device != d) continue;
+      device["needs"] = {{"least", need.least.count()}, {"enough", need.enough.count()}, {"modes", need.modes}};
+    }
     object["devices"].push_back(std::move(device));
   }
   object["stages"] = Document::array();

@@ -3,7 +3,9 @@
 // Several devices: evaluator, bound and search against brute force.
 #include <algorithm>
 #include <memory>
+#include <optional>
 #include <random>
+#include <regex>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -502,6 +504,55 @@ TEST(DeviceSolve, TellsHowItGoes) {
     EXPECT_LE(solve(request, {.enough = [](const Progress&) { return true; }}).lower_bound, schedule.cost());
   }
   EXPECT_GT(told, 10);
+}
+
+/// Every number in a refusal is called a lower bound, and is one: a byte less on that device, all else as asked, holds no schedule by
+/// brute force. Lanes and copies that overlap included.
+void refusals_name_lower_bounds(CopyMode copies, int lanes, unsigned seed) {
+  const std::regex amount("([a-z0-9]+) (?:would need|needs) at least ([0-9]+) bytes( \\(a lower bound\\))?");
+  std::mt19937 random(seed);
+  int refused = 0;
+  for (int round = 0; refused < test::fewer(1600); ++round) {
+    SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
+    DeviceGraph graph = random_device_graph(random, 2, copies == CopyMode::overlap ? 3 : 5);
+    if (lanes > 1) draw_lanes(random, graph, lanes);
+    Problem problem = draw_problem(random, graph, chance(random, 50) ? OrderMode::input : OrderMode::free);
+    problem.copies = copies;
+    for (std::optional<Bytes>& budget : problem.budget) {
+      if (budget) budget = Bytes(draw(random, 0, 8));
+    }
+    const DeviceSchedule schedule = solve(graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 50});
+    const std::string& note = schedule.solver.note;
+    if (schedule.status != Status::infeasible) continue;
+    for (std::sregex_iterator found(note.begin(), note.end(), amount), end; found != end; ++found) {
+      ++refused;
+      ASSERT_TRUE((*found)[3].matched) << note;
+      Problem below = problem;
+      const auto named = std::ranges::find(graph.devices, (*found)[1].str(), &Device::name);
+      ASSERT_NE(named, graph.devices.end()) << note;
+      const DeviceId device(static_cast<std::size_t>(named - graph.devices.begin()));
+      const Bytes least(std::stoll((*found)[2].str()));
+      ASSERT_GT(least, *problem.budget[device]) << note;
+      below.budget[device] = least - Bytes(1);
+      ASSERT_FALSE((copies == CopyMode::overlap ? test::overlapped_optimum : test::device_optimum)(graph, below))
+          << note;
+    }
+    if (note.find_first_of("0123456789") != std::string::npos) {
+      ASSERT_TRUE(std::regex_search(note, amount)) << note;
+    }
+  }
+}
+
+TEST(DeviceSolve, RefusalsNameLowerBounds) {
+  refusals_name_lower_bounds(CopyMode::sequential, 1, 61);
+}
+
+TEST(DeviceOverlap, RefusalsNameLowerBounds) {
+  refusals_name_lower_bounds(CopyMode::overlap, 1, 62);
+}
+
+TEST(Lanes, RefusalsNameLowerBounds) {
+  refusals_name_lower_bounds(CopyMode::overlap, 3, 63);
 }
 
 TEST(DeviceSolve, RefusesWhatMakesNoSense) {

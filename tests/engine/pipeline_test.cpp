@@ -4,10 +4,14 @@
 #include "model/pipeline.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <iostream>
+#include <optional>
 #include <random>
+#include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,6 +19,7 @@
 #include "engine/pipeline/solve.hpp"
 #include "model/error.hpp"
 #include "tests/support/fewer.hpp"
+#include "tests/support/pipeline_oracle.hpp"
 
 namespace remora {
 namespace {
@@ -86,7 +91,7 @@ TEST(Pipeline, RecomputesWhereMemoryIsShort) {
   pipeline.budget.assign(4, Bytes(7));
   const PipelinePlan none = solve(pipeline, {});
   EXPECT_EQ(none.status, Status::infeasible);
-  EXPECT_EQ(none.reason, "device 0 needs at least 8 bytes, and has 7");
+  EXPECT_EQ(none.reason, "device 0 needs at least 8 bytes (mode 1), and has 7");
 }
 
 int drawn(std::mt19937& random, int least, int most) {
@@ -125,26 +130,37 @@ Pipeline random_pipeline(std::mt19937& random) {
   return pipeline;
 }
 
-/// The least makespan of all choices within the budgets.
-std::optional<Duration> enumerated(const Pipeline& pipeline) {
-  std::optional<Duration> best;
-  const auto classes = static_cast<std::size_t>(pipeline.classes);
-  ModeChoice choice(pipeline.stages.size() * classes, 0);
-  for (;;) {
-    const PipelineRun run = replay(pipeline, choice);
-    bool holds = true;
+/// The page's order, times and memory are the engine's, for each schedule; also where there are more devices than microbatches.
+TEST(Pipeline, RunsAsThePageSays) {
+  const auto order = [](const Pipeline& pipeline, std::size_t device) {
+    std::string text;
+    for (const PipelineTask& task : tasks_of(pipeline, device)) {
+      text += (text.empty() ? "" : " ") + std::string(1, "FBW"[static_cast<int>(task.kind)]);
+      text += std::to_string(task.microbatch);
+      if (pipeline.order == PipelineOrder::interleaved) text += "." + std::to_string(task.stage);
+    }
+    return text;
+  };
+  std::mt19937 random(11);
+  std::set<PipelineOrder> seen;
+  for (int round = 0; round < test::fewer(4000); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    Pipeline pipeline = random_pipeline(random);
+    seen.insert(pipeline.order);
+    ModeChoice choice;
+    for (const PipelineStage& stage : pipeline.stages) {
+      for (int k = 0; k < pipeline.classes; ++k)
+        choice.push_back(drawn(random, 0, static_cast<int>(stage.modes.size()) - 1));
+    }
     for (std::size_t d = 0; d < pipeline.devices; ++d) {
-      holds = holds && (!pipeline.budget[d] || run.peak[d] <= *pipeline.budget[d]);
+      ASSERT_EQ(order(pipeline, d), test::pipeline_order_by_the_page(pipeline, static_cast<int>(d)));
     }
-    if (holds && (!best || run.makespan < *best)) best = run.makespan;
-    std::size_t i = 0;
-    while (i < choice.size()) {
-      const auto modes = static_cast<int>(pipeline.stages[StageId(i / classes)].modes.size());
-      if (++choice[i] < modes) break;
-      choice[i++] = 0;
-    }
-    if (i == choice.size()) return best;
+    const test::PipelineOutcome page = test::pipeline_by_the_page(pipeline, choice);
+    const PipelineRun run = replay(pipeline, choice);
+    ASSERT_EQ(run.makespan.count(), page.makespan);
+    for (std::size_t d = 0; d < pipeline.devices; ++d) ASSERT_EQ(run.peak[d].count(), page.peak[d]) << "device " << d;
   }
+  EXPECT_EQ(seen.size(), 4U);
 }
 
 TEST(Pipeline, IsTheBestOfAllChoices) {
@@ -154,13 +170,13 @@ TEST(Pipeline, IsTheBestOfAllChoices) {
   for (int round = 0; round < test::fewer(8000); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const Pipeline pipeline = random_pipeline(random);
-    const std::optional<Duration> truth = enumerated(pipeline);
+    const std::optional<std::int64_t> truth = test::enumerate_choices(pipeline).makespan;
     const PipelinePlan plan = solve(pipeline, {});
     ASSERT_EQ(plan.status, truth ? Status::optimal : Status::infeasible);
     ++(truth ? optimal : infeasible);
     if (!truth) continue;
-    ASSERT_EQ(plan.makespan, *truth);
-    ASSERT_EQ(plan.lower_bound, *truth);
+    ASSERT_EQ(plan.makespan.count(), *truth);
+    ASSERT_EQ(plan.lower_bound.count(), *truth);
     const PipelineRun run = replay(pipeline, plan.choice);
     ASSERT_EQ(run.makespan, plan.makespan);
     ASSERT_EQ(run.peak, plan.peak);
@@ -171,6 +187,120 @@ TEST(Pipeline, IsTheBestOfAllChoices) {
   std::cout << optimal << " optimal, " << infeasible << " infeasible\n";
   EXPECT_GT(optimal, 300);
   EXPECT_GT(infeasible, 100);
+}
+
+/// Every device that lacks memory is named with the minimum of all its choices: that is enough, and a byte less is not.
+TEST(Pipeline, NamesWhatEachDeviceNeeds) {
+  std::mt19937 random(19);
+  int refused = 0;
+  std::set<PipelineOrder> seen;
+  for (int round = 0; refused < test::fewer(2400); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    Pipeline pipeline = random_pipeline(random);
+    const std::vector<std::int64_t> minimum = test::enumerate_choices(pipeline).minimum;
+    const PipelinePlan plan = solve(pipeline, {});
+    if (plan.status != Status::infeasible) continue;
+    ++refused;
+    seen.insert(pipeline.order);
+    std::size_t named = 0;
+    for (std::size_t d = 0; d < pipeline.devices; ++d) {
+      if (!pipeline.budget[d] || minimum[d] <= pipeline.budget[d]->count()) continue;
+      ASSERT_LT(named, plan.needs.size());
+      const DeviceNeed& need = plan.needs[named++];
+      ASSERT_EQ(need.device, d);
+      ASSERT_EQ(need.least.count(), minimum[d]);
+      ASSERT_EQ(need.enough, need.least);
+      const std::string text =
+          "device " + std::to_string(d) + " needs at least " + std::to_string(minimum[d]) + " bytes (";
+      ASSERT_NE(plan.reason.find(text), std::string::npos) << plan.reason;
+      // The modes reach it, whatever the other devices run.
+      ModeChoice choice(pipeline.stages.size() * static_cast<std::size_t>(pipeline.classes), 0);
+      auto mode = need.modes.begin();
+      for (std::size_t s = d; s < pipeline.stages.size(); s += pipeline.devices) {
+        for (int k = 0; k < pipeline.classes; ++k) choice[choice_index(pipeline, StageId(s), k)] = *mode++;
+      }
+      ASSERT_EQ(mode, need.modes.end());
+      ASSERT_EQ(test::pipeline_by_the_page(pipeline, choice).peak[d], minimum[d]);
+    }
+    ASSERT_EQ(named, plan.needs.size());
+    for (const DeviceNeed& need : plan.needs) pipeline.budget[need.device] = need.enough;
+    ASSERT_EQ(solve(pipeline, {}).status, Status::optimal);
+    const std::size_t last = plan.needs.back().device;
+    pipeline.budget[last] = plan.needs.back().enough - Bytes(1);
+    const PipelinePlan again = solve(pipeline, {});
+    ASSERT_EQ(again.status, Status::infeasible);
+    ASSERT_EQ(again.needs.front().device, last);
+  }
+  EXPECT_EQ(seen.size(), 4U);
+}
+
+/// A published case: two of four devices lack memory, and 17 GiB were named for the last although no mode fits there.
+TEST(Pipeline, TakesNoMinimaOfDifferentModes) {
+  Pipeline pipeline = pipeline_of(2, 2, 4, PipelineOrder::zero_bubble, {mode(2, 4, 1, 100), mode(2, 6, 1, 10)});
+  for (PipelineStage& stage : pipeline.stages) stage.modes[1].backward_transient = Bytes(150);
+  pipeline.budget.assign(2, Bytes(160));
+  const PipelinePlan plan = solve(pipeline, {});
+  EXPECT_EQ(plan.status, Status::infeasible);
+  EXPECT_EQ(plan.reason,
+            "device 0 needs at least 170 bytes (mode 1), and has 160; device 1 needs at least 170 bytes (mode 1), and "
+            "has 160");
+}
+
+/// Without a task of its own, the weight gradient is a part of the backward task, and so is its memory.
+TEST(Pipeline, CountsTheWeightGradientsMemoryInEverySchedule) {
+  StageMode one = mode(1, 1, 5, 1);
+  one.held = Bytes(0);
+  one.weight_transient = Bytes(100);
+  for (const auto& [order, peak] :
+       {std::pair(PipelineOrder::one_f_one_b, 101), std::pair(PipelineOrder::gpipe, 101),
+        std::pair(PipelineOrder::interleaved, 101), std::pair(PipelineOrder::zero_bubble, 100)}) {
+    Pipeline pipeline = pipeline_of(1, 1, 1, order, {one});
+    EXPECT_EQ(replay(pipeline, {0}).peak.front(), Bytes(peak));
+    pipeline.budget.front() = Bytes(peak - 1);
+    EXPECT_EQ(solve(pipeline, {}).status, Status::infeasible);
+    pipeline.budget.front() = Bytes(peak);
+    EXPECT_EQ(solve(pipeline, {}).status, Status::optimal);
+  }
+  one.backward_transient = Bytes(70);
+  EXPECT_EQ(replay(pipeline_of(1, 1, 1, PipelineOrder::one_f_one_b, {one}), {0}).peak.front(), Bytes(101));
+}
+
+/// Where the limit comes first, the text says that the number is a lower bound, and both numbers are right.
+TEST(Pipeline, SaysWhereALimitLeftTheMinimumOpen) {
+  std::mt19937 random(3);
+  std::vector<StageMode> modes;
+  for (int i = 0; i < 6; ++i) {
+    modes.push_back(mode(2, 4 + i, 0, drawn(random, 0, 90)));
+    modes.back().backward_transient = Bytes(drawn(random, 0, 400));
+  }
+  Pipeline pipeline = pipeline_of(8, 2, 8, PipelineOrder::interleaved, modes);
+  pipeline.classes = 4;
+  pipeline.budget.assign(2, Bytes(1));
+  const PipelinePlan soon = solve(pipeline, {.work_limit = 4});
+  const PipelinePlan later = solve(pipeline, {.work_limit = 4000});
+  ASSERT_EQ(soon.status, Status::infeasible);
+  ASSERT_EQ(soon.needs.size(), 2U);
+  ASSERT_LT(soon.needs[0].least, soon.needs[0].enough);
+  EXPECT_NE(soon.reason.find("(a lower bound; "), std::string::npos) << soon.reason;
+  for (std::size_t d = 0; d < 2; ++d) {
+    EXPECT_LE(soon.needs[d].least, later.needs[d].least);
+    EXPECT_LE(later.needs[d].enough, soon.needs[d].enough);
+    pipeline.budget[d] = soon.needs[d].enough;
+  }
+  EXPECT_FALSE(solve(pipeline, {.work_limit = 100}).choice.empty());
+}
+
+/// A thousand times too many classes, and somebody who no longer waits.
+TEST(Pipeline, EndsWhenItIsStoppedWhateverItsSize) {
+  Pipeline pipeline =
+      pipeline_of(2, 2, 20000, PipelineOrder::gpipe, {mode(1, 1, 0, 3), mode(1, 2, 0, 2), mode(1, 3, 0, 1)});
+  pipeline.classes = 20000;
+  pipeline.budget.assign(2, Bytes(45000));
+  const std::atomic<bool> stopped{true};
+  const PipelinePlan plan = solve(pipeline, {}, &stopped);
+  EXPECT_NE(plan.status, Status::infeasible);
+  pipeline.budget.assign(2, Bytes(19000));
+  EXPECT_EQ(solve(pipeline, {}, &stopped).status, Status::infeasible);
 }
 
 TEST(Pipeline, EndsAtItsLimits) {
@@ -201,6 +331,13 @@ TEST(Pipeline, NamesThePlaceOfEveryFault) {
   EXPECT_EQ(place([](Pipeline& p) { p.order = PipelineOrder::gpipe; }), "devices");
   EXPECT_EQ(place([](Pipeline& p) { p.microbatches = 3; }), "microbatches");
   EXPECT_EQ(place([](Pipeline& p) { p.classes = 5; }), "classes");
+  EXPECT_EQ(place([](Pipeline& p) { p.microbatches = 1 << 20; }), "none");
+  EXPECT_EQ(place([](Pipeline& p) { p.microbatches = (1 << 20) + 2; }), "microbatches");
+  EXPECT_EQ(place([](Pipeline& p) {
+              while (p.stages.size() < 10) p.stages.push_back(p.stages.front());
+              p.microbatches = 1 << 20;
+            }),
+            "microbatches");
   EXPECT_EQ(place([](Pipeline& p) { p.budget.pop_back(); }), "budget");
   EXPECT_EQ(place([](Pipeline& p) { p.stages[StageId(1)].modes.clear(); }), "$.stages[1].modes");
   EXPECT_EQ(place([](Pipeline& p) { p.stages[StageId(1)].modes[0].saved = Bytes(-1); }), "$.stages[1].modes[0].saved");

@@ -64,6 +64,8 @@ def check(plan: remora.PipelinePlan, devices: int, microbatches: int, send: int,
             own = mode[task.stage, task.microbatch]
             held += own.saved if task.kind == "forward" else 0
             beside = {"forward": own.forward_transient, "backward": own.backward_transient}
+            if not splits:
+                beside["backward"] = max(own.backward_transient, own.weight_transient)
             most = max(most, held + beside.get(task.kind, own.weight_transient))
             if task.kind == "backward":
                 held += (own.held if splits else 0) - own.saved
@@ -175,8 +177,14 @@ def test_what_is_wrong_is_said_with_its_place() -> None:
 def test_no_plan_says_why() -> None:
     plan = remora.pipeline([BLOCK] * 4, microbatches=8, budget=12)
     assert (plan.status, bool(plan), plan.makespan, plan.peaks) == ("infeasible", False, None, ())
-    assert "device 0" in plan.reason
+    assert plan.reason.startswith("device 0 needs at least 18 bytes (mode 1), and has 12; device 1 needs")
     assert plan.reason in repr(plan)
+    assert plan.needs[0] == remora.DeviceNeed(device=0, least=18, enough=18, modes=((1,),))
+    enough = [need.enough for need in plan.needs]
+    assert enough == [18, 16, 14]
+    assert remora.pipeline([BLOCK] * 4, microbatches=8, budget=[18, 16, 14, 12])
+    assert not remora.pipeline([BLOCK] * 4, microbatches=8, budget=[18, 16, 13, 12])
+    assert remora.pipeline([BLOCK] * 4, microbatches=8, budget=40).needs == ()
 
 
 def test_it_ends_when_it_is_told_to() -> None:

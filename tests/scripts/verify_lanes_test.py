@@ -9,6 +9,7 @@ import importlib.util
 import json
 import os
 import random
+import re
 import subprocess
 import sys
 import tempfile
@@ -40,6 +41,8 @@ def random_graph(draw):
         row = {"kind": kind, "latency": draw.randint(0, 3), "bytes": draw.randint(1, 3), "per": draw.randint(0, 3)}
         graph["collectives"].append(row)
     graph["tensors"].append({"name": "x", "size": 2})
+    if "links" in graph and draw.random() < 0.5:
+        graph["tensors"][0]["home"] = draw.choice([["host"], ["gpu"], ["host", "gpu"]])
     made = ["x"]
     for v in range(draw.randint(8, 40)):
         inputs = sorted({draw.choice(made[-8:]) for _ in range(draw.randint(0, 3))})
@@ -60,7 +63,10 @@ def random_graph(draw):
             op["recompute"] = "never"
         if op["inputs"] and draw.random() < 0.3:
             op["in_place"] = [[f"t{v}", op["inputs"][0]]]
-        graph["tensors"].append({"name": f"t{v}", "size": size, "keep": draw.random() < 0.1})
+        tensor = {"name": f"t{v}", "size": size, "keep": draw.random() < 0.1}
+        if tensor["keep"] and "links" in graph and draw.random() < 0.5:
+            tensor["home"] = draw.choice(["host", "gpu"])
+        graph["tensors"].append(tensor)
         graph["ops"].append(op)
         made.append(f"t{v}")
     return graph
@@ -118,6 +124,19 @@ class Comparison:
         for key in ("duration", "energy", "peak_memory"):
             assert mine[key] == theirs[key], f"{what}: {key} {mine[key]} against {theirs[key]}"
 
+    def page(self):
+        """The graph with two devices that docs/reference/formats.md shows, and its schedules: sequential and overlapping."""
+        with open(os.path.join(os.path.dirname(self.lanes.__file__), "../docs/reference/formats.md"), encoding="utf-8") as file:
+            blocks = re.findall(r"^```json\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
+        graph, schedule = (json.loads(block) for block in blocks if '"two-devices"' in block)
+        write("graph.json", graph)
+        self.compare(graph, schedule, "the page's schedule")
+        for copies in ("sequential", "overlap"):
+            asked = self.ask("solve", "graph.json", "-b", "gpu=6", "--copies", copies, "-q", "-o", "found.json")
+            assert asked.returncode == 0, asked.stderr
+            with open("found.json", encoding="utf-8") as file:
+                self.compare(graph, json.load(file), copies)
+
     def case(self, seed):
         draw = random.Random(seed)
         graph = random_graph(draw)
@@ -145,6 +164,7 @@ def main(arguments):
     comparison = Comparison(remora, module_at(script))
     with tempfile.TemporaryDirectory() as folder:
         os.chdir(folder)
+        comparison.page()
         for seed in range(cases):
             comparison.case(seed)
             if seed % 100 == 99:

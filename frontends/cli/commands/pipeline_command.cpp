@@ -3,6 +3,7 @@
 #include <iostream>
 #include <map>
 #include <optional>
+#include <span>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -102,8 +103,11 @@ void print_pipeline(std::ostream& out, const Pipeline& pipeline, const PipelineP
   out << "pipeline    " << pipeline.stages.size() << " stages on " << pipeline.devices << " devices, "
       << pipeline.microbatches << " microbatches, " << json::pipeline_order_word(pipeline.order) << "\n";
   if (plan.choice.empty()) {
-    out << (plan.status == Status::infeasible ? "impossible  " + plan.reason : "search      ended without a plan")
-        << "\n";
+    if (plan.needs.empty()) out << "search      ended without a plan\n";
+    for (const DeviceNeed& need : plan.needs) {
+      const bool is_proved = need.least > *pipeline.budget[need.device];
+      out << (is_proved ? "impossible  " : "unknown     ") << need_text(pipeline, need) << "\n";
+    }
     return;
   }
   out << "makespan    " << text::grouped(plan.makespan.count());
@@ -115,11 +119,12 @@ void print_pipeline(std::ostream& out, const Pipeline& pipeline, const PipelineP
   out << "\n";
   if (plan.uniform) {
     out << "one mode    " << text::grouped(plan.uniform_makespan.count()) << " with mode " << *plan.uniform
-        << " everywhere, the best that holds the budgets\n";
+        << " everywhere, the best within the budgets\n";
   }
   for (const StageId s : pipeline.stages.ids()) {
-    out << "stage " << s << "     modes";
-    for (int k = 0; k < pipeline.classes; ++k) out << ' ' << plan.choice[choice_index(pipeline, s, k)];
+    const std::span<const int> choice(plan.choice);
+    const auto classes = static_cast<std::size_t>(pipeline.classes);
+    out << "stage " << s << "     " << modes_text(choice.subspan(choice_index(pipeline, s, 0), classes));
     const std::size_t device = s.index() % pipeline.devices;
     if (s.index() < pipeline.devices) out << ", device " << text::exact_bytes_text(plan.peak[device]);
     if (s.index() < pipeline.devices && pipeline.budget[device]) {

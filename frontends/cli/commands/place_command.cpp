@@ -23,6 +23,7 @@
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/banks_json.hpp"
+#include "frontends/formats/document.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
@@ -115,6 +116,15 @@ struct PlaceInput {
   [[nodiscard]] bool is_schedule() const { return graph.graph != nullptr; }
 };
 
+/// A file that was to be a JSON document: what is wrong with it comes before what it is not.
+void expect_json(const FileText& file) {
+  try {
+    (void)json::parse(file.content);
+  } catch (const InputError& error) {
+    throw InputError(file.path, error.what());
+  }
+}
+
 PlaceInput load_input(Arguments& arguments, FileText text) {
   PlaceInput input{.file = std::move(text)};
   const FileText& file = input.file;
@@ -140,6 +150,7 @@ PlaceInput load_input(Arguments& arguments, FileText text) {
   } else {
     const auto first = file.content.find_first_not_of(" \t\r\n");
     if (first != std::string::npos && file.content[first] == '{') {
+      expect_json(file);
       throw UsageError(path + " is not a table of buffers; a schedule needs its graph: --graph FILE");
     }
     if (tflite::looks_like_model(file.content)) throw UsageError(path + " is a TFLite model; say --tflite");

@@ -40,6 +40,8 @@ using StageModeRow = std::tuple<std::string, Duration, Duration, Duration, Bytes
 using StageRow = std::tuple<std::string, Bytes, std::vector<StageModeRow>>;
 /// Modes, or a graph.
 using SourceRow = std::pair<std::optional<StageRow>, const GraphHandle*>;
+/// Device, least, enough, modes.
+using NeedRow = std::tuple<std::size_t, Bytes, Bytes, ModeChoice>;
 /// Kind ("F", "B", "W"), stage, microbatch, start, end.
 using TaskRow = std::tuple<std::string, std::int32_t, int, Duration, Duration>;
 
@@ -172,6 +174,14 @@ void bind_pipeline(nb::module_& module) {
       .def_prop_ro("uniform", [](const Planned& self) { return self.plan.uniform; })
       .def_prop_ro("uniform_makespan", [](const Planned& self) { return self.plan.uniform_makespan; })
       .def_prop_ro("reason", [](const Planned& self) { return self.plan.reason; })
+      .def_prop_ro("needs",
+                   [](const Planned& self) {
+                     std::vector<NeedRow> rows;
+                     for (const DeviceNeed& need : self.plan.needs) {
+                       rows.emplace_back(need.device, need.least, need.enough, need.modes);
+                     }
+                     return rows;
+                   })
       .def_prop_ro("work", [](const Planned& self) { return self.plan.work; })
       .def_prop_ro("seconds", [](const Planned& self) { return self.plan.seconds; })
       .def_prop_ro("stages",

@@ -26,7 +26,7 @@ from remora.graph import Graph, Op, Phase, Tensor
 from remora.limits import Limits, Option, options, strategies
 from remora.modes import InnerPeak, Mode, Modes, OpModes
 from remora.ordering import Order, order
-from remora.pipelining import PipelinePlan, PipelineTask, Stage, StageMode, load_stage, pipeline
+from remora.pipelining import DeviceNeed, PipelinePlan, PipelineTask, Stage, StageMode, load_stage, pipeline
 from remora.placement import Buffer, Placement, load_buffers, place
 from remora.progress import Progress, SweepProgress
 from remora.schedule import Arena, Residence, Schedule, Status, Step, evaluate
@@ -46,6 +46,7 @@ __all__ = [
     "CurvePoint",
     "Device",
     "DeviceGraph",
+    "DeviceNeed",
     "DeviceSchedule",
     "DeviceStep",
     "DeviceVerdict",

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
     from remora.limits import LimitWords
 
-__all__ = ["PipelinePlan", "PipelineTask", "Stage", "StageMode", "load_stage", "pipeline"]
+__all__ = ["DeviceNeed", "PipelinePlan", "PipelineTask", "Stage", "StageMode", "load_stage", "pipeline"]
 
 PipelineOrder = Literal["gpipe", "1f1b", "interleaved", "zero-bubble"]
 """Who runs what when: Huang et al. 2019; Narayanan et al. 2021 (both of the middle); Qi et al. 2024 (ZB-H1)."""
@@ -42,11 +42,12 @@ class StageMode:
     saved : int
         Bytes from the start of the forward task to the end of the backward task.
     weight_gradient : int
-        Time of the gradients of weights: a task of its own in a zero-bubble schedule, else a part of the backward task.
+        Time of the gradients of weights: a task of its own in a zero-bubble schedule, otherwise a part of the backward task.
     held : int
         Bytes from the end of the backward task to the end of the weight gradients', where that is a task of its own.
     forward_transient, backward_transient, weight_transient : int
-        Bytes more while the task runs.
+        Additional bytes while the task runs. A backward task that includes the weight gradients needs the larger of the
+        last two.
     """
 
     name: str
@@ -115,6 +116,27 @@ class PipelineTask:
     end: int
 
 
+@dataclass(frozen=True)
+class DeviceNeed:
+    """What a device needs that is not known to stay within its budget.
+
+    Attributes
+    ----------
+    device : int
+    least : int
+        Bytes; no choice of modes has a lower peak.
+    enough : int
+        Bytes; the peak with `modes`. Equal to `least` unless a limit ended the search.
+    modes : tuple of tuple of int
+        By the device's stages and by class, the number of the mode.
+    """
+
+    device: int
+    least: int
+    enough: int
+    modes: tuple[tuple[int, ...], ...]
+
+
 class PipelinePlan:
     """The answer to `pipeline`; true in a condition if there is a plan.
 
@@ -128,10 +150,12 @@ class PipelinePlan:
     peaks : tuple of int
         Bytes, by device; empty without a plan.
     uniform : int or None
-        The best choice of one mode for all stages and classes, by its number; None where none holds the budgets.
+        The best choice of one mode for all stages and classes, by its number; None where none stays within the budgets.
     uniform_makespan : int or None
+    needs : tuple of DeviceNeed
+        Without a plan, the devices that are not known to stay within their budgets.
     reason : str
-        Where no choice holds the budgets: a device, and what it needs at least.
+        The same in words: each such device, what it needs, and with which modes.
     stages : tuple of Stage
         With the modes that were made of graphs.
     work : int
@@ -151,6 +175,9 @@ class PipelinePlan:
         self.peaks: tuple[int, ...] = tuple(found.peak)
         self.uniform: int | None = found.uniform
         self.uniform_makespan: int | None = None if found.uniform is None else found.uniform_makespan
+        self.needs: tuple[DeviceNeed, ...] = tuple(
+            DeviceNeed(device, least, enough, self._by_class(modes)) for device, least, enough, modes in found.needs
+        )
         self.reason: str = found.reason
         self.stages: tuple[Stage, ...] = tuple(_stage(row) for row in found.stages)
         self.work: int = found.work
@@ -159,8 +186,11 @@ class PipelinePlan:
     @property
     def choice(self) -> tuple[tuple[int, ...], ...]:
         """By stage and class, the number of the mode; empty without a plan."""
-        numbers, classes = self._found.choice, self._classes
-        return tuple(tuple(numbers[i : i + classes]) for i in range(0, len(numbers), classes))
+        return self._by_class(self._found.choice)
+
+    def _by_class(self, numbers: Sequence[int]) -> tuple[tuple[int, ...], ...]:
+        step = self._classes
+        return tuple(tuple(numbers[i : i + step]) for i in range(0, len(numbers), step))
 
     @cached_property
     def tasks(self) -> tuple[tuple[PipelineTask, ...], ...]:

@@ -64,11 +64,31 @@ TEST_F(PipelineCommand, MakesTheModesOfAStep) {
   EXPECT_EQ(pipeline("@STAGE-0.json -m 2 --budget 130B -q").code, 0);
 }
 
+/// The devices that lack memory, each with a budget that is enough and the modes that reach it.
+TEST_F(PipelineCommand, SaysWhatEachDeviceNeeds) {
+  const std::string step = "@block.json @block.json @block.json @block.json -m 8 ";
+  const Outcome none = pipeline(step + "--budget 15B -o @none.json");
+  EXPECT_EQ(none.code, 20);
+  EXPECT_NE(none.out.find("impossible  device 0 needs at least 18 bytes (mode 1), and has 15\n"
+                          "impossible  device 1 needs at least 16 bytes (mode 1), and has 15\n"),
+            std::string::npos)
+      << none.out;
+  const Json devices = Json::parse(read("none.json"))["devices"];
+  EXPECT_EQ(devices[0]["needs"], Json::parse(R"({"least": 18, "enough": 18, "modes": [1]})"));
+  EXPECT_FALSE(devices[2].contains("needs"));
+  EXPECT_EQ(pipeline(step + "--budget 18B,16B,15B,15B -q").code, 0);
+  EXPECT_EQ(pipeline(step + "--budget 17B,16B,15B,15B -q").code, 20);
+}
+
 TEST_F(PipelineCommand, SaysWhatIsWrong) {
   EXPECT_EQ(pipeline("@block.json @block.json -m 2 --budget 13B").code, 20);
   EXPECT_NE(pipeline("@block.json @block.json -m 2 --budget 13B").out.find("device 0 needs at least 14 bytes"),
             std::string::npos);
   EXPECT_EQ(pipeline("@block.json -m 0").code, 64);
+  const Outcome many = pipeline("@block.json @block.json @block.json @block.json @block.json -m 1048576");
+  EXPECT_EQ(many.code, 64);
+  EXPECT_EQ(many.err,
+            "remora: --microbatches: 1048576 through 5 stages are more than 2^23 tasks, the most that can be planned\n");
   EXPECT_EQ(pipeline("@block.json @block.json @block.json -m 2 --schedule interleaved --devices 2").code, 64);
   EXPECT_EQ(pipeline("@block.json -m 2 --budget 1MiB,2MiB").code, 64);
   EXPECT_EQ(pipeline("@none.json -m 2").code, 65);

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -91,6 +92,52 @@ TEST_F(PlaceCommand, PlacesInBanks) {
   const Outcome wrong = place("@wrong.json -q");
   EXPECT_EQ(wrong.code, 65);
   EXPECT_NE(wrong.err.find("$.buffers[0].banks[0].name: there is no bank \"dram\""), std::string::npos) << wrong.err;
+}
+
+/// Not "is not a table of buffers", as if it were another file.
+TEST_F(PlaceCommand, NamesThePlaceWhereADocumentIsBroken) {
+  const std::string good = R"({"format": "remora-banks", "version": 1, "banks": [{"name": "tcm", "capacity": 8}],
+ "buffers": [{"id": "a", "lower": 0, "upper": 3, "size": 4}]})";
+  write("good.json", good);
+  ASSERT_EQ(place("@good.json -q").code, 0);
+  const auto with = [&](const std::string& what, const std::string& instead) {
+    std::string text = good;
+    return text.replace(text.find(what), what.size(), instead);
+  };
+  const std::vector<std::pair<std::string, std::string>> broken{
+      {good.substr(0, good.size() - 3), "line 2, column 59: not JSON: the text ends too early"},
+      {good.substr(0, 60), "line 1, column 61: not JSON: the text ends too early"},
+      {with("8", "NaN"), "line 1, column 80: not JSON"},
+      {with("8", "1e400"), "$.banks[0].capacity: the number \"1e400\" is too large"},
+      {with("\"a\"", "\"\\ud800\""), "line 2, column 28: not JSON"},
+      {with("3", "3,"), "line 2, column 49: not JSON"},
+      {with("\"upper\"", "\"lower\""), "$.buffers[0].lower: the key \"lower\" stands twice"},
+      {with("\"capacity\"", "\"size\""), "$.banks[0]: the key \"capacity\" is missing"},
+      {"{", "line 1, column 2: not JSON"},
+      {"\n {\"a\": 1", "line 2, column 9: not JSON"}};
+  for (const auto& [text, place_of_fault] : broken) {
+    SCOPED_TRACE(text);
+    write("broken.json", text);
+    const Outcome outcome = place("@broken.json -q");
+    EXPECT_EQ(outcome.code, 65);
+    EXPECT_TRUE(outcome.err.starts_with("remora: " + path("broken.json") + ": " + place_of_fault)) << outcome.err;
+  }
+  write("other.json", R"({"format": "remora-graph"})");
+  EXPECT_EQ(place("@other.json -q").code, 64);
+}
+
+/// What never holds memory may lie anywhere, and ids are labels.
+TEST_F(PlaceCommand, TakesBuffersWithoutBytesAndIdsThatAreAlike) {
+  write("empty.json",
+        R"({"format": "remora-banks", "version": 1, "banks": [{"name": "tcm", "capacity": 8}], "buffers": [
+    {"id": "a", "lower": 0, "upper": 3, "size": 0, "offset": 99}, {"id": "a", "lower": 3, "upper": 3, "size": 99},
+    {"id": "a", "lower": 0, "upper": 3, "size": 8}]})");
+  ASSERT_EQ(place("@empty.json -q -o @placed.json").code, 0);
+  const Json placed = Json::parse(read("placed.json"));
+  EXPECT_EQ(placed["banks"][0]["arena"], 8);
+  EXPECT_EQ(placed["buffers"][0]["placed"]["offset"], 99);
+  write("empty.csv", "id,lower,upper,size,offset\na,0,3,0,99\na,3,3,99,\na,0,3,8,\n");
+  EXPECT_EQ(place("@empty.csv -q --capacity 8B").code, 0);
 }
 
 TEST_F(PlaceCommand, SaysWhatACapacityHolds) {
