@@ -496,9 +496,9 @@ class Turns:
     def lead_remora(self) -> None:
         """From now on Remora enters to measure, and when a step is planned."""
         import remora.torch as rt
-        from remora.torch import _capture
+        from remora.torch.decide import fused
 
-        _capture.measured = self.during(_capture.measured)
+        fused.measured = self.during(fused.measured)
         rt.TrainStep._compile = self.before_run(rt.TrainStep._compile)
 
     def before_run(self, compiler: Callable[..., Any]) -> Callable[..., Any]:

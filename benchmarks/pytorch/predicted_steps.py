@@ -26,10 +26,10 @@ import contenders
 import torch
 
 from remora.torch import fit
-from remora.torch._plan import fixed_memory, unscheduled_peak
 from remora.torch.fit._fit import Question, capture
 from remora.torch.fit._rates import Work, work_in
 from remora.torch.fit._subject import WithoutMemory
+from remora.torch.problem.aten import fixed_memory, unscheduled_peak
 
 RUNS = Path(__file__).parents[1] / "results/steps_gpu/runs.jsonl"
 SHARES = {

@@ -29,7 +29,48 @@ def check(files, drawing=None):
         return done.returncode, done.stdout + done.stderr
 
 
+def check_package(files, drawing):
+    """(exit code, lines) for a tree whose Python package has these files: path -> its text."""
+    with tempfile.TemporaryDirectory() as root:
+        texts = {f"frontends/python/remora/torch/{path}": text for path, text in files.items()}
+        texts["engine/solve.hpp"] = "#pragma once\n"
+        texts["docs/design/architecture.md"] = "## Layers\n\n```text\nengine\n```\n"
+        texts["docs/design/torch.md"] = f"## Layers\n\n```text\n{drawing}\n```\n"
+        for path, text in texts.items():
+            os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
+            with open(os.path.join(root, path), "w", encoding="utf-8") as file:
+                file.write(text)
+        done = subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True, check=False)
+        return done.returncode, (done.stdout + done.stderr).splitlines()[1:]
+
+
 class CheckLayers(unittest.TestCase):
+    def test_python_modules_import_what_stands_to_their_left(self):
+        files = {
+            "__init__.py": "from .ways.step import Step\n",
+            "errors.py": "import os\n",
+            "capture/graph.py": "from ..errors import Error\nfrom .ops import Op\n",
+            "capture/ops.py": "",
+            "ways/step.py": "def run():\n    from ..capture.graph import Graph\n",
+        }
+        drawing = "errors < capture < ways"
+        fine = "layers of remora.torch: 3 modules and packages, 0 cycles, 0 against the drawing"
+        self.assertEqual(check_package(files, drawing), (0, [fine]))
+        files["errors.py"] = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .ways.step import Step\n"
+        self.assertEqual(check_package(files, drawing), (0, [fine]))
+        self.assertEqual(check_package(files, "errors < ways < capture"), (1, [
+            "against the drawing: frontends/python/remora/torch/ways includes frontends/python/remora/torch/capture",
+            "  frontends/python/remora/torch/ways/step.py:2: from ..capture.graph import Graph",
+            "layers of remora.torch: 3 modules and packages, 0 cycles, 1 against the drawing",
+        ]))
+
+    def test_python_imports_that_form_a_cycle_or_name_no_module(self):
+        files = {"a.py": "from .b import x\n", "b.py": "from .a import y\nfrom .gone import z\n"}
+        code, lines = check_package(files, "a < b")
+        self.assertEqual(code, 1)
+        self.assertIn("names no file: frontends/python/remora/torch/b.py:2: from .gone import z", lines)
+        self.assertEqual(lines[-1], "layers of remora.torch: 2 modules and packages, 1 cycles, 1 against the drawing")
+
     def test_one_way_is_fine(self):
         code, output = check({
             "model/graph.hpp": [],

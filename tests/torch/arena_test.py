@@ -17,7 +17,7 @@ from step_test import classified, images, tokens, written
 from torch import nn
 
 import remora.torch as rt
-from remora.torch import _arena
+from remora.torch.carry import arena
 
 
 @pytest.mark.parametrize(
@@ -95,12 +95,12 @@ def test_compiled_regions_too() -> None:
 
 
 def test_an_allocation_that_was_not_recorded_is_an_error_with_both_sizes() -> None:
-    allocator = _arena.library()
-    memory = _arena.Memory()
+    allocator = arena.library()
+    memory = arena.Memory()
 
     class Given:
         size, after = 4096, None
-        starts, slots = _arena.array("q", [0, 2]), _arena.array("q", [256, 0, 256, 128])
+        starts, slots = arena.array("q", [0, 2]), arena.array("q", [256, 0, 256, 128])
 
     def other(size: int) -> Any:
         def program(arguments: list[Any]) -> list[Any]:
@@ -177,7 +177,7 @@ def test_without_gradients_results_are_the_users() -> None:
         for x in inputs:
             results.append(model(x))
             plan = rt.plans(model)[0]
-            assert not _arena.library().remora_in_use(plan.memory._handle), "nothing is left in the block"
+            assert not arena.library().remora_in_use(plan.memory._handle), "nothing is left in the block"
     assert all(checking.same(a, b) for a, b in zip(results, expected, strict=True))
     assert plan.outside == results[0].untyped_storage().nbytes()
     checking.check_arena(plan)
@@ -201,7 +201,7 @@ def test_a_backward_that_runs_twice_is_an_error_and_destroys_nothing() -> None:
 
 
 def test_without_a_compiler_the_error_says_so(tmp_path: Path) -> None:
-    script = "import remora.torch._arena as a; a.library()"
+    script = "import remora.torch.carry.arena as a; a.library()"
     environment = {**os.environ, "REMORA_CACHE": str(tmp_path), "CXX": "no-such-compiler"}
     done = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=False)
     assert "arena=True needs a C++ compiler" in done.stderr

@@ -24,16 +24,15 @@ from torch import nn
 from torch.utils.checkpoint import checkpoint
 
 import remora.torch as rt
-from remora.torch import (
-    _checkpoint,
-    _checkpoint_choice,
-    _checkpoint_family,
-    _checkpoint_fit,
-    _checkpoint_plan,
-    _checkpoint_record,
-    _checkpoint_replay,
-    _checkpoint_trace,
-)
+from remora.torch.capture import record
+from remora.torch.capture import trace as traces
+from remora.torch.checkpoint_plan import Figures
+from remora.torch.decide import modes
+from remora.torch.decide.checkpoints import Fitting
+from remora.torch.problem import eager as replays
+from remora.torch.problem import family as families
+from remora.torch.step import EagerStep, Outcome
+from remora.torch.ways.checkpoint import step_of
 
 OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
 Loss = Callable[..., torch.Tensor]
@@ -175,20 +174,20 @@ def test_a_chosen_plan_equals_eager_and_takes_what_was_predicted(name: str) -> N
     assert case.check().peak == case.eager.peak
 
 
-def replay_of(case: Case) -> tuple[_checkpoint_trace.Step, _checkpoint_replay.Replay]:
-    step = _checkpoint.step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
-    trace = _checkpoint_record.traced(step)
-    return step, _checkpoint_replay.Replay(trace, _checkpoint_replay.Rates())
+def replay_of(case: Case) -> tuple[EagerStep, replays.Replay]:
+    step = step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
+    trace = record.traced(step)
+    return step, replays.Replay(trace, replays.Rates())
 
 
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_backward_on_a_thread_of_its_own_is_read_as_any_other(device: str) -> None:
-    trace = _checkpoint_trace.Trace(sizes=[64], saved=[0])
+    trace = traces.Trace(sizes=[64], saved=[0])
     work = [("remora unpack 0", 0), ("", 32), ("", -32), ("remora release 0", 0)]
     inside, others = ([], [work]) if device == "cuda" else (work, [[("", 8)]])
     caller = [("", 64), ("remora turn 0", 0), *inside, ("remora done 0", 0), ("", -64)]
-    _checkpoint_record._read_backward(trace, [*others, caller], torch.device(device))
-    kinds = [_checkpoint_trace.Kind.UNPACK, _checkpoint_trace.Kind.TAKE, _checkpoint_trace.Kind.RELEASE]
+    record._read_backward(trace, [*others, caller], torch.device(device))
+    kinds = [traces.Kind.UNPACK, traces.Kind.TAKE, traces.Kind.RELEASE]
     assert [kind for kind, _ in trace.events] == kinds
     assert trace.stretches == [(32, 0)]
 
@@ -196,17 +195,17 @@ def test_a_backward_on_a_thread_of_its_own_is_read_as_any_other(device: str) -> 
 @pytest.mark.parametrize("name", ["dropout", "normalization", "skips", "twice", "nested"])
 def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
     step, replay = replay_of(Case(name))
-    family = _checkpoint_family.family_of(replay, offload=False)
+    family = families.family_of(replay, offload=False)
     fixed, eager = replay.trace.fixed, replay.run({}).peak
     found: list[tuple[int, int]] = []
     for numbers in family.cuts:
-        cut = _checkpoint_choice.Cut(family, numbers)
+        cut = modes.Cut(family, numbers)
         ranges = [range(len(unit.modes)) for unit in cut.units]
         found += [(cut.peak(plan), cut.time(plan)) for plan in itertools.product(*ranges)]
     least = min(peak for peak, _ in found)
     for share in (0.9, 0.75, 0.6, 0.45, 0.3):
         budget = int(fixed + share * (eager - fixed))
-        search = _checkpoint_choice.Search(family, budget, 20.0, 1, 1)
+        search = modes.Search(family, budget, 20.0, 1, 1)
         chosen = search.run()
         best = min((time for peak, time in found if peak <= budget), default=None)
         if chosen is None:
@@ -217,18 +216,16 @@ def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
             assert chosen.time == best == chosen.bound
             assert chosen.peak <= budget
     options = rt.Options(time_limit=20.0, threads=1)
-    fitting = _checkpoint_fit.Fitting(
-        step, replay, family, _checkpoint_plan.Figures(), options, _checkpoint_fit.Outcome({}), []
-    )
+    fitting = Fitting(step, replay, family, Figures(), options, Outcome({}), [])
     assert fitting.least().peak == least
 
 
 def block_ops(model: nn.Module, inputs: tuple[Any, ...], loss: Loss, name: str) -> list[tuple[str, int]]:
     """What a policy may keep of a module."""
-    step = _checkpoint.step_of(model, inputs, lambda m, batch: loss(m, *batch))
-    replay = _checkpoint_replay.Replay(_checkpoint_record.traced(step), _checkpoint_replay.Rates())
+    step = step_of(model, inputs, lambda m, batch: loss(m, *batch))
+    replay = replays.Replay(record.traced(step), replays.Rates())
     call = next(i for i, call in enumerate(replay.trace.calls) if call.name == name)
-    return list(dict.fromkeys(op for row in _checkpoint_family.policies_of(replay, call) for op in row))
+    return list(dict.fromkeys(op for row in families.policies_of(replay, call) for op in row))
 
 
 @pytest.mark.parametrize(("name", "blocks"), [("dropout", "blocks"), ("normalization", ""), ("gpt2", "transformer.h")])
@@ -237,16 +234,16 @@ def test_results_that_a_policy_keeps_are_not_made_again(name: str, blocks: str) 
     first = f"{blocks}.1".lstrip(".")
     ops = block_ops(case.model, case.inputs, case.loss, first)
     assert ops
-    step = _checkpoint.step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
-    trace = _checkpoint_record.traced(step)
+    step = step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
+    trace = record.traced(step)
     state = torch.get_rng_state().nbytes
     for row in (ops[:1], ops[1:], ops):
         choice = rt.Choice(save=tuple(row))
         plan = rt.CheckpointPlan({first: choice}, sorted(trace.changed))
         rt.apply_checkpoints(case.model, rt.CheckpointPlan.from_json(plan.to_json()))
         measured = case.check().peak
-        rates = _checkpoint_replay.Rates(state=state)
-        predicted = _checkpoint_replay.Replay(trace, rates).run({first: choice}).peak - trace.fixed
+        rates = replays.Rates(state=state)
+        predicted = replays.Replay(trace, rates).run({first: choice}).peak - trace.fixed
         assert abs(predicted - measured) <= 0.02 * measured
         rt.remove_checkpoints(case.model)
 

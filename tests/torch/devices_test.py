@@ -153,7 +153,7 @@ def test_what_makes_no_sense_is_refused() -> None:
         rt.train_step_over(body, devices=store("60%")[:1])
     with pytest.raises(ValueError, match="bytes"):
         rt.train_step_over(body, devices=[rt.TrainDevice("a", "cpu"), rt.TrainDevice("b", "cpu", budget="60%")])
-    with pytest.raises(ValueError, match="arena"):
+    with pytest.raises(TypeError, match="arena"):
         rt.train_step_over(body, devices=store("60%"), arena=True)
     with pytest.raises(rt.CaptureError, match="first call"):
         rt.train_step_over(body, devices=store("60%")).use({})

@@ -20,10 +20,10 @@ from typing import Any
 import pytest
 
 import remora
-from remora.torch._checkpoint_family import Mode
-from remora.torch._checkpoint_replay import Choice
-from remora.torch._fsdp_graph import DEVICE, Block, StepGraph
-from remora.torch._fsdp_step import Gather, Unit
+from remora.torch.capture.sharded import Gather, Unit
+from remora.torch.checkpoint_plan import Choice
+from remora.torch.problem.family import Mode
+from remora.torch.problem.sharded import DEVICE, Block, StepGraph
 
 RANKS = Path(__file__).with_name("ranks.py")
 PLANNED = Path(__file__).with_name("ranks_planned.py")

@@ -26,14 +26,15 @@ import remora.fit
 import remora.torch as rt
 from remora.errors import InputError
 from remora.torch import fit
-from remora.torch._costs import Call, allocated, cpu_memory
-from remora.torch._graph import StepGraph, tensors_in
+from remora.torch.capture.graph import StepGraph, tensors_in
+from remora.torch.cost.calls import Call, cpu_memory
 from remora.torch.fit._absent import _Engine
 from remora.torch.fit._fit import LEAST, PART
 from remora.torch.fit._memory import size_of
 from remora.torch.fit._optimizer import OPTIMIZERS, optimizer_memory, optimizer_of
 from remora.torch.fit._smaller import Smaller
 from remora.torch.fit._subject import subject_of
+from remora.torch.measure import allocated
 
 ADAMW = functools.partial(torch.optim.AdamW, lr=1e-4)
 SOLVER: dict[str, Any] = {"time_limit": 2.0, "threads": 1}

@@ -14,8 +14,7 @@ from torch.utils.checkpoint import checkpoint
 import remora.torch as rt
 from remora.errors import InputError
 from remora.integrations.flags import CHECKPOINTED, MEGATRON, RELEASED, Flags, deepspeed_config, megatron_flags
-from remora.torch._checkpoint_fit import peak_of
-from remora.torch._checkpoint_trace import EagerStep
+from remora.torch.step import EagerStep, peak_of
 
 WIDTH, LENGTH, LAYERS = 64, 256, 4
 MODULES = ("core_attn", "moe_act", "layernorm", "mla_up_proj", "mlp", "moe", "shared_experts")

@@ -21,12 +21,14 @@ from torch import fx, nn
 
 import remora
 import remora.torch as rt
-from remora.torch import _costs, _fuse, _plan
-from remora.torch._graph import StepGraph
-from remora.torch._layout import in_channels_last
-from remora.torch._program import write_program
-from remora.torch._regions import Region
-from remora.torch._simplify import simplify
+from remora.torch.capture.graph import StepGraph
+from remora.torch.capture.layout import in_channels_last
+from remora.torch.capture.regions import Region
+from remora.torch.capture.simplify import simplify
+from remora.torch.carry.fuse import fuse
+from remora.torch.carry.program import write_program
+from remora.torch.cost.calls import by_flops
+from remora.torch.problem.aten import graph_of, once, replay, runs_of
 
 
 def kinds(module: fx.GraphModule) -> list[str]:
@@ -52,7 +54,7 @@ def normed(x: torch.Tensor) -> torch.Tensor:
 
 def test_a_region_is_what_hangs_together_between_products() -> None:
     step = graph_test.captured(normed, torch.rand(16, 16), simple=False)
-    first, second = kinds(_fuse.fuse(step, set(), silent))
+    first, second = kinds(fuse(step, set(), silent))
     assert first.split()[:4] == ["fused", "sigmoid", "add", "native_layer_norm"]
     assert second == "fused sum add"
 
@@ -60,7 +62,7 @@ def test_a_region_is_what_hangs_together_between_products() -> None:
 def test_a_region_ends_at_what_is_kept() -> None:
     step = graph_test.captured(normed, torch.rand(16, 16), simple=False)
     again = {n for op in step.ops for n in op.nodes if "layer_norm" in n.name}
-    found = kinds(_fuse.fuse(step, again, silent))
+    found = kinds(fuse(step, again, silent))
     assert found[0] == "fused sigmoid add"
     assert not any("layer_norm" in kind and "sigmoid" in kind for kind in found)
 
@@ -101,7 +103,7 @@ def captured(name: str) -> tuple[StepGraph, list[torch.Tensor]]:
 )
 def test_the_rewritten_graph_computes_the_same_and_a_region_that_runs_again_too(name: str) -> None:
     step, given = captured(name)
-    module = _fuse.fuse(step, set(list(step.owner)[::3]), silent)  # cut wherever
+    module = fuse(step, set(list(step.owner)[::3]), silent)  # cut wherever
     module.graph.lint()
     assert sum(isinstance(n.target, Region) for n in module.graph.nodes) > 2
     # As it stands a region runs its ops one by one: the same bits as the captured graph.
@@ -116,11 +118,11 @@ def test_the_rewritten_graph_computes_the_same_and_a_region_that_runs_again_too(
     # Compiled, planned with recomputes and without: the same bits, though not those of the captured graph.
     coarse = StepGraph(module)
     simplify(coarse)
-    costs = _costs.by_flops(coarse)
-    graph = _plan.graph_of(coarse, costs, name)
-    whole = _plan.once(coarse)
-    limit = int(0.8 * (_plan.replay(coarse, costs, whole) - graph.fixed_memory)) + graph.fixed_memory
-    runs = _plan.runs_of(coarse, remora.solve(graph, limit, time_limit=3))
+    costs = by_flops(coarse)
+    graph = graph_of(coarse, costs, name)
+    whole = once(coarse)
+    limit = int(0.8 * (replay(coarse, costs, whole) - graph.fixed_memory)) + graph.fixed_memory
+    runs = runs_of(coarse, remora.solve(graph, limit, time_limit=3))
     assert any(isinstance(n.target, Region) for run in set(runs) for n in run.op.nodes)
     assert len(runs) > len(coarse.ops)
     one, other = (

@@ -16,9 +16,11 @@ from torch._dynamo.backends.common import aot_autograd
 
 import remora
 import remora.torch as rt
-from remora.torch import _costs, _plan, _solver
-from remora.torch._graph import StepGraph
-from remora.torch._simplify import simplify
+from remora.torch.capture.graph import StepGraph
+from remora.torch.capture.simplify import simplify
+from remora.torch.cost.calls import by_flops
+from remora.torch.decide.schedules import schedule_for
+from remora.torch.problem.aten import graph_of, replay, runs_of
 
 
 def as_captured(module: fx.GraphModule, given: list[torch.Tensor]) -> list[Any]:
@@ -75,7 +77,7 @@ def test_an_op_may_take_what_is_released_behind_it() -> None:
     step = captured(run, torch.rand(8, 8))
     (taker,) = step.takes
     assert taker.nodes[0].target is torch.ops.aten.exp.default
-    graph = _plan.graph_of(step, _costs.by_flops(step), "taking")
+    graph = graph_of(step, by_flops(step), "taking")
     (pairs,) = [op.in_place for op in graph.ops if op.in_place]
     assert [(output.name, taken.name) for output, taken in pairs.items()] == [("exp", "mm")]
     graph.validate()
@@ -123,7 +125,7 @@ def test_what_is_known_only_when_it_runs_is_refused() -> None:
 def test_ops_tell_their_layer_and_whose_gradient_they_compute() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 4), torch.nn.Tanh(), torch.nn.Linear(4, 4))
     step = captured(lambda x: model(x).exp().sum().backward(), torch.rand(8, 4))
-    graph = _plan.graph_of(step, _costs.by_flops(step), "layers")
+    graph = graph_of(step, by_flops(step), "layers")
     names = [op.name for op in graph.ops]
     assert [name.partition("/")[0] for name in names[:2]] == ["0", "2"], "the second works in the first one's storage"
     of = {op.type: op.backward_of for op in graph.ops if op.phase == "backward"}
@@ -141,8 +143,8 @@ def test_replay_takes_what_the_engine_says() -> None:
         return x.sum()
 
     step = captured(run, torch.rand(8, 8))
-    costs = _costs.by_flops(step)
-    graph = _plan.graph_of(step, costs, "chain")
+    costs = by_flops(step)
+    graph = graph_of(step, costs, "chain")
     generator = random.Random(5)
     for _ in range(20):
         budget = generator.uniform(60, 100)
@@ -150,8 +152,8 @@ def test_replay_takes_what_the_engine_says() -> None:
             answer = remora.solve(graph, f"{budget:.1f}%", time_limit=1, threads=1)
         except remora.NoSchedule:
             continue
-        runs = _plan.runs_of(step, answer)
-        assert _plan.replay(step, costs, runs) == answer.peak
+        runs = runs_of(step, answer)
+        assert replay(step, costs, runs) == answer.peak
 
 
 def test_an_op_runs_as_often_as_the_budget_needs() -> None:
@@ -163,12 +165,12 @@ def test_an_op_runs_as_often_as_the_budget_needs() -> None:
         p = g.op(f"p{k}", duration=1, inputs=[c], outputs={f"p{k}": 1})
         q = g.op(f"q{k}", duration=1, inputs=[c, p], outputs={f"q{k}": 1})
         c = g.op(f"c{k}", duration=1, inputs=[q, a], outputs={f"c{k}": 1}, keep=k == 1)
-    found = _solver.schedule_for(g, 3, rt.Options(time_limit=3, cache=False))
+    found = schedule_for(g, 3, rt.Options(time_limit=3, cache=False))
     assert found.status == "optimal"
     assert [op.name for op in found.ops].count("a") == 3
     assert found.solver["limits"]["max_computes"] == 3
     with pytest.raises(rt.BudgetError) as caught:
-        _solver.schedule_for(g, 2, rt.Options(time_limit=3, cache=False))
+        schedule_for(g, 2, rt.Options(time_limit=3, cache=False))
     assert caught.value.proved
     assert caught.value.least == 3
 
@@ -178,10 +180,10 @@ def test_an_op_runs_as_often_as_the_budget_needs() -> None:
     [("50%", 60), ("1KiB", 1024), ("2 KB", 2000), (77, 77), ("123", 123), ("12g", 12 << 30), ("80%peak", 80)],
 )
 def test_budgets(budget: int | str, expected: int) -> None:
-    assert _solver.in_bytes(rt.Options(budget=budget), 20, 100) == expected
+    assert rt.Options(budget=budget).in_bytes(20, 100) == expected
 
 
 @pytest.mark.parametrize("budget", ["much", "-3", "12 bananas", "60 percent", "0.6"])
 def test_budgets_that_mean_nothing(budget: str) -> None:
     with pytest.raises(ValueError, match="budget"):
-        _solver.in_bytes(rt.Options(budget=budget), 20, 100)
+        rt.Options(budget=budget).in_bytes(20, 100)

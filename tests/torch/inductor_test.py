@@ -24,10 +24,10 @@ from torch import nn
 
 import remora.torch as rt
 import remora.torch.inductor as ri
-from remora.torch._inductor_costs import _measured
-from remora.torch._inductor_joint import Later, Partition
-from remora.torch._inductor_plan import Known
-from remora.torch._inductor_replay import Launch, look_of
+from remora.torch.capture.launches import Launch, look_of
+from remora.torch.cost.kernels import _measured
+from remora.torch.decide.partitions import Known
+from remora.torch.problem.partition import Later, Partition
 
 OPTIONS: dict[str, Any] = {"threads": 1, "time_limit": 3.0, "cache": False}
 
@@ -338,8 +338,8 @@ def test_names_for_caches_are_of_the_settings() -> None:
 
 
 def test_a_version_without_the_hook_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "remora.torch._inductor_hooks", None)
-    monkeypatch.delattr("remora.torch._inductor_hooks", raising=False)
+    monkeypatch.setitem(sys.modules, "remora.torch.ways.partitioner", None)
+    monkeypatch.delattr("remora.torch.ways.partitioner", raising=False)
     for call in (ri.install, ri.runtime_estimator, ri.knapsack_solver):
         with pytest.raises(rt.TorchError, match="no place for a partitioner"):
             call()
@@ -371,7 +371,7 @@ def test_examples_of_the_page(tmp_path: Path) -> None:
 
 
 def test_the_knapsack_is_exact_and_never_exceeds() -> None:
-    from remora.torch._inductor_hooks import GRAIN, _packed
+    from remora.torch.ways.partitioner import GRAIN, _packed
 
     generator = torch.Generator().manual_seed(1)
     for _ in range(20):

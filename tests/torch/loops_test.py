@@ -24,7 +24,7 @@ from torch.utils.checkpoint import checkpoint
 
 import remora
 import remora.torch as rt
-from remora.torch import _ledger
+from remora.torch import ledger
 
 X = torch.randn(512, 64, generator=torch.Generator().manual_seed(1))
 
@@ -389,7 +389,7 @@ def test_a_graph_break_is_told_once_with_its_place(model: type[nn.Module], how: 
     module = model()
     eager = copy.deepcopy(module)
     options = {"budget": "100%", **checking.OPTIONS}
-    _ledger.listener.listen()  # the test before has reset Dynamo
+    ledger.listener.listen()  # the test before has reset Dynamo
     compiled = (
         torch.compile(module, backend=rt.Backend(rt.Options(**options)))
         if how == "backend"

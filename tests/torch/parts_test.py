@@ -13,7 +13,7 @@ from torch import nn
 
 import remora
 import remora.torch as rt
-from remora.torch import _plan
+from remora.torch.decide import step as decide_step
 
 
 @pytest.mark.parametrize("how", ["wrap", "compile"])
@@ -56,7 +56,7 @@ def test_what_is_saved_only_to_make_another_saved_value_again(monkeypatch: pytes
             joined = torch.cat([self.first(x), x], 1)
             return self.left(joined) * self.right(joined)
 
-    found = _plan.schedule_for
+    found = decide_step.schedule_for
 
     def made_again(graph: remora.Graph, budget: int, options: rt.Options, seconds: float) -> remora.Schedule:
         schedule = json.loads(found(graph, budget, options, seconds).to_json())
@@ -72,7 +72,7 @@ def test_what_is_saved_only_to_make_another_saved_value_again(monkeypatch: pytes
         steps.insert(behind[-1], {"op": cat.name, "free": []})
         return remora.Schedule.from_json(json.dumps(schedule), graph)
 
-    monkeypatch.setattr(_plan, "schedule_for", made_again)
+    monkeypatch.setattr(decide_step, "schedule_for", made_again)
     plan = checking.check_parts(Joining(), (torch.randn(4, 16),), "200%", "wrap")
     assert plan.recomputes == 1
 

@@ -18,8 +18,8 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 import remora.torch as rt
-from remora.torch._errors import CaptureError
-from remora.torch._kernels_read import read_program
+from remora.torch.carry.kernels_read import read_program
+from remora.torch.errors import CaptureError
 
 Network = tuple[nn.Module, Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]
 
@@ -205,7 +205,7 @@ def test_a_program_that_is_refused_runs_as_regions_and_a_word_says_so(monkeypatc
     def refuse(*_: Any) -> None:
         raise CaptureError("Inductor's program changes an argument")
 
-    monkeypatch.setattr("remora.torch._capture.as_kernels", refuse)
+    monkeypatch.setattr("remora.torch.decide.fused.as_kernels", refuse)
     model, loss, inputs = networks()["tables"]
     with pytest.warns(rt.RemoraWarning, match="changes an argument; compiled regions run instead"):
         case = checking.Case(model, loss, inputs, budget="100%", fuse="program")

@@ -24,7 +24,8 @@ from torch.distributed.tensor.parallel import ColwiseParallel, RowwiseParallel, 
 from torch.nn.parallel import DistributedDataParallel
 
 import remora.torch as rt
-from remora.torch import _checkpoint_trace, _costs
+from remora.torch import measure
+from remora.torch.cost import calls
 
 OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
 STEPS = 5
@@ -146,9 +147,9 @@ def fsdp_by_blocks() -> tuple[Any, Any, list[Any]]:
 
 def checkpointed(module: nn.Module) -> nn.Module:
     """The model under half of what it takes, whose clocks are those of this process."""
-    plain_between = _checkpoint_trace.Clock.between
+    plain_between = measure.Clock.between
     factor = 1.0 + 7.0 * dist.get_rank()
-    _checkpoint_trace.Clock.between = lambda *marks: factor * plain_between(*marks)  # type: ignore[method-assign]
+    measure.Clock.between = lambda *marks: factor * plain_between(*marks)  # type: ignore[method-assign]
     rt.auto_checkpoint(module, batch(0), "75%", loss=lambda m, x: m(x).square().mean(), time_limit=2.0, threads=1)
     return module
 
@@ -183,15 +184,15 @@ def checkpoints_of_fsdp() -> str:
 def stock_compile() -> dict[str, Any]:
     """Inductor's partition of one process is that of all, whatever their clocks say."""
     import remora.torch.inductor as inductor
-    from remora.torch import _inductor_costs
+    from remora.torch.cost import kernels
 
-    plain_time = _inductor_costs._measured
+    plain_time = kernels._measured
 
     def disagreeing(*given: Any) -> list[int]:
         time, workspace = plain_time(*given)
         return [time if dist.get_rank() == 0 else 1 + (time * 7919) % 100_003, workspace]
 
-    _inductor_costs._measured = disagreeing
+    kernels._measured = disagreeing
     mine, plain = model(), model()
     with torch._functorch.config.patch(enable_autograd_cache=False), inductor.install("75%", **OPTIONS) as installed:
         trained = train(mine, backward(torch.compile(mine)), True)
@@ -247,14 +248,14 @@ def main(case: str, rank: int, size: int, store: str) -> None:
     torch.set_num_threads(1)
     torch.use_deterministic_algorithms(True)
     dist.init_process_group("gloo", rank=rank, world_size=size, store=dist.FileStore(store, size))
-    plain_time = _costs.Call.time
+    plain_time = calls.Call.time
 
-    def disagreeing(call: _costs.Call) -> int:
+    def disagreeing(call: calls.Call) -> int:
         """Another clock on each process, which even orders ops differently."""
         measured = plain_time(call)
         return measured if rank == 0 else 1 + (measured * 7919 * rank) % 100_003
 
-    _costs.Call.time = disagreeing  # type: ignore[method-assign]
+    calls.Call.time = disagreeing  # type: ignore[method-assign]
     outcome = globals()[case]()
     if isinstance(outcome, str):
         print(json.dumps({"refused": outcome}))

@@ -20,9 +20,9 @@ from torch.distributed.pipelining import PipelineStage, Schedule1F1B, ScheduleIn
 from torch.distributed.tensor import DTensor
 
 import remora.torch as rt
-from remora.torch import _checkpoint_trace
-from remora.torch._costs import allocated
-from remora.torch._fsdp_step import settled, units_of
+from remora.torch import measure
+from remora.torch.capture.sharded import settled, units_of
+from remora.torch.measure import allocated
 
 OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
 STEPS, WIDTH, MICROBATCHES = 4, 48, 8
@@ -95,9 +95,9 @@ def peak(module: nn.Module) -> int:
 
 def disagree() -> None:
     """Clocks of the processes differ."""
-    plain_between = _checkpoint_trace.Clock.between
+    plain_between = measure.Clock.between
     factor = 1.0 + 7.0 * dist.get_rank()
-    _checkpoint_trace.Clock.between = lambda *marks: factor * plain_between(*marks)  # type: ignore[method-assign]
+    measure.Clock.between = lambda *marks: factor * plain_between(*marks)  # type: ignore[method-assign]
 
 
 def fsdp(budget: int | str) -> dict[str, Any]:

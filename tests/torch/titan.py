@@ -80,7 +80,7 @@ def configuration(name: str, folder: Path, given: dict[str, Any], **training: An
 
 def trained(config: Any) -> dict[str, Any]:
     """The losses of some steps as hexadecimal numbers, a digest of the parameters, and the bytes of the last step."""
-    from remora.torch._costs import allocated
+    from remora.torch.measure import allocated
 
     trainer = config.build()
     losses: list[str] = []

@@ -17,8 +17,9 @@ from torch.utils.checkpoint import CheckpointPolicy
 from torchtitan.experiments.graph_trainer.make_fx_tracer import minimal_fx_tracer
 
 from remora.torch import BudgetError
-from remora.torch._plan import graph_of, runs_of
-from remora.torch._solver import Options, schedule_for
+from remora.torch.decide.schedules import schedule_for
+from remora.torch.options import Options
+from remora.torch.problem.aten import graph_of, runs_of
 from remora.torchtitan._policy import Planned, _carried_out
 from remora.torchtitan._rewrite import rewritten
 from remora.torchtitan._tags import Chooser, Family

@@ -22,10 +22,11 @@ import torch
 import remora.torch as rt
 from remora._engine import bytes_text
 from remora.errors import InputError
-from remora.torch._checkpoint import refuse, replay_of, step_of
-from remora.torch._checkpoint_family import refused_in
-from remora.torch._checkpoint_replay import Choice, Choices, Replay
-from remora.torch._solver import Options, check_budget, in_bytes
+from remora.torch.checkpoint_plan import Choice
+from remora.torch.options import Options
+from remora.torch.problem.eager import Choices, Replay
+from remora.torch.problem.family import refused_in
+from remora.torch.ways.checkpoint import refuse, replay_of, step_of
 
 __all__ = ["MEGATRON", "Flags", "deepspeed_config", "megatron_flags"]
 
@@ -184,10 +185,10 @@ def _best(
     loss: Callable[..., torch.Tensor] | None,
     reserve: int,
 ) -> Flags:
-    check_budget(budget, "budget")
+    options = Options(budget, reserve).checked()
     refuse(model)
     replay, figures = replay_of(step_of(model, batch, loss))
-    limit = in_bytes(Options(budget=budget, reserve=reserve), figures.fixed, figures.eager_peak)
+    limit = options.in_bytes(figures.fixed, figures.eager_peak)
     refused = refused_in(replay.trace)
     found = []
     for words, modules in offered.items():

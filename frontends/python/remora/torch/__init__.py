@@ -18,24 +18,23 @@ from typing import TYPE_CHECKING, Any
 import remora
 from remora._arguments import renamed
 
-from ._capture import TrainStep, padded, scale_of, train_step
-from ._check import Check, check
-from ._check_differences import Difference
-from ._check_first import FirstOp
-from ._check_ops import Phase
-from ._check_state import Kind
-from ._checkpoint import auto_checkpoint
-from ._checkpoint_apply import apply_checkpoints, checkpoints, remove_checkpoints
-from ._checkpoint_plan import CheckpointPlan
-from ._checkpoint_replay import Choice
-from ._checkpoint_trace import CheckpointError
-from ._devices import DevicePlan, DeviceTrainStep, TrainDevice, train_step_over
-from ._errors import BudgetError, CaptureError, CheckError, RemoraWarning, SolverError, TorchError
-from ._ledger import Part, Report, report
-from ._parts import Backend, backend, plans, unwrap, wrap
-from ._plan import Plan
-from ._solver import Options
+from .carry.checkpoints import apply_checkpoints, checkpoints, remove_checkpoints
+from .checking.check import Check, check
+from .checking.differences import Difference
+from .checking.first import FirstOp
+from .checking.ops import Phase
+from .checking.state import Kind
+from .checkpoint_plan import CheckpointPlan, Choice
+from .errors import BudgetError, CaptureError, CheckError, RemoraWarning, SolverError, TorchError
 from .fit import FitDevice, FitPlan, FitTable, Largest, fit_table, largest, measure_device, plan
+from .ledger import Part, Report, report
+from .options import Options
+from .planning import Plan
+from .step import CheckpointError
+from .ways.checkpoint import auto_checkpoint
+from .ways.over import DevicePlan, DeviceTrainStep, TrainDevice, train_step_over
+from .ways.parts import Backend, backend, plans, unwrap, wrap
+from .ways.step import TrainStep, padded, scale_of, train_step
 
 __all__ = [
     "Backend",
@@ -100,8 +99,8 @@ def _sweep(step: TrainStep, *arguments: Any, **options: Any) -> remora.Curve:
 
 
 if TYPE_CHECKING:
-    from ._fsdp import FsdpPlan, apply_fsdp_plan, auto_fsdp, fsdp_plan, remove_fsdp_plan
-    from ._pipelining import PipelineFit, auto_pipeline
+    from .ways.fsdp import FsdpPlan, apply_fsdp_plan, auto_fsdp, fsdp_plan, remove_fsdp_plan
+    from .ways.pipeline import PipelineFit, auto_pipeline
 else:  # for type checkers the renamed ones are gone
     _renamed = renamed(
         __name__,

@@ -17,16 +17,15 @@ from typing import TYPE_CHECKING, Any
 
 import torch
 
-from ._capture import options_of
-from ._errors import TorchError
+from .errors import TorchError
+from .options import Options
 
 if TYPE_CHECKING:
-    from ._inductor_hooks import InductorPlan, Knapsack, MeasuredRuntime, Partitioner
+    from .ways.partitioner import InductorPlan, Knapsack, MeasuredRuntime, Partitioner
 
 __all__ = ["Installed", "install", "knapsack_solver", "runtime_estimator", "uninstall"]
 
 _GUARD = "fusion_memory_timeline_peak_memory_increase_gb"
-_OPTIONS = ("budget", "reserve", "cost", "time_limit", "threads", "seed", "cache", "progress")
 
 
 class Installed:
@@ -49,7 +48,17 @@ class Installed:
         uninstall()
 
 
-def install(budget: int | str = "100%", **options: Any) -> Installed:
+def install(
+    budget: int | str = "100%",
+    *,
+    reserve: int = 0,
+    cost: str = "measured",
+    time_limit: float = 15.0,
+    threads: int = 0,
+    seed: int = 1,
+    cache: bool = True,
+    progress: bool = False,
+) -> Installed:
     """Lets everything that Inductor compiles for training from now on hold a memory budget.
 
     Parameters
@@ -58,18 +67,15 @@ def install(budget: int | str = "100%", **options: Any) -> Installed:
         Bytes ("8GiB", 1500000) with the parameters and inputs of a compiled graph, and with what autograd keeps of
         those that ran before it. Or a share of what each graph takes beyond its arguments as Inductor partitions it
         by itself ("60%").
-    **options
-        `reserve`, `cost`, `time_limit`, `threads`, `seed`, `cache`, `progress` of `remora.torch.Options`.
+    reserve, cost, time_limit, threads, seed, cache, progress
+        As in `remora.torch.Options`.
 
     Raises
     ------
     TorchError
         Where this version of PyTorch has no place for a partitioner, or another one is installed.
     """
-    unknown = sorted(set(options) - set(_OPTIONS))
-    if unknown:
-        raise TypeError(f"no option {', '.join(unknown)}; there are {', '.join(sorted(_OPTIONS))}")
-    chosen = options_of({"budget": budget, **options})
+    chosen = Options.of(locals())
     hooks, config = _hooks(), _config()
     if config.custom_partitioner_fn is not None:
         raise TorchError("a partitioner is installed already: torch._inductor.config.custom_partitioner_fn")
@@ -104,7 +110,7 @@ def knapsack_solver() -> Knapsack:
 
 def _hooks() -> Any:
     try:
-        return importlib.import_module("remora.torch._inductor_hooks")  # older versions lack what it builds on
+        return importlib.import_module("remora.torch.ways.partitioner")  # older versions lack what it builds on
     except ImportError as error:
         raise TorchError(f"torch {torch.__version__} has no place for a partitioner in Inductor: {error}") from None
 

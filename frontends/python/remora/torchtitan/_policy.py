@@ -18,11 +18,12 @@ from torchtitan.tools.logging import logger
 
 import remora
 from remora.torch import TorchError
-from remora.torch._costs import Cost, adopt_sizes, by_flops, measured
-from remora.torch._graph import StepGraph
-from remora.torch._plan import graph_of, once, replay, runs_of
-from remora.torch._ranks import agreed
-from remora.torch._solver import Options, digest_of, in_bytes, schedule_for
+from remora.torch.capture.graph import StepGraph
+from remora.torch.cost.calls import Cost, adopt_sizes, by_flops, measured
+from remora.torch.decide.schedules import digest_of, schedule_for
+from remora.torch.job import same_answer
+from remora.torch.options import Options
+from remora.torch.problem.aten import graph_of, once, replay, runs_of
 from remora.torchtitan._rewrite import rewritten
 from remora.torchtitan._tags import Chooser, Family
 
@@ -74,7 +75,7 @@ class Planned:
         adopt_sizes(step, costs)
         unscheduled = replay(step, costs, once(step))
         fixed = step.outside + sum(s.size for s in step.storages if s.fixed)
-        return Planned(step, costs, unscheduled, in_bytes(options, fixed, unscheduled))
+        return Planned(step, costs, unscheduled, options.in_bytes(fixed, unscheduled))
 
     def peak_of(self, module: fx.GraphModule) -> int:
         """The peak of a graph that was made from this one, in bytes."""
@@ -112,7 +113,7 @@ def tag_policy(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
         return [bound, *sorted(tagged.again)]
 
     question = json.dumps([digest_of(graph), planned.budget, options.time_limit])
-    found = agreed(f"tags/{question}", chosen)
+    found = same_answer(f"tags/{question}", chosen)
     tagged = chooser.tagged(found[1:])
     family.tag(tagged.again)
     peak = planned.peak_of(_carried_out(module))

@@ -14,9 +14,8 @@ from collections.abc import Sequence
 import torch
 from torch import fx
 
-from remora.torch._errors import CaptureError
-from remora.torch._graph import Op, StepGraph
-from remora.torch._program import Run
+from remora.torch.capture.graph import Op, Run, StepGraph
+from remora.torch.errors import CaptureError
 
 
 class _Writer:

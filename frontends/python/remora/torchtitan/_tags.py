@@ -28,13 +28,12 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 import remora
 from remora.torch import BudgetError
-from remora.torch._graph import StepGraph
-from remora.torch._solver import Options
+from remora.torch.capture.graph import StepGraph
+from remora.torch.decide.within import TRIES, within
+from remora.torch.options import Options
 
 OUTSIDE = ("lm_head", "loss")
 """Modules whose backward comes before the region in which the trainer makes values again."""
-TRIES = 4
-"""So often the engine is asked for one budget."""
 DEPTH = 5
 """An op is exchanged together with what it is made from, fewer steps back than this."""
 NEVER = 1 << 60
@@ -229,20 +228,20 @@ class Chooser:
         unscheduled = self.tagged(())
         if unscheduled.peak <= budget:
             return unscheduled, unscheduled.time
-        asked, bound = budget, self.graph.baseline_duration
-        proved = False
-        for _ in range(TRIES):
+        bound, proved = self.graph.baseline_duration, False
+
+        def attempt(asked: int) -> Tagged | None:
+            nonlocal bound, proved
             try:
                 schedule = self._solved(asked, options)
             except remora.NoSchedule as refusal:
                 proved = isinstance(refusal, remora.Infeasible) and asked == budget
-                break
+                return None
             if asked == budget:
                 bound = schedule.bound
-            found = self.named(schedule)
-            if found.peak <= budget:
-                break
-            asked -= found.peak - budget
+            return self.named(schedule)
+
+        within(budget, attempt, lambda tagged: tagged.peak)  # all that were found are known now
         self.tagged(self.family.free)
         end = time.monotonic() + options.time_limit / TRIES
         starts = sorted(self._known.values(), key=lambda row: _rank(row, budget))

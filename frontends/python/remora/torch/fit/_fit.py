@@ -22,12 +22,13 @@ from torch import fx
 from remora._engine import parse_budget
 from remora.errors import InputError
 
-from .._capture import options_of
-from .._costs import Cost, adopt_sizes, by_flops, measured, op_cost
-from .._errors import BudgetError
-from .._graph import StepGraph, tensors_in
-from .._plan import Plan, budget_of, fixed_memory, solve, unscheduled_peak
-from .._solver import Options, check_budget
+from ..capture.graph import StepGraph, tensors_in
+from ..cost.calls import Cost, adopt_sizes, by_flops, measured, op_cost
+from ..decide.step import solve
+from ..errors import BudgetError
+from ..options import Options, check_budget
+from ..planning import Plan
+from ..problem.aten import StepProblem, fixed_memory, unscheduled_peak
 from ._memory import Item, Sharding, shard_graph, size_of, throughout
 from ._optimizer import Optimizer, OptimizerMemory, optimizer_memory, optimizer_of
 from ._rates import FitDevice, device_of
@@ -94,7 +95,7 @@ class Captured:
             return constant + int((self.device.memory - constant) / (1 + holes_of(self.device)))
         if budget is None or (isinstance(budget, str) and "%" in budget):
             asked = Options(budget=budget if budget is not None else "100%")
-            return max(budget_of(self.step, self.costs, asked) + self.reserve, self.update)
+            return max(StepProblem(self.step, self.costs).budget(asked) + self.reserve, self.update)
         return budget if isinstance(budget, int) else int(parse_budget(budget, 0, 0))
 
 
@@ -150,7 +151,7 @@ def plan(
         If PyTorch cannot capture the step.
     """
     if budget is not None:
-        check_budget(budget, "budget")
+        check_budget(budget)
     question, solver = options_from(model, loss, options)
     return under_budget(capture(question, batch), budget, solver)
 
@@ -188,7 +189,7 @@ def options_from(
     question = Question(model, loss, **{name: value for name, value in options.items() if name in own})
     if question.cost not in (None, "measured", "flops"):
         raise InputError("cost", f"{question.cost!r} is none of measured, flops")
-    return question, options_of({name: value for name, value in options.items() if name not in own})
+    return question, Options.of({name: value for name, value in options.items() if name not in own})
 
 
 def capture(question: Question, batch: Any) -> Captured:
@@ -262,7 +263,7 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
     least, proved = 0, False
     start = time.perf_counter()
     try:
-        found, _ = solve(step, costs, replace(options, budget=limit, reserve=reserve), captured.name)
+        found, _ = solve(StepProblem(step, costs, captured.name), replace(options, budget=limit, reserve=reserve))
     except BudgetError as refusal:
         least, proved = max(refusal.least + reserve, captured.update), refusal.proved
     baseline = sum(op_cost(op, costs)[0] for op in step.ops)

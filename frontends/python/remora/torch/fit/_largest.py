@@ -18,7 +18,7 @@ from torch.utils import _pytree as pytree
 from remora._engine import bytes_text
 from remora.errors import InputError
 
-from .._solver import Options
+from ..options import Options
 from ._fit import Captured, Question, capture, on_device, options_from, under_budget
 from ._rates import FitDevice, device_of
 from ._result import FitPlan

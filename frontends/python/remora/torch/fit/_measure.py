@@ -10,7 +10,7 @@ from typing import Any
 
 import torch
 
-from .._costs import device_name, timed
+from ..measure import device_name, timed
 from ._rates import FitDevice, device_json, known_devices
 
 SIDE = {"cpu": 1024, "cuda": 8192}

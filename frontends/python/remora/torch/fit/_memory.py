@@ -20,7 +20,8 @@ import torch
 
 from remora.errors import InputError
 
-from .._graph import StepGraph, rounded, storage_bytes
+from ..capture.graph import StepGraph, storage_bytes
+from ..measure import rounded
 from ._optimizer import OptimizerMemory
 
 

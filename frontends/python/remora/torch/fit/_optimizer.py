@@ -23,7 +23,8 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from remora.errors import InputError
 
-from .._graph import rounded, storage_bytes, tensors_in
+from ..capture.graph import storage_bytes, tensors_in
+from ..measure import rounded
 
 Optimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 OPTIMIZERS: dict[str, Optimizer] = {

@@ -25,8 +25,8 @@ from torch import fx
 
 from remora.errors import InputError
 
-from .._costs import Cost, work_of
-from .._graph import StepGraph, tensors_in
+from ..capture.graph import StepGraph, tensors_in
+from ..cost.calls import Cost, work_of
 
 TILE = 128
 """The side of the tiles in which products are computed."""

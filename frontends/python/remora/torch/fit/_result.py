@@ -15,7 +15,7 @@ import torch
 from remora._engine import bytes_text, version
 from remora.errors import InputError
 
-from .._plan import Plan
+from ..planning import Plan
 from ._memory import Item
 from ._rates import FitDevice, device_from
 

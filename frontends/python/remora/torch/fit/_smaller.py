@@ -23,8 +23,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from .._costs import Call, Cost, cpu_memory
-from .._graph import tensors_in
+from ..capture.graph import tensors_in
+from ..cost.calls import Call, Cost, cpu_memory
 
 SPARE = 2
 """So many times what an op reads and writes is what it may take with its workspace."""

@@ -23,11 +23,11 @@ from torch.utils._device import _device_constructors
 
 from remora.errors import InputError
 
-from .._capture import compiled_step
-from .._errors import CaptureError
-from .._graph import StepGraph
-from .._ledger import Ledger
-from .._simplify import simplify
+from ..capture.dynamo import compiled_step
+from ..capture.graph import StepGraph
+from ..capture.simplify import simplify
+from ..errors import CaptureError
+from ..ledger import Ledger
 from ._absent import standing_in
 
 PRECISIONS = {

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Captures a function with its loss and `backward()` as one graph: Dynamo also traces the ops of autograd."""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import re
+import warnings
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._functorch.config
+from torch import fx
+from torch._dynamo.backends.common import aot_autograd
+
+from ..errors import CaptureError, in_plain_words
+from ..ledger import Ledger
+from .whole_ops import whole_ops
+
+SHAPES = 64
+"""So many shapes of one step are captured before Dynamo gives up."""
+
+
+def compiled_step(
+    function: Callable[..., Any],
+    compiler: Callable[[fx.GraphModule, Any], Callable[[list[Any]], list[Any]]],
+    ledger: Ledger,
+) -> Callable[..., Any]:
+    """The function, captured with its loss and backward as one graph, which the compiler is given.
+
+    The graph is the latest part of the ledger then.
+    """
+    whole = aot_autograd(fw_compiler=compiler, keep_inference_input_mutations=True)
+
+    def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
+        names = [name_of_input(node) for node in module.graph.find_nodes(op="placeholder")]
+        refuse_hooks(inputs, names)
+        ledger.add(inputs, training=True).count_checkpoints(module)
+        with capturing():
+            run = whole(module, inputs)
+
+        def checked(*arguments: Any) -> Any:
+            refuse_hooks(arguments, names)
+            return run(*arguments)
+
+        return checked
+
+    compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
+
+    def called(*arguments: Any, **options: Any) -> Any:
+        refuse_anomaly_mode()
+        with in_plain_words(), tracing(trace_autograd_ops=True):
+            return compiled(*arguments, **options)
+
+    return called
+
+
+def tracing(**patches: Any) -> Any:
+    """What is set of Dynamo while it may capture: up to `SHAPES` shapes; no log lines; what is printed comes behind."""
+    config = torch._dynamo.config
+    ignored = {getattr(logging.Logger, name) for name in _LOGGING if hasattr(logging.Logger, name)}
+    wanted = {
+        "recompile_limit": max(SHAPES, config.recompile_limit),
+        "optimize_ddp": False,  # else DistributedDataParallel's buckets cut the graph, and each part has a budget
+        "reorderable_logging_functions": {*config.reorderable_logging_functions, print, warnings.warn},
+        "ignore_logging_functions": {*getattr(config, "ignore_logging_functions", ()), *ignored},
+    }
+    return config.patch({name: value for name, value in {**wanted, **patches}.items() if hasattr(config, name)})
+
+
+_LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once")
+"""Methods of `logging.Logger`, some of which transformers adds."""
+
+
+def refuse_anomaly_mode() -> None:
+    """Refuses `torch.autograd.detect_anomaly` around a captured step, where no autograd runs that could look.
+
+    Raises
+    ------
+    CaptureError
+    """
+    if torch.is_anomaly_enabled():
+        raise CaptureError(
+            "anomaly mode is on, and a captured step has no autograd nodes that it could check; call the step's own "
+            "function instead (`.function`), or use remora.torch.wrap"
+        )
+
+
+@contextlib.contextmanager
+def capturing() -> Iterator[None]:
+    """While AOTAutograd traces: ops as eager runs them, and the backward outside of autocast, where users call it."""
+    patches = {name: value for name, value in _TRACING.items() if hasattr(torch._functorch.config, name)}
+    with whole_ops(), torch._functorch.config.patch(patches):
+        yield
+
+
+_TRACING = {
+    # `loss.backward()` is called outside of `torch.autocast`, so no cast is inserted there.
+    "backward_pass_autocast": "off",
+    # What a model's own checkpoints would make again is left to the schedule.
+    "remat_using_tags_for_fwd_loss_bwd_graph": False,
+}
+"""What is set of `torch._functorch.config` while a graph is traced."""
+
+
+def name_of_input(node: fx.Node) -> str:
+    """What the user calls a graph's input: "model.layers.0.weight"."""
+    source = getattr(node.meta.get("grapharg"), "source", None) or getattr(node, "_dynamo_source", None)
+    name = getattr(source, "name", "")
+    text = str(name() if callable(name) else name)
+    text = re.sub(r"\._(modules|parameters|buffers)", "", text)
+    text = re.sub(r"\['([^']*)'\]", r".\1", text)
+    text = re.sub(r"^[LG]\.", "", text)
+    return re.sub(r"\b(\w+)\.__closure__\[\d+\]\.cell_contents", r"\1's variable", text) or str(node.name)
+
+
+def refuse_hooks(arguments: Sequence[Any], names: Sequence[str]) -> None:
+    """Refuses a step whose parameters have gradient hooks: a captured step would leave them out.
+
+    Raises
+    ------
+    CaptureError
+        Names the first parameter, the kind of its hook, and what to do.
+    """
+    for argument, name in zip(arguments, names, strict=False):
+        if isinstance(argument, torch.Tensor) and argument.requires_grad:
+            kind = hook_of(argument)
+            if kind is not None:
+                raise CaptureError(
+                    f"{name} has a gradient hook ({kind}), which a captured step would leave out. Remove it, do after "
+                    "the step what it does, or use remora.torch.wrap, where you call backward() and hooks run as always"
+                )
+
+
+def hook_of(tensor: torch.Tensor) -> str | None:
+    """How a gradient hook of a tensor was registered; None if it has none."""
+    if tensor._backward_hooks:
+        return "register_hook"
+    return "register_post_accumulate_grad_hook" if getattr(tensor, "_post_accumulate_grad_hooks", None) else None
+
+
+def alive(weak: Any) -> Any:
+    """What a weak reference refers to, which is there as long as it is called."""
+    found = weak()
+    assert found is not None, "a step is called after it is gone"
+    return found
+
+
+def results_of(module: fx.GraphModule) -> list[Any]:
+    """What a graph gives: nodes and constants."""
+    return list(module.graph.find_nodes(op="output")[0].args[0])
+
+
+def boxed(run: Callable[[list[Any]], list[Any]]) -> Callable[[list[Any]], list[Any]]:
+    """Marks a program as one that is called with a list it may empty, so that nothing else holds what is in it."""
+    run._boxed_call = True  # type: ignore[attr-defined]
+    return run

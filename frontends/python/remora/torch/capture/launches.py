@@ -1,0 +1,311 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a program of Inductor takes: it runs, on tensors without memory and with kernels that do nothing.
+
+So what is counted is what Inductor's program does: its allocations, its reuse of buffers, its order, the moment at
+which each name is deleted. Beside that only the workspaces of library calls count, and what each kernel takes: both are
+measured, once for each kernel and shapes (_inductor_costs.py).
+"""
+
+from __future__ import annotations
+
+import inspect
+import re
+import weakref
+from collections import Counter
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
+
+from ..errors import CaptureError
+from ..measure import rounded
+from .graph import tensors_in
+from .lowered import Lowered
+
+_FILE = "<a program of Inductor>"
+_POINTERS = ("in_ptr", "out_ptr", "in_out_ptr", "ws_ptr", "seed_offset")
+"""How the names of a Triton kernel's pointers begin."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One call that a program makes.
+
+    Attributes
+    ----------
+    target
+        An op of PyTorch, or a `Kernel`.
+    given
+        Its arguments and keyword arguments, with a `Look` for each tensor.
+    held : int
+        Bytes beyond what was there at the start, results of this call included.
+    line : str
+        Where the program makes it.
+    """
+
+    target: Any
+    given: Any
+    held: int
+    line: str
+
+
+@dataclass
+class Trace:
+    """What a program did.
+
+    Attributes
+    ----------
+    launches : list of Launch
+    peak : int
+        The most bytes that were held at once beyond what was there at the start, workspaces not counted.
+    end : int
+        Bytes held when it is done.
+    results : list
+        Fake tensors, and whatever else the program returns.
+    given : frozenset of int
+        What stands for the storages of its arguments; it is `storage_of` a result that lies in one.
+    """
+
+    launches: list[Launch] = field(default_factory=list)
+    peak: int = 0
+    end: int = 0
+    results: list[Any] = field(default_factory=list)
+    given: frozenset[int] = frozenset()
+
+
+class Kernel:
+    """A kernel that Inductor generated, not compiled: calling it is noted and does nothing.
+
+    Parameters
+    ----------
+    noted : callable
+        Told of each call.
+    how : str
+        The method of `AsyncCompile` that would compile it.
+    arguments : tuple
+        What that method is given: signature and source.
+    """
+
+    def __init__(self, noted: Callable[..., None], how: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
+        self.noted, self.how, self.arguments, self.named = noted, how, arguments, named
+
+    def __call__(self, *arguments: Any, **named: Any) -> None:
+        """Records a launch instead of running it."""
+        self.noted(self, (arguments, named))
+
+    run = __call__
+
+
+def written_by(kernel: Kernel) -> dict[int, bool]:
+    """For the pointers of a kernel, by their places: whether it writes there."""
+    if kernel.how == "cpp_pybinding":
+        return {i: not text.startswith("const ") for i, text in enumerate(kernel.arguments[0]) if text.endswith("*")}
+    if kernel.how == "triton":
+        name, source = kernel.arguments[:2]
+        signature = re.search(rf"^def {re.escape(name)}\(([^)]*)\)", source, re.MULTILINE)
+        names = [part.partition(":")[0].strip() for part in signature[1].split(",")] if signature else []
+        return {i: not text.startswith("in_ptr") for i, text in enumerate(names) if text.startswith(_POINTERS)}
+    raise CaptureError(f"Inductor's program has a kernel of a kind that cannot be read ({kernel.how})")
+
+
+class _Compile:
+    """What takes the place of `AsyncCompile` in a program."""
+
+    def __init__(self, noted: Callable[..., None]) -> None:
+        self._noted = noted
+
+    def wait(self, _: Any) -> None:
+        """Nothing is compiled."""
+
+    def __getattr__(self, how: str) -> Callable[..., Kernel]:
+        return lambda *arguments, **named: Kernel(self._noted, how, arguments, named)
+
+
+class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts the storages that a program makes, until nothing in the program names them any more."""
+
+    def __init__(self, trace: Trace, source: str) -> None:
+        super().__init__()  # type: ignore[no-untyped-call]
+        self.trace, self._lines = trace, source.splitlines()
+        self.held = 0
+        self._names: Counter[int] = Counter()
+        self._sizes: dict[int, int] = {}
+
+    def own(self, tensors: Sequence[Any], counted: bool) -> None:
+        """Follows tensors; `counted`: their storages are new, else they were there at the start."""
+        for tensor in tensors:
+            storage = tensor.untyped_storage()
+            key = storage._cdata
+            if key not in self._sizes:
+                self._sizes[key] = rounded(int(storage.nbytes()), tensor.device)
+                if counted:
+                    self.held += self._sizes[key]
+            self._names[key] += 1
+            weakref.finalize(tensor, self._drop, key).atexit = False
+
+    def _drop(self, key: int) -> None:
+        self._names[key] -= 1
+        if not self._names[key]:
+            self.held -= self._sizes.pop(key)
+
+    def noted(self, target: Any, given: Any) -> None:
+        """One call: whatever it made is held already."""
+        self.trace.peak = max(self.trace.peak, self.held)
+        line = line_of_program(self._lines)
+        self.trace.launches.append(Launch(target, pytree.tree_map(look_of, given), self.held, line))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = func(*args, **(kwargs or {}))
+        given = {id(t) for t in tensors_in((args, kwargs))}
+        self.own([t for t in tensors_in(result) if id(t) not in given], True)
+        if func is not torch.ops.aten.empty_strided.default and not func.is_view and func.namespace != "prim":
+            self.noted(func, (args, kwargs or {}))
+        self.trace.peak = max(self.trace.peak, self.held)
+        return result
+
+
+def line_of_program(lines: Sequence[str]) -> str:
+    """The line of the program that runs."""
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_code.co_filename != _FILE:
+        frame = frame.f_back
+    return "" if frame is None else lines[frame.f_lineno - 1]
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a tensor lies: what is needed to make one like it."""
+
+    shape: tuple[int, ...]
+    stride: tuple[int, ...]
+    offset: int
+    elements: int
+    dtype: torch.dtype
+    device: torch.device
+
+    @property
+    def size(self) -> int:
+        """Bytes that are read or written of it: its elements, each once."""
+        count = 1
+        for length, step in zip(self.shape, self.stride, strict=True):
+            count *= length if step else 1
+        return count * self.dtype.itemsize
+
+    def fake(self, mode: FakeTensorMode, flat: torch.Tensor | None = None) -> torch.Tensor:
+        """A fake tensor that lies like it; `flat`: in the memory of that one."""
+        with mode:
+            if flat is None:
+                flat = torch.empty(self.elements, dtype=self.dtype, device=self.device)
+            return flat.as_strided(self.shape, self.stride, self.offset)
+
+
+def look_of(leaf: Any) -> Any:
+    """How a tensor lies; anything else is given back. Sizes that are symbols count by their hints."""
+    if isinstance(leaf, torch.SymInt):
+        return hint_of(leaf)
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    elements = hint_of(leaf.untyped_storage().nbytes()) // leaf.itemsize
+    shape, stride = tuple(map(hint_of, leaf.shape)), tuple(map(hint_of, leaf.stride()))
+    return Look(shape, stride, hint_of(leaf.storage_offset()), elements, leaf.dtype, leaf.device)
+
+
+def hint_of(size: int | torch.SymInt) -> int:
+    """What a size was when the graph was captured."""
+    if isinstance(size, int):
+        return size
+    found = size.node.hint
+    if found is None:
+        raise CaptureError("a size is not known before the graph runs, so no peak is")
+    return int(found)
+
+
+def storage_of(leaf: Any) -> int:
+    """What stands for a tensor's storage; 0 for what is none."""
+    return int(leaf.untyped_storage()._cdata) if isinstance(leaf, torch.Tensor) else 0
+
+
+def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int], storages: Sequence[int] = ()) -> Trace:
+    """Runs a program of Inductor without memory.
+
+    Parameters
+    ----------
+    program : Lowered
+    inputs : sequence of FakeTensor and int
+        Its arguments; sizes that are symbols count by their hints.
+    kept : collection of int
+        The numbers of the arguments that somebody else holds, too.
+    storages : sequence of int
+        What stands for the storage of each argument, 0 for one of its own: views of one buffer share it.
+    """
+    trace = Trace()
+    watch = _Watch(trace, program.source)
+    looks = [look_of(leaf) for leaf in inputs]
+    with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast():
+        space = without_kernels(program.source, program.constants, watch.noted)
+        mode = FakeTensorMode(allow_non_fake_inputs=True)
+        arguments = _arguments(looks, storages or [0] * len(looks), mode)
+        held = [arguments[i] for i in kept]
+        watch.own(tensors_in(arguments), False)
+        alive = [t.untyped_storage() for t in tensors_in(arguments)]  # else a result's might take its place
+        trace.given = frozenset(map(storage_of, tensors_in(arguments)))
+        try:
+            with mode, watch:
+                trace.results = list(space["call"](arguments))
+        except Exception as error:
+            raise CaptureError(f"Inductor's program cannot be replayed: {type(error).__name__}: {error}") from error
+        trace.end = watch.held
+        del held, alive
+    return trace
+
+
+def _arguments(looks: Sequence[Any], storages: Sequence[int], mode: FakeTensorMode) -> list[Any]:
+    """Fake tensors for a program, in the same memory where they share a storage."""
+    whole: dict[tuple[int, torch.dtype], Look] = {}
+    for look, storage in zip(looks, storages, strict=True):
+        if isinstance(look, Look) and storage:
+            known = whole.setdefault((storage, look.dtype), look)
+            if look.elements > known.elements:
+                whole[storage, look.dtype] = look
+    with mode:
+        flats = {key: torch.empty(look.elements, dtype=look.dtype, device=look.device) for key, look in whole.items()}
+    return [
+        look.fake(mode, flats.get((storage, look.dtype)) if storage else None) if isinstance(look, Look) else look
+        for look, storage in zip(looks, storages, strict=True)
+    ]
+
+
+def without_kernels(source: str, names: dict[str, Any], noted: Callable[..., None]) -> dict[str, Any]:
+    """The names of a program of Inductor for fake tensors: its `call` allocates, and only notes calls of kernels.
+
+    Parameters
+    ----------
+    names : dict
+        What the program reads and does not define.
+    noted : callable
+        Told of each call of a `Kernel`.
+    """
+    start = "async_compile = AsyncCompile()"
+    if start not in source:
+        raise CaptureError("this version of Inductor writes programs that cannot be read")
+    source = source.replace(start, "async_compile = _remora_compile")
+    space: dict[str, Any] = {**names, "__name__": "replay", "_remora_compile": _Compile(noted)}
+    exec(compile(source, _FILE, "exec"), space)
+
+    def empty(device: str) -> Callable[..., torch.Tensor]:
+        return lambda size, stride, dtype: torch.empty_strided(size, stride, dtype=dtype, device=device)
+
+    def reinterpret(tensor: torch.Tensor, size: Any, stride: Any, offset: int = 0) -> torch.Tensor:
+        return torch.as_strided(tensor, size, stride, tensor.storage_offset() + offset)
+
+    for name in space:
+        if name.startswith("empty_strided_"):
+            space[name] = empty(name.removeprefix("empty_strided_").removesuffix("_pinned"))
+        elif name.startswith("assert_"):
+            space[name] = lambda *_, **__: None
+    space["reinterpret_tensor"] = reinterpret
+    return space

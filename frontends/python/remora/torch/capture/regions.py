@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Inductor compiles of a captured graph; above all a region, some ops of it that run as one function.
+
+Each region is compiled by itself. So Inductor never sees an op and its recompute in one graph, where it would merge the
+two; and a region that runs again runs the same machine code, so it gives the same bits.
+
+Regions that are equal but for their names (the layers of a transformer) are compiled once. Inductor keeps what it
+compiled in a folder of its own (`TORCHINDUCTOR_CACHE_DIR`).
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import TracingContext, tracing
+from torch._subclasses import FakeTensor, FakeTensorMode
+from torch.fx.experimental.proxy_tensor import make_fx
+
+from ..store import digest
+
+_compiled: dict[str, Callable[..., list[torch.Tensor]]] = {}
+"""What was compiled in this process, by what it was compiled from."""
+
+
+class Compiled:
+    """What a node calls that Inductor compiled; called on fake tensors it gives fake results.
+
+    Attributes
+    ----------
+    name : str
+        Tells what it computes.
+    again : bool
+        Whether a second run gives the same and does nothing else.
+    random : bool
+        Whether it draws from a generator.
+    may_take : list of (int, int)
+        Which results may lie where which arguments lie, the first pair before others.
+    """
+
+    may_take: Sequence[tuple[int, int]] = ()
+
+    def __init__(self, name: str, again: bool = True, random: bool = False) -> None:
+        self.name, self.again, self.random = name, again, random
+        self.__name__ = self.__qualname__ = name
+
+    def __str__(self) -> str:
+        return self.name
+
+    def compiled(self, mode: FakeTensorMode) -> Callable[..., Any]:
+        """The function that runs it; costs are kept by its name."""
+        raise NotImplementedError
+
+    def in_place(self, result: int, argument: int) -> Callable[..., Any]:
+        """The function that gives a result where an argument lies, which it is given first."""
+        raise NotImplementedError
+
+
+class Region(Compiled):
+    """Ops that run as one.
+
+    Parameters
+    ----------
+    name : str
+        Tells its ops.
+    module : fx.GraphModule
+        A functional graph of ATen ops; its result is a tuple of tensors that share no memory with each other or with
+        an argument.
+    inputs : list of FakeTensor
+        What the arguments look like.
+
+    Attributes
+    ----------
+    key : str
+        The same for two regions just if they compute the same from arguments of the same looks.
+    """
+
+    def __init__(self, name: str, module: fx.GraphModule, inputs: list[FakeTensor]) -> None:
+        super().__init__(name)
+        self.module, self.inputs = module, inputs
+        looks = [[str(t.dtype), str(t.device), list(t.shape), list(t.stride()), t.storage_offset()] for t in inputs]
+        modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
+        self.key = digest([module.code, looks, *modes])
+
+    def __call__(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
+        """Runs the ops one by one: so fake arguments give fake results."""
+        result: tuple[torch.Tensor, ...] = self.module(*arguments)
+        return result
+
+    @property
+    def known(self) -> bool:
+        """Whether it, or one like it, was compiled."""
+        return self.key in _compiled
+
+    def compiled(self, mode: FakeTensorMode) -> Callable[..., list[torch.Tensor]]:
+        """The function that runs it; compiled when first asked for."""
+        if self.key not in _compiled:
+            boxed = inductor(self.module, self.inputs, mode).current_callable
+
+            def run(*arguments: torch.Tensor) -> list[torch.Tensor]:
+                results: list[torch.Tensor] = boxed(list(arguments))
+                return results
+
+            run.__name__ = f"{self.name} {self.key[:12]}"
+            _compiled[self.key] = run
+        return _compiled[self.key]
+
+
+def decomposed(function: Callable[..., Any], inputs: list[Any], mode: FakeTensorMode) -> fx.GraphModule:
+    """What Inductor sees of a function: its ops taken apart into those that Inductor knows."""
+    from torch._inductor.decomposition import select_decomp_table
+
+    with mode, torch.no_grad():
+        return make_fx(function, decomposition_table=select_decomp_table())(*inputs)
+
+
+def inductor(module: fx.GraphModule, inputs: list[Any], mode: FakeTensorMode, **settings: Any) -> Any:
+    """What Inductor compiles of a graph; its `current_callable` takes a list, without book-keeping.
+
+    Parameters
+    ----------
+    **settings
+        Of `torch._inductor.config`, those that this PyTorch has.
+    """
+    from torch._inductor import compile_fx, config
+    from torch._inductor.virtualized import V
+
+    lowered = decomposed(module, inputs, mode)
+    count = len(lowered.graph.find_nodes(op="output")[0].args[0])
+    # PyTorch 2.11 asks for its settings here, 2.15 for the graph.
+    describe: Callable[[Any], Any] = compile_fx.create_compiler_config_extra
+    extra = describe(config if "config" in inspect.signature(describe).parameters else lowered)
+    known = {name: value for name, value in settings.items() if hasattr(config, name)}
+    with config.patch(known), torch.no_grad(), tracing(TracingContext(mode)), V.set_fake_mode(mode):
+        # As of a model's outputs, so strides are what the captured ops give.
+        compiled = compile_fx.compile_fx_forward(lowered, inputs, count, len(inputs), extra, is_inference=True)
+    assert getattr(compiled, "current_callable", None) is not None
+    return compiled

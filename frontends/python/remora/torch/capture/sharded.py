@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A training step of a model that FSDP2 shards: its units, what gathering each of them takes, and the step's trace.
+
+A unit is a module that was given to `fully_shard`. The step is written down (`_checkpoint_record`) with all parameters
+kept between forward and backward, so that the backward's memory has no gathers in it; those are measured by themselves,
+in the two halves in which FSDP runs them: the collective is issued, then waited for and copied out.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import time
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch.autograd.profiler import record_function
+from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule
+from torch.distributed.tensor import DTensor
+
+from ..measure import COLLECTED, COLLECTIVE, profiled
+from ..step import CheckpointError, EagerStep
+from .trace import Kind, Trace
+
+ROUNDS = 3
+"""A gather is timed so often; the least counts."""
+PATIENCE = 10.0
+"""So many seconds a collective has after its end to let go of its tensors."""
+COPY_OUT = "fsdp.split_with_sizes_copy.default"
+"""The op that writes gathered parameters."""
+
+
+@dataclass(frozen=True)
+class Gather:
+    """What gathering a unit's parameters takes, in bytes beyond those that are there before, and seconds.
+
+    Attributes
+    ----------
+    parameters : int
+        What stays: the gathered parameters.
+    flat : int
+        What is there between the two halves: the collective's result.
+    issue, wait : int
+        The most in the first half, and in the second.
+    """
+
+    parameters: int
+    flat: int
+    issue: int
+    wait: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Unit:
+    """A module that FSDP shards, but not the root; places are events of the trace.
+
+    Attributes
+    ----------
+    call : int
+        Of the trace.
+    gathered, left, asked : int
+        Where its parameters are first there, where its forward has ended, and where the backward gathers them again.
+    """
+
+    name: str
+    call: int
+    gathered: int
+    left: int
+    asked: int
+    gather: Gather
+
+
+def units_of(model: torch.nn.Module) -> dict[str, FSDPModule]:
+    """The modules that were given to `fully_shard` and have parameters of their own, by their names."""
+    if not hasattr(FSDPModule, "reset_iter_state"):
+        raise CheckpointError("auto_fsdp needs PyTorch 2.15 or later, whose FSDPModule has reset_iter_state")
+    found = {name: m for name, m in model.named_modules() if isinstance(m, FSDPModule)}
+    return {name: m for name, m in found.items() if groups_of([m])}
+
+
+def groups_of(units: Iterable[FSDPModule]) -> list[Any]:
+    """FSDP's groups of parameters, unit by unit; each has what its unit's flag says."""
+    return [group for unit in units for group in unit._get_fsdp_state()._fsdp_param_groups]
+
+
+def refuse_unlike(model: torch.nn.Module, units: dict[str, FSDPModule]) -> None:
+    """Refuses what is sharded in a way that no plan here is made for."""
+    if not isinstance(model, FSDPModule):
+        raise CheckpointError(
+            "auto_fsdp takes a model that fully_shard has sharded: give each block to it, then the model"
+        )
+    inner = [name for name in units if name]
+    if not inner:
+        raise CheckpointError(
+            "fully_shard was given the model alone: give it each block first, so that they can be told apart"
+        )
+    nested = [name for name in inner if any(name.startswith(f"{other}.") for other in inner)]
+    if nested:
+        raise CheckpointError(f"{nested[0]} is sharded inside of another sharded block: give fully_shard one of them")
+    if any(m._get_fsdp_state()._states_to_backward_prefetch for m in units.values()):
+        raise CheckpointError("set_modules_to_backward_prefetch says when parameters are gathered: plan without it")
+    if any(isinstance(group.offload_policy, CPUOffloadPolicy) for group in groups_of(units.values())):
+        raise CheckpointError("parameters are offloaded to the CPU (CPUOffloadPolicy), which no plan here counts")
+
+
+@dataclass
+class ShardedStep(EagerStep):
+    """The step of a sharded model; each run begins with parameters sharded, whatever the run before left."""
+
+    units: dict[str, FSDPModule]
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        """As of any step: gradients are those of shards."""
+        for unit in self.units.values():
+            unit.reshard()
+        with super().kept():
+            yield
+
+
+def step_of(
+    model: torch.nn.Module,
+    units: dict[str, FSDPModule],
+    device: torch.device,
+    loss: Callable[[], torch.Tensor],
+    batch: list[torch.Tensor],
+) -> ShardedStep:
+    """The step, once FSDP has prepared itself."""
+    there = [p.to_local() if isinstance(p, DTensor) else p for p in model.parameters()]
+    there += [*model.buffers(), *batch]
+    for unit in units.values():
+        unit.unshard()
+        whole: Any = unit
+        there += [p for p in whole.parameters() if not isinstance(p, DTensor)]  # of no bytes while they are sharded
+        unit.reshard()
+
+    def run() -> torch.Tensor:
+        model.reset_iter_state()  # type: ignore[operator]
+        return loss()
+
+    return ShardedStep(model, run, device, there, units)
+
+
+# -- Collectives on the CPU --------------------------------------------------------------------------------------------
+
+
+class _Settled:
+    """A collective of FSDP's that returns when the backend's threads have let go of its tensors."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+
+    def allocate(self, *given: Any, **named: Any) -> torch.Tensor:
+        made: torch.Tensor = self.inner.allocate(*given, **named)
+        return made
+
+    def __call__(self, *given: Any, **named: Any) -> Any:
+        tensors = [t for t in (*given, *named.values()) if isinstance(t, torch.Tensor)]
+        before = [t._use_count() for t in tensors]
+        with record_function(COLLECTIVE):
+            pass
+        self.inner(*given, **{**named, "async_op": False})
+        end = time.perf_counter() + PATIENCE
+        while any(t._use_count() > count for t, count in zip(tensors, before, strict=True)):
+            if time.perf_counter() > end:
+                raise CheckpointError(
+                    "a collective does not let go of its tensors, so that its memory cannot be measured"
+                )
+            time.sleep(0)
+        with record_function(COLLECTED):
+            pass
+
+
+@contextlib.contextmanager
+def settled(units: dict[str, FSDPModule], device: torch.device) -> Iterator[None]:
+    """Collectives on the CPU are measurable inside: see `_costs.profiled`."""
+    groups = groups_of(units.values()) if device.type == "cpu" else []
+    own = [(group._all_gather_comm, group._reduce_scatter_comm) for group in groups]
+    try:
+        for group, (gather, scatter) in zip(groups, own, strict=True):
+            group._all_gather_comm, group._reduce_scatter_comm = _Settled(gather), _Settled(scatter)
+        yield
+    finally:
+        for group, (gather, scatter) in zip(groups, own, strict=True):
+            group._all_gather_comm, group._reduce_scatter_comm = gather, scatter
+
+
+def gather_of(unit: FSDPModule, device: torch.device) -> Gather:
+    """Measures a unit's gather; all processes do so together."""
+    with profiled(device) as threads:
+        with record_function("remora issue"):
+            handle = unit.unshard(async_op=True)
+        with record_function("remora wait"):
+            assert handle is not None
+            handle.wait()
+        with record_function("remora there"):
+            unit.reshard()
+    halves: dict[str, list[int]] = {"": [0]}
+    now, half = 0, ""
+    for name, size in itertools.chain.from_iterable(threads):
+        half = name if name in ("remora issue", "remora wait", "remora there") else half
+        now += size
+        halves.setdefault(half, []).append(now)
+    times = []
+    for _ in range(ROUNDS):
+        start = time.perf_counter()
+        unit.unshard()
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        times.append(time.perf_counter() - start)
+        unit.reshard()
+    issue, wait = halves["remora issue"], halves["remora wait"]
+    return Gather(wait[-1], issue[-1], max(issue), max(wait), min(times))
+
+
+def placed(trace: Trace, names: list[str], gathers: dict[str, Gather]) -> list[Unit]:
+    """The units in the order of their forwards.
+
+    Raises
+    ------
+    CheckpointError
+        If one runs not at all or several times, or nothing asks for its gradient.
+    """
+    units = []
+    for name in names:
+        calls = [number for number, call in enumerate(trace.calls) if call.name == name]
+        asked = trace.marks.get(f"FSDP::pre_backward ({name})", [])
+        if len(calls) != 1 or len(asked) != 1:
+            raise CheckpointError(
+                f"{name} runs {len(calls)} times forward and {len(asked)} times backward in a step: a plan is for "
+                "blocks that do so once each"
+            )
+        call = trace.calls[calls[0]]
+        entered = call.start - 1
+        gathered = next(
+            (
+                place
+                for place in range(entered, -1, -1)
+                if trace.events[place][0] is Kind.OP and trace.ops[trace.events[place][1]].name == COPY_OUT
+            ),
+            entered,
+        )
+        units.append(Unit(name, calls[0], gathered, call.end + 1, asked[0], gathers[name]))
+    units.sort(key=lambda unit: unit.call)
+    if [u.name for u in sorted(units, key=lambda u: -u.asked)] != [u.name for u in units]:
+        raise CheckpointError("the backward does not take the blocks in the forward's order backwards")
+    return units

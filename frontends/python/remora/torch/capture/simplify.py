@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Ops that need no memory of their own are joined with the op whose storage they take.
+
+A functional graph allocates where eager PyTorch works in place. Two forms of this are undone:
+
+* A pointwise op whose first argument is the whole of a storage that nobody else reads (a ReLU behind a normalization, a
+  sum of two branches) runs in place, right after the op that made the storage. To the schedule the two are one op:
+
+      convolution -> a -> relu -> b        becomes        [convolution, relu_] -> b
+
+* An update whose new value is a pointwise function of the old one, which nobody else reads (`grad + new`), is done in
+place
+  as soon as it can be. All other updates wait until everything has run, so that nothing reads them too early.
+
+An op whose input others read, too, may still take over its storage where a schedule releases that input behind it (and
+makes it again for the others): the graph says so (`in_place`), and the program does it where it applies.
+
+The values are the same in every bit: PyTorch runs one kernel for both forms.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import fx
+
+from .graph import Op, StepGraph, Storage, Taking, is_random, tensors_in
+from .regions import Compiled
+
+
+def simplify(step: StepGraph) -> None:
+    """Joins the ops of a step that work in place; O(ops²) at worst, and seldom more than O(ops)."""
+    for op in list(step.ops):
+        if op.nodes:
+            _join(step, op)
+    _update_in_place(step)
+    if step.cut is None:  # else what is saved for the backward part, and what the user holds, would change
+        _offer_storages(step)
+
+
+def in_place_form(node: fx.Node) -> Any:
+    """The in-place form of a pointwise ATen op; None where there is none."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
+        return None
+    arguments = target._schema.arguments
+    if torch.Tag.pointwise not in target.tags or is_random(node) or not arguments or arguments[0].name != "self":
+        return None
+    packet = getattr(torch.ops.aten, target.overloadpacket.__name__ + "_", None)
+    form = getattr(packet, target._overloadname, None) if packet is not None else None
+    if form is None or [a.name for a in form._schema.arguments] != [a.name for a in arguments]:
+        return None
+    return form
+
+
+def _join(step: StepGraph, op: Op) -> None:
+    """Joins `op` with the op that made the storage of its first argument, if it may take that."""
+    node = op.nodes[0]
+    form = in_place_form(node)
+    if form is None or len(op.outputs) != 1:
+        return
+    places = (0, 1) if _commutes(node) else (0,)
+    for place in places:
+        taken = _whole_storage(step, node, place)
+        if taken is not None and _may_take(step, op, node.args[place], taken):
+            _take(step, op, taken, form)
+            if place == 1:
+                step.swapped.add(node)
+            return
+
+
+def _offer_storages(step: StepGraph) -> None:
+    """Notes which ops could work in the storage of an input that others read too, if a schedule releases it there."""
+    for op in step.ops:
+        node = op.nodes[0] if op.nodes else None
+        if node is not None and isinstance(node.target, Compiled):
+            _offer_to(step, op, node.target)
+            continue
+        form = in_place_form(node) if node is not None and node not in step.in_place else None
+        if node is None or form is None or len(op.outputs) != 1 or step.storages_of(node) != op.outputs:
+            continue
+        for place in (0, 1) if _commutes(node) else (0,):
+            taken = _whole_storage(step, node, place)
+            if taken is None or step.storages[taken].fixed or taken in op.outputs:
+                continue
+            others = [n for n in node.all_input_nodes if n is not node.args[place]]
+            others += [n for later in op.nodes[1:] for n in later.all_input_nodes if n not in op.nodes]
+            if not any(taken in step.needs.get(step.resolve(n), []) for n in others):
+                step.takes[op] = Taking(op.outputs[0], taken, place, form)
+                break
+
+
+def _offer_to(step: StepGraph, op: Op, called: Compiled) -> None:
+    """Notes which storage what Inductor compiled could work in."""
+    (node,) = op.nodes
+    made = tensors_in(step.value[node])
+    for result, place in called.may_take:
+        output, (taken,) = step.storage_of(made[result]), step.storages_of(node.args[place])  # type: ignore[arg-type]
+        if not step.storages[taken].fixed and output in op.outputs:
+            step.takes[op] = Taking(output, taken, place, called.in_place(result, place))
+            return
+
+
+def _commutes(node: fx.Node) -> bool:
+    """Whether a node's two tensors may be exchanged without changing a bit."""
+    commuting = (torch.ops.aten.add.Tensor, torch.ops.aten.mul.Tensor)
+    return node.target in commuting and not node.kwargs and len(node.all_input_nodes) == len(node.args) == 2
+
+
+def _may_take(step: StepGraph, op: Op, given: Any, taken: int) -> bool:
+    """Whether nobody but `op` needs the storage of its argument `given`, and the two ops may be one."""
+    if step.storages[taken].fixed or step.storages[taken].keep:
+        return False
+    others = [step.resolve(n) for n in op.nodes[0].all_input_nodes if n is not given]
+    if any(taken in step.needs.get(n, []) for n in others) or sum(taken in o.inputs for o in step.ops) != 1:
+        return False
+    head = next(o for o in step.ops if taken in o.outputs)
+    if not head.nodes or head.random or head.backward != op.backward or not (head.recompute and op.recompute):
+        return False
+    return _may_wait(step, head, step.ops.index(head), step.ops.index(op))
+
+
+def _take(step: StepGraph, op: Op, taken: int, form: Any) -> None:
+    """Makes `op` a part of the op that made the storage it takes."""
+    head = next(o for o in step.ops if taken in o.outputs)
+    node, (given,) = op.nodes[0], op.outputs
+    head.nodes += op.nodes
+    head.inputs = list(dict.fromkeys(head.inputs + [s for s in op.inputs if s != taken]))
+    step.owner[node] = head
+    step.rebound[node] = form
+    step.in_place.add(node)
+    step.ops[step.ops.index(op)] = head
+    step.ops.remove(head)  # the first of the two
+    step.storages[taken].keep = step.storages[given].keep
+    step.unite(given, taken)
+
+
+def _whole_storage(step: StepGraph, node: fx.Node, place: int) -> int | None:
+    """Finds the storage of an argument, if that fills it and lies in it as the node's own value will lie."""
+    source = node.args[place] if place < len(node.args) else None
+    if not isinstance(source, fx.Node):
+        return None
+    given, made = step.value[step.resolve(source)], step.value[node]
+    if not isinstance(given, torch.Tensor) or _shape(given) != _shape(made) or given.stride() != made.stride():
+        return None
+    if int(given.untyped_storage().nbytes()) != given.numel() * given.itemsize:
+        return None
+    return step.storages_of(source)[0]
+
+
+def _may_wait(step: StepGraph, head: Op, first: int, last: int) -> bool:
+    """Whether `head` may run as late as `last`: nobody reads it before, and no input of it lives longer for that."""
+    between = step.ops[first + 1 : last]
+    if any(set(head.outputs) & set(o.inputs) for o in between):
+        return False
+    later = {s for o in step.ops[last:] for s in o.inputs}
+    return not between or all(step.storages[s].fixed or step.storages[s].keep or s in later for s in head.inputs)
+
+
+def _update_in_place(step: StepGraph) -> None:
+    """Turns updates that only add to their place into ops of their own, which run once."""
+    waiting = []
+    for place, source in step.updates:
+        op = step.owner.get(source)
+        (storage,) = step.storages_of(place)
+        form = in_place_form(source)
+        alone = sum(storage in o.inputs for o in step.ops) == 1 and sum(p is place for p, _ in step.updates) == 1
+        reads = op is not None and not any(s in o.inputs for s in op.outputs for o in step.ops)
+        kept = sum(n is source for n in step.results()) == 1
+        first = source.args[0] if source.args else None
+        once = sum(n is first for n in source.all_input_nodes) == 1 and source.args[1:].count(first) == 0
+        if (
+            op is None
+            or form is None
+            or first is not place
+            or not (alone and reads and kept and once)
+            or op.nodes != [source]
+        ):
+            waiting.append((place, source))
+            continue
+        if _shape(step.value[place]) != _shape(step.value[source]):
+            waiting.append((place, source))
+            continue
+        op.recompute = False
+        op.outputs = [len(step.storages)]
+        step.storages.append(Storage(f"{place.name} updated", 0, keep=True))
+        step.rebound[source] = form
+        step.in_place.add(source)
+    step.updates = waiting
+
+
+def _shape(value: torch.Tensor) -> tuple[Any, ...]:
+    return value.dtype, value.shape, value.device

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""One eager training step, written down as a list of events: what `_checkpoint_replay` replays under a plan.
+
+    forward   an op ran (what it made, the most it took, its time); a storage died, though autograd kept nothing;
+              a module was entered and left, with which tensors; autograd saved a tensor
+    backward  a saved tensor was asked for; it was let go of; between these, what the backward ops took and gave back
+
+`_checkpoint_record` makes it.
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import dataclass, field
+
+import torch
+
+PLAIN = (torch.Tensor, type(None), bool, int, float, complex, str, bytes, enum.Enum, torch.dtype, torch.device)
+"""What a forward may be given again when it runs again: nothing of it remembers the first run."""
+FIXED = -1
+"""The storage of a parameter, a buffer or an argument of the step: there throughout."""
+
+
+class Kind(enum.Enum):
+    """Of an event; what its number says."""
+
+    OP = 1  # the op
+    FREE = 2  # the storage
+    ENTER = 3  # the call
+    LEAVE = 4  # the call
+    SAVE = 5  # the saved tensor
+    UNPACK = 6  # the saved tensor
+    RELEASE = 7  # the saved tensor
+    TAKE = 8  # the stretch
+
+
+@dataclass
+class Op:
+    """One dispatched call of the forward."""
+
+    name: str
+    made: list[int]  # storages
+    most: int = 0  # bytes beyond those that were there when it began, at most
+    seconds: float = 0.0
+    random: bool = False
+    aliasing: bool = False  # gives views, or storages that were there
+    foreign: bool = False  # what it made is changed in place later
+
+
+@dataclass
+class Call:
+    """One call of a module's forward."""
+
+    name: str
+    number: int  # of the calls of this module
+    parent: int  # the call around it, -1
+    arguments: list[int]  # storages of the tensors that it is given
+    start: int = 0  # its events are from here
+    end: int = 0  # to here, exclusive
+    seconds: float = 0.0
+    opaque: str = ""  # the type of an argument that may remember the first run
+
+
+@dataclass
+class Trace:
+    """A step; amounts in bytes and seconds.
+
+    Attributes
+    ----------
+    events : list of (Kind, int)
+    turn : int
+        Events from here on are the backward's.
+    sizes : list of int
+        Of each storage that the forward made.
+    saved : list of int
+        The storage of each saved tensor, or FIXED.
+    stretches : list of (int, int)
+        Of each stretch of the backward: the most that its own tensors took beyond its beginning, and what they left.
+    changed : set of str
+        Buffers that the forward writes.
+    written : dict of int to int
+        Of each storage that is written again after it was made, the last event that does so.
+    fixed : int
+        Parameters, buffers, and the step's arguments.
+    """
+
+    events: list[tuple[Kind, int]] = field(default_factory=list)
+    turn: int = 0
+    ops: list[Op] = field(default_factory=list)
+    calls: list[Call] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)
+    saved: list[int] = field(default_factory=list)
+    stretches: list[tuple[int, int]] = field(default_factory=list)
+    changed: set[str] = field(default_factory=set)
+    written: dict[int, int] = field(default_factory=dict)
+    fixed: int = 0
+    seconds: float = 0.0
+    mode_seconds: float = 0.0  # what a dispatch mode of Python takes an op
+    marks: dict[str, list[int]] = field(default_factory=dict)  # by a range's name, the events at which it begins
+    touched: dict[int, tuple[int, int]] | None = None  # of each saved tensor its first and last event in the backward

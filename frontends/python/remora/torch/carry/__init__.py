@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Makes a decision happen, and takes it off again."""

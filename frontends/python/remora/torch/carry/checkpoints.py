@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Carries a plan out: modules whose forward runs inside `torch.utils.checkpoint`, and their way back.
+
+A module keeps its class, its parameters' names and its state dictionary: only its `forward` is another one, inside of
+all hooks (so those of FSDP2 and DDP run once), and copies with it. Equal to eager in every bit: generators and autocast
+are restored by PyTorch; buffers that the forward changes are given their old values while it runs again, and are
+changed once; results of ops that draw random numbers are never among those that a policy keeps.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import weakref
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, TypeVar
+
+import torch
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils import _pytree as pytree
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
+
+from ..checkpoint_plan import CheckpointPlan, Choice
+from ..step import CheckpointError
+
+Module = TypeVar("Module", bound=torch.nn.Module)
+_plans: weakref.WeakKeyDictionary[torch.nn.Module, CheckpointPlan] = weakref.WeakKeyDictionary()
+
+
+def apply_checkpoints(model: Module, plan: CheckpointPlan | str | Sequence[str]) -> Module:
+    """Checkpoints the modules that a plan names; the model itself is changed.
+
+    Parameters
+    ----------
+    model : torch.nn.Module
+        Not yet sharded or wrapped by FSDP or DDP, or the module inside of it; names are from here.
+    plan : CheckpointPlan, str or sequence of str
+        What `auto_checkpoint` found or `CheckpointPlan.load` read; the file that it was written to; or just names of
+        modules, each of which is checkpointed whole.
+
+    Raises
+    ------
+    CheckpointError
+        If the model has no such modules, or has checkpoints already.
+    """
+    found = CheckpointPlan.of(plan)
+    modules = dict(model.named_modules())
+    missing = [name for name in [*found.modules, *map(_owner, found.buffers)] if name not in modules]
+    if missing:
+        raise CheckpointError(f"the model has no module {missing[0]!r}: the plan was made for another one")
+    refuse_checkpoints(model)
+    refuse_own_checkpoints(model)
+    for name, choice in found.modules.items():
+        module = modules[name]
+        inside = tuple(
+            (modules[_owner(b)], b.rpartition(".")[2]) for b in found.buffers if f"{b}.".startswith(f"{name}.")
+        )
+        inner = module.forward
+        run = functools.partial(_offloaded, module, inner) if choice.offload else None
+        module.forward = run or functools.partial(_checkpointed, inner, choice, inside)
+        module.forward.__wrapped__ = inner
+    _plans[model] = found
+    return model
+
+
+def remove_checkpoints(model: Module) -> Module:
+    """Undoes `apply_checkpoints` and `auto_checkpoint`."""
+    _plans.pop(model, None)
+    for module in model.modules():
+        forward = module.__dict__.get("forward")
+        if isinstance(forward, functools.partial) and forward.func in (_checkpointed, _offloaded):
+            del module.forward
+            inner = forward.__wrapped__  # type: ignore[attr-defined]
+            if getattr(inner, "__func__", None) is not type(module).forward:
+                module.forward = inner
+    return model
+
+
+def checkpoints(model: torch.nn.Module) -> CheckpointPlan:
+    """The plan by which a model's modules are checkpointed."""
+    if model not in _plans:
+        raise CheckpointError(f"this {type(model).__name__} has no checkpoints of remora.torch.auto_checkpoint")
+    return _plans[model]
+
+
+def refuse_checkpoints(model: torch.nn.Module) -> None:
+    """Refuses a model that has a plan's checkpoints."""
+    if model in _plans:
+        raise CheckpointError(
+            "the model has checkpoints already: remora.torch.remove_checkpoints(model) takes them off"
+        )
+
+
+def refuse_own_checkpoints(model: torch.nn.Module) -> None:
+    """Refuses a model whose own checkpoints are on."""
+    own = [name for name, module in model.named_modules() if getattr(module, "gradient_checkpointing", False) is True]
+    if own:
+        raise CheckpointError(
+            f"the model's own checkpoints are on ({own[0] or 'the model itself'}): call "
+            "model.gradient_checkpointing_disable() first, since a plan chooses them"
+        )
+
+
+def _owner(buffer: str) -> str:
+    return buffer.rpartition(".")[0]
+
+
+# -- A checkpointed forward --------------------------------------------------------------------------------------------
+
+Buffers = tuple[tuple[torch.nn.Module, str], ...]
+
+
+def _checkpointed(inner: Callable[..., Any], choice: Choice, buffers: Buffers, *arguments: Any, **named: Any) -> Any:
+    """A module's forward by `torch.utils.checkpoint`.
+
+    All tensors among the arguments are given to it as such: those in containers and behind names would else be kept
+    alive by the function, also where an outer checkpoint makes them again. One that is given twice is one when the
+    forward runs again, too: nn.MultiheadAttention asks whether its query is its key.
+    """
+    if not torch.is_grad_enabled():
+        return inner(*arguments, **named)
+    leaves, spec = pytree.tree_flatten((arguments, named))
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+    tensors = list({id(leaves[i]): leaves[i] for i in places}.values())
+    numbers = {id(tensor): number for number, tensor in enumerate(tensors)}
+    which = [numbers[id(leaves[i])] for i in places]
+    for i in places:
+        leaves[i] = None
+    del arguments, named
+
+    def run(*given: torch.Tensor) -> Any:
+        whole = list(leaves)
+        for i, number in zip(places, which, strict=True):
+            whole[i] = given[number]
+        positional, keywords = pytree.tree_unflatten(whole, spec)
+        return inner(*positional, **keywords)
+
+    contexts: dict[str, Any] = {"context_fn": lambda: _contexts(choice, buffers)} if choice.save or buffers else {}
+    return checkpoint(run, *tensors, use_reentrant=False, preserve_rng_state=True, **contexts)
+
+
+def _contexts(choice: Choice, buffers: Buffers) -> tuple[Any, Any]:
+    """What surrounds the first run and the second."""
+    if not choice.save:
+        old = _OldBuffers(buffers)
+        return old.kept(), _Anew(old.swapped)
+    first, second = create_selective_checkpoint_contexts(_policy(choice))  # type: ignore[no-untyped-call]
+    if not buffers:
+        return first, second
+    old = _OldBuffers(buffers)
+    return _nested(old.kept(), first), _Anew(lambda: _nested(old.swapped(), second))
+
+
+@contextlib.contextmanager
+def _nested(outer: Any, inner: Any) -> Iterator[None]:
+    with outer, inner:
+        yield
+
+
+class _Anew:
+    """A context that may be entered several times, one after the other (`retain_graph`)."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+        self.now: Any = None
+
+    def __enter__(self) -> None:
+        self.now = self.make()
+        self.now.__enter__()
+
+    def __exit__(self, *error: Any) -> Any:
+        now, self.now = self.now, None
+        return now.__exit__(*error)
+
+
+def _policy(choice: Choice) -> Callable[..., CheckpointPolicy]:
+    wanted, seen = set(choice.save), dict[str, int]()
+
+    def decide(_: Any, op: Any, *__: Any, **___: Any) -> CheckpointPolicy:
+        name = str(op)
+        number = seen[name] = seen.get(name, -1) + 1
+        return CheckpointPolicy.MUST_SAVE if (name, number) in wanted else CheckpointPolicy.PREFER_RECOMPUTE
+
+    return decide
+
+
+class _OldBuffers:
+    """The values of buffers when a forward began: its second run finds them, and what it writes is dropped."""
+
+    def __init__(self, buffers: Buffers) -> None:
+        self.buffers = buffers
+        self.values: list[torch.Tensor] = []
+
+    @contextlib.contextmanager
+    def kept(self) -> Iterator[None]:
+        self.values = [_value(module, key).detach().clone() for module, key in self.buffers]
+        yield
+
+    @contextlib.contextmanager
+    def swapped(self) -> Iterator[None]:
+        now = [module._buffers[key] for module, key in self.buffers]
+        try:
+            for (module, key), value in zip(self.buffers, self.values, strict=True):
+                module._buffers[key] = value.clone()
+            yield
+        finally:
+            for (module, key), buffer in zip(self.buffers, now, strict=True):
+                module._buffers[key] = buffer
+
+
+def _value(module: torch.nn.Module, key: str) -> torch.Tensor:
+    buffer = module._buffers[key]
+    assert buffer is not None, "the plan says that the forward changes it"
+    return buffer
+
+
+# -- An offloaded forward ----------------------------------------------------------------------------------------------
+
+
+def _offloaded(module: torch.nn.Module, inner: Callable[..., Any], *arguments: Any, **named: Any) -> Any:
+    """A module's forward, whose saved tensors lie in the CPU's memory till the backward asks for them."""
+    if not torch.is_grad_enabled():
+        return inner(*arguments, **named)
+    own = {p.untyped_storage()._cdata for p in (*module.parameters(), *module.buffers())}
+
+    def pack(tensor: torch.Tensor) -> Any:
+        if tensor.untyped_storage()._cdata in own:
+            return tensor
+        gpu = tensor.device.type == "cuda"
+        copy = torch.empty_like(tensor, device="cpu", pin_memory=gpu)
+        copy.copy_(tensor, non_blocking=gpu)
+        return tensor.device, copy
+
+    def unpack(packed: Any) -> torch.Tensor:
+        if isinstance(packed, torch.Tensor):
+            return packed
+        device, copy = packed
+        result: torch.Tensor = copy.to(device, non_blocking=True, copy=True)
+        return result
+
+    with saved_tensors_hooks(pack, unpack):
+        return inner(*arguments, **named)
+
+
+def modules_of(plan: Mapping[str, Choice]) -> list[str]:
+    """The names of what runs again."""
+    return [name for name, choice in plan.items() if not choice.offload]

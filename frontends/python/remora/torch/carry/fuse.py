@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Cuts a captured graph into regions that Inductor compiles, at what a schedule of the graph keeps.
+
+What Inductor makes one loop of are pointwise ops, reductions, and what it takes apart into those (normalizations,
+softmax). All others (products, convolutions, attention, random ops, updates) stay the ATen ops that they are, so
+dropout draws what eager draws. Each op has a level:
+
+    level of an op = the highest of its arguments' levels, one more where the two may not be one region
+
+Two ops may be one region if both can be fused, both are of the forward or both of the backward pass, and a schedule of
+the single ops runs both once or both again: so a region ends at what is kept, and running it again makes only what is
+to be made again. A region is a set of ops of one level that hang together:
+
+    addmm 1 -> add 2 -> layer_norm 2 -> addmm 3          one region {add, layer_norm}
+    addmm 1 -> add 2 -> | kept | -> layer_norm 3 -> addmm 4      two, where the sum is kept and the norm is made again
+
+Whoever leaves a region reaches a higher level, so no path leads out of a region and back: the regions form a graph
+without cycles. O(edges).
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Container, Iterator
+from typing import Any
+
+import torch
+from torch import fx
+from torch._subclasses import FakeTensorMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ..capture.graph import Op, StepGraph, is_random, tensors_in
+from ..capture.regions import Region, decomposed
+from ..cost.calls import made_like
+from ..errors import CaptureError
+
+_PLAIN = frozenset(("full", "cat", "clone", "where", "index", "embedding", "gather", "var_mean", "constant_pad_nd"))
+_PLAIN |= {
+    "_low_memory_max_pool_offsets_to_indices",
+    "_low_memory_max_pool_with_offsets",
+    "scalar_tensor",
+    "slice_scatter",
+    "select_scatter",
+    "convert_element_type",
+    "empty_permuted",
+    "expand",
+    "copy",
+    "fill",
+    "iota",
+}
+"""Ops that Inductor makes loops of, though no tag says so."""
+
+
+def fuse(step: StepGraph, again: Container[fx.Node], say: Callable[[str], None]) -> fx.GraphModule:
+    """Rewrites a step's graph so that ops which Inductor makes one loop of are one node, whose target is a `Region`.
+
+    Parameters
+    ----------
+    step : StepGraph
+        As captured, not simplified.
+    again : container of fx.Node
+        The nodes that a schedule of the step runs more than once.
+    say : callable
+        Is told what is being done.
+    """
+    region_of = _regions(step, again)
+    module = _Rewriter(step, region_of).rewritten()
+    regions = {n.target.key: n.target for n in module.graph.nodes if isinstance(n.target, Region)}
+    missing = [region for region in regions.values() if not region.known]
+    for i, region in enumerate(missing):
+        say(f"compiling region {i + 1} of {len(missing)}")
+        _check(region, region.compiled(step.mode), step.mode)
+    return module
+
+
+def _check(region: Region, run: Callable[..., list[torch.Tensor]], mode: FakeTensorMode) -> None:
+    """Runs what was compiled once: results must lie as the captured ops' do, and each in memory of its own."""
+    with mode, torch.no_grad():
+        expected = region(*region.inputs)
+    with _disable_current_modes(), torch.random.fork_rng(), torch.no_grad():
+        given = [made_like(t) for t in region.inputs]
+        results = run(*given)
+    for i, (mine, like) in enumerate(zip(results, expected, strict=True)):
+        if (mine.dtype, mine.shape, mine.stride()) != (like.dtype, like.shape, like.stride()):
+            raise CaptureError(f"{region.name}: Inductor lays result {i} out in another way than the captured ops do")
+    places, taken = ([t.untyped_storage().data_ptr() for t in row if t.numel()] for row in (results, given))
+    if len(set(places)) < len(places) or not set(places).isdisjoint(taken):
+        raise CaptureError(f"{region.name}: two results of Inductor, or a result and an argument, share memory")
+
+
+def _regions(step: StepGraph, again: Container[fx.Node]) -> dict[Op, list[Op]]:
+    """The regions of two ops and more: for each of their ops, all of them in captured order."""
+    maker = {s: op for op in step.ops for s in op.outputs}
+    updated = {source for _, source in step.updates}
+    known: dict[Any, bool] = {}
+    colour = {
+        op: (op.backward, op.nodes[0] in again)
+        for op in step.ops
+        if op.nodes and op.recompute and op.nodes[0] not in updated and _is_loop(step, op.nodes[0], known)
+    }
+    level: dict[Op, int] = {}
+    leader: dict[Op, Op] = {}
+
+    def first(op: Op) -> Op:
+        while leader[op] is not op:
+            op = leader[op]
+        return op
+
+    for op in step.ops:
+        before = list(dict.fromkeys(maker[s] for s in op.inputs if s in maker))
+        joined = [b for b in before if op in colour and colour.get(b) == colour[op]]
+        level[op] = max((level[b] + (b not in joined) for b in before), default=0)
+        leader[op] = op
+        for other in joined:
+            if level[other] == level[op]:
+                leader[first(other)] = first(op)
+    members: dict[Op, list[Op]] = {}
+    for op in step.ops:
+        members.setdefault(first(op), []).append(op)
+    return {op: ops for ops in members.values() if len(ops) > 1 for op in ops}
+
+
+def _is_loop(step: StepGraph, node: fx.Node, known: dict[Any, bool]) -> bool:
+    """Whether Inductor computes a node in loops of its own; asked once for each op and its types."""
+    if not isinstance(node.target, torch._ops.OpOverload) or is_random(node) or node in step.rebound:
+        return False
+    tensors = tensors_in([step.value[n] for n in step.arguments(node)] + [step.value[node]])
+    if any(t.device.type != step.device.type or t.is_complex() for t in tensors):
+        return False
+    key = (node.target, tuple(t.dtype for t in tensors), tuple(map(repr, pytree.tree_leaves(node.kwargs))))
+    if key not in known:
+        known[key] = _lowers_to_loops(step, node)
+    return known[key]
+
+
+def _lowers_to_loops(step: StepGraph, node: fx.Node) -> bool:
+    given = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
+    leaves, spec = pytree.tree_flatten(given)
+    places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
+
+    def run(*tensors: torch.Tensor) -> Any:
+        arguments, options = pytree.tree_unflatten(
+            [tensors[places.index(i)] if i in places else leaf for i, leaf in enumerate(leaves)], spec
+        )
+        return node.target(*arguments, **options)  # type: ignore[operator]
+
+    lowered = decomposed(run, [leaves[i] for i in places], step.mode)
+    return all(_is_plain(n.target) for n in lowered.graph.nodes if n.op == "call_function")
+
+
+def _is_plain(target: Any) -> bool:
+    from torch._inductor.lowering import fallbacks, lowerings
+
+    if target is operator.getitem:
+        return True
+    if not isinstance(target, torch._ops.OpOverload) or target in fallbacks or target not in lowerings:
+        return False
+    if torch.Tag.pointwise in target.tags or torch.Tag.reduction in target.tags or target.is_view:
+        return True
+    return target.overloadpacket.__name__ in _PLAIN
+
+
+class _Rewriter:
+    """Writes the graph in which each region is one node.
+
+    A node is a value (of an op, an argument, a constant, or an item of an op's outputs) or a view; views are made anew
+    in whatever graph uses them.
+    """
+
+    def __init__(self, step: StepGraph, region_of: dict[Op, list[Op]]) -> None:
+        self.step, self.region_of = step, region_of
+        self.graph = fx.Graph()
+        self.made: dict[fx.Node, fx.Node] = {}
+        self.leaving = self._leaving()
+
+    def rewritten(self) -> fx.GraphModule:
+        step = self.step
+        for node in step.placeholders:
+            self.made[node] = self.graph.node_copy(node)
+        for op in step.ops:
+            region = self.region_of.get(op)
+            if op is step.cut_op and step.cut is not None:
+                for node in step.cut.outputs:
+                    self._outer(node)
+            elif region is None or op is region[-1]:
+                self._run(op)
+        for place, source in step.updates:
+            self.graph.call_function(torch.ops.aten.copy_.default, (self._outer(place), self._outer(source)))
+        end = step.module.graph.find_nodes(op="output")[0]
+        results = [self._outer(n) if isinstance(n, fx.Node) else n for n in step.outputs]
+        self.graph.output(results).meta.update(end.meta)
+        return fx.GraphModule(step.module, self.graph)
+
+    def _sources(self, node: fx.Node) -> Iterator[fx.Node]:
+        """The values that a node is, or is a view of."""
+        node = self._named(node)
+        if self._is_value(node):
+            yield node
+        else:
+            for read in node.all_input_nodes:
+                yield from self._sources(read)
+
+    def _named(self, node: fx.Node) -> fx.Node:
+        """The one node that stands for a value: of all that take the same item of an op's outputs, the first."""
+        node = self.step.resolve(node)
+        if node.target is operator.getitem:
+            source = node.all_input_nodes[0]
+            return next(u for u in source.users if u.target is operator.getitem and u.args[1] == node.args[1])
+        return node
+
+    def _is_value(self, node: fx.Node) -> bool:
+        if node.target is operator.getitem:
+            return self.step.resolve(node.all_input_nodes[0]) in self.step.owner
+        return node.op in ("placeholder", "get_attr") or node in self.step.owner
+
+    def _op_of(self, value: fx.Node) -> Op | None:
+        node = self.step.resolve(value.all_input_nodes[0]) if value.target is operator.getitem else value
+        return self.step.owner.get(node)
+
+    def _home(self, value: fx.Node) -> list[Op] | None:
+        """The region that makes a value."""
+        op = self._op_of(value)
+        return None if op is None else self.region_of.get(op)
+
+    def _leaving(self) -> set[fx.Node]:
+        """The values that are read outside the region which makes them."""
+        step = self.step
+        found = {
+            value
+            for op in step.ops
+            for node in op.nodes
+            for read in node.all_input_nodes
+            for value in self._sources(read)
+            if self._home(value) is not self.region_of.get(op)
+        }
+        for node in [*step.results(), *(n for n in step.outputs if isinstance(n, fx.Node))]:
+            found.update(self._sources(node))
+        return found
+
+    def _run(self, op: Op) -> None:
+        """Writes an op, or the region that it is in; what it reads is written before."""
+        region = self.region_of.get(op)
+        node = op.nodes[0]
+        if node in self.made or (region is not None and region[0].nodes[0] in self.made):
+            return
+        if region is None:
+            self.made[node] = self.graph.node_copy(node, self._outer)
+        else:
+            self._run_region(region)
+
+    def _outer(self, node: fx.Node) -> fx.Node:
+        """A node of the written graph for a value or view of the captured one."""
+        node = self._named(node)
+        if node not in self.made:
+            op = self._op_of(node)
+            if op is not None:
+                self._run(op)
+        if node not in self.made:  # a view, a constant, or an item of an op that is not in a region
+            self.made[node] = self.graph.node_copy(node, self._outer)
+        return self.made[node]
+
+    def _run_region(self, region: list[Op]) -> None:
+        graph, made = fx.Graph(), dict[fx.Node, fx.Node]()
+        arguments: list[fx.Node] = []
+        inside = set(region)
+
+        def inner(node: fx.Node) -> fx.Node:
+            node = self._named(node)
+            if node not in made:
+                if self._is_value(node) and self._op_of(node) not in inside:
+                    made[node] = graph.placeholder(f"argument_{len(arguments)}")
+                    arguments.append(node)
+                else:
+                    made[node] = graph.create_node(
+                        node.op, node.target, *fx.node.map_arg((node.args, node.kwargs), inner)
+                    )
+            return made[node]
+
+        for op in region:
+            inner(op.nodes[0])
+        results = [v for v in self.leaving if self._op_of(v) in inside]
+        place = {node: i for i, node in enumerate(self.step.module.graph.nodes)}
+        results.sort(key=place.__getitem__)
+        graph.output(tuple(inner(v) for v in results))
+        kinds = dict.fromkeys(
+            str(getattr(op.nodes[0].target, "overloadpacket", "")).removeprefix("aten.") for op in region
+        )
+        looks = [self.step.value[n] for n in arguments]
+        called = Region("fused " + " ".join(kinds), fx.GraphModule(self.step.module, graph), looks)
+        name = "fused_" + "_".join(list(kinds)[:3])
+        outer = self.graph.create_node("call_function", called, tuple(map(self._outer, arguments)), {}, name=name)
+        head = region[0].nodes[0]
+        outer.meta.update({k: v for k, v in head.meta.items() if k != "tensor_meta"})
+        outer.meta["val"] = tuple(self.step.value[v] for v in results)
+        for op in region:
+            self.made.setdefault(op.nodes[0], outer)
+        for i, value in enumerate(results):
+            item = self.graph.create_node("call_function", operator.getitem, (outer, i), {}, name=value.name)
+            item.meta.update(value.meta)
+            self.made[value] = item

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What an op takes: nanoseconds, and workspace beyond its outputs in bytes.
+
+Measured: each distinct call (op, shapes, strides, dtypes, constants, device, threads, determinism) runs a few times on
+tensors made for it, and its median time counts. Its workspace is the largest sum of what the allocator gave out while
+it ran, less its outputs: what PyTorch's allocator reports on the CPU, `requested_bytes` on a GPU. No op of the model
+itself runs, so nothing of it changes, and no more memory is taken than the largest op needs. What was measured is kept
+in a file by version of PyTorch and device. Ops with effects and collectives are not run for this: their time is that of
+the roofline.
+
+By FLOPs: a roofline of PyTorch's own count of FLOPs and of the bytes that are read and written; nothing runs. It knows
+no workspace, so the peak of a schedule may be exceeded by that.
+"""
+
+from __future__ import annotations
+
+import functools
+import operator
+import time
+from collections.abc import Callable, Container, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils.flop_counter import flop_registry
+
+from ..capture.graph import Op, StepGraph, has_effect, is_own, is_random, storage_bytes, tensors_in
+from ..capture.regions import Compiled
+from ..errors import CaptureError
+from ..job import same_answer
+from ..measure import allocated, cpu_clock, device_name, random_state, rounded, timed
+from ..store import cache_folder, digest, read_json, write_json
+
+PEAK_FLOPS = {"cpu": 1e11, "cuda": 1e14}
+PEAK_BYTES = {"cpu": 2e10, "cuda": 2e12}
+LAUNCH = {"cpu": 5e-6, "cuda": 5e-6}
+
+
+@dataclass(frozen=True)
+class Allocation:
+    """One allocation of a call: its bytes, which of the results it is (-1: none), else its offset in the workspace."""
+
+    size: int
+    output: int
+    offset: int
+
+
+@dataclass(frozen=True)
+class Cost:
+    """Of one node: nanoseconds, workspace in bytes, and the bytes of the storages it really makes.
+
+    `allocations`: all that it allocates, in order; recorded for an arena only. `draws`: it moved the generator, though
+    it does not say that it is random.
+    """
+
+    duration: int
+    workspace: int
+    outputs: tuple[int, ...]
+    allocations: tuple[Allocation, ...] = ()
+    draws: bool = False
+
+
+def measured(
+    step: StepGraph,
+    say: Callable[[str], None],
+    device: torch.device | None = None,
+    instead: Callable[[Call], Cost | None] = lambda _: None,
+) -> dict[fx.Node, Cost]:
+    """The measured costs of every node that a step runs, on its own device or on another.
+
+    All processes of a job take those that one of them measured. A call for which `instead` gives a cost is not run.
+    """
+    device = device or step.device
+    nodes = [node for op in step.ops for node in op.nodes]
+
+    def rows() -> list[list[Any]]:
+        costs = _measured(step, nodes, say, device, instead)
+        return [[c.duration, c.workspace, list(c.outputs), c.draws] for c in map(costs.__getitem__, nodes)]
+
+    calls = [[str(n.target), *([str(t.dtype), *t.shape] for t in tensors_in(step.value[n]))] for n in nodes]
+    question = digest([device.type, calls])
+    found = same_answer(f"costs/{question}", rows)
+    return {n: Cost(t, w, tuple(o), draws=d) for n, (t, w, o, d) in zip(nodes, found, strict=True)}
+
+
+def _measured(
+    step: StepGraph,
+    nodes: list[fx.Node],
+    say: Callable[[str], None],
+    device: torch.device,
+    instead: Callable[[Call], Cost | None],
+) -> dict[fx.Node, Cost]:
+    path = cache_folder() / "costs" / f"torch-{torch.__version__}-{device_name(device)}.json"
+    known: dict[str, list[Any]] = read_json(path)
+    strays = _strays(step, device) if device.type == "cuda" else frozenset()
+    calls = {node: Call(step, node, device, strays) for node in nodes if not has_effect(node)}
+    missing = {call.key: call for call in calls.values() if call.key not in known}
+    told: dict[str, Cost] = {}
+    if missing:
+        # Nothing is fake here, whoever captures, and nothing is cast.
+        with _disable_current_modes(), torch._C._DisableAutocast(), torch.random.fork_rng():
+            if device.type == "cuda":
+                _wake(device)
+            told = {key: cost for key, call in missing.items() if (cost := instead(call)) is not None}
+            missing = {key: call for key, call in missing.items() if key not in told}
+            for i, call in enumerate(missing.values()):
+                say(f"measuring op {i + 1} of {len(missing)}")
+                known[call.key] = [call.time()]
+            for call, (workspace, outputs) in zip(
+                missing.values(), _memory(list(missing.values()), device), strict=True
+            ):
+                known[call.key] += [workspace, outputs, *([True] if call.draws else [])]
+        write_json(path, {**read_json(path), **known})
+    costs = {node: _roofline(step, node, device) for node in nodes if node not in calls}
+    for node, call in calls.items():
+        if call.key in told:
+            costs[node] = told[call.key]
+            continue
+        duration, workspace, outputs, *draws = known[call.key]
+        costs[node] = Cost(int(duration), int(workspace), tuple(outputs), draws=bool(draws))
+    return costs
+
+
+def by_flops(step: StepGraph, device: torch.device | None = None) -> dict[fx.Node, Cost]:
+    """Costs of every node that a step runs, on its own device or on another, from a roofline."""
+    return {node: _roofline(step, node, device or step.device) for op in step.ops for node in op.nodes}
+
+
+def adopt_sizes(step: StepGraph, costs: dict[fx.Node, Cost]) -> None:
+    """Takes the storages' sizes from what the ops really made, where fake tensors said otherwise.
+
+    An op that drew random numbers without saying so runs once.
+    """
+    for op in step.ops:
+        if not op.nodes:
+            continue
+        op.recompute = op.recompute and not any(costs[node].draws for node in op.nodes)
+        made = tensors_in(step.value[op.nodes[0]])
+        for tensor, size in zip(made, costs[op.nodes[0]].outputs, strict=False):
+            step.storages[step.storage_of(tensor)].size = size
+
+
+def op_cost(op: Op, costs: dict[fx.Node, Cost]) -> tuple[int, int]:
+    """Nanoseconds and workspace of an op, whose nodes run one after the other."""
+    if not op.nodes:
+        return 0, 0
+    return sum(costs[n].duration for n in op.nodes), max(costs[n].workspace for n in op.nodes)
+
+
+class Call:
+    """One node as it will be called, with arguments made from its fake ones; `strays` are storages on the CPU."""
+
+    def __init__(
+        self, step: StepGraph, node: fx.Node, device: torch.device | None = None, strays: Container[int] = ()
+    ) -> None:
+        self.node, self.device = node, device or step.device
+        self.in_place = node in step.in_place
+        self.draws = False
+        self.numbers = _numbers(step, node, self.device)
+        self.target, arguments, options = step.call_of(node)
+        self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
+        if strays:
+            cpu = torch.device("cpu")
+            self.given = pytree.tree_map(
+                lambda leaf: (
+                    leaf.to(cpu) if isinstance(leaf, torch.Tensor) and step.storage_of(leaf) in strays else leaf
+                ),
+                self.given,
+            )
+        if self.device.type != step.device.type:
+            self.given = pytree.tree_map(functools.partial(_elsewhere, device=self.device), self.given)
+        leaves, spec = pytree.tree_flatten(self.given)
+        modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), cpu_clock().__name__]
+        self.key = digest([_name(self.target), str(spec), [_describe(leaf) for leaf in leaves], modes])
+
+    def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """Tensors made for a call."""
+        given, options = pytree.tree_map(made_like, self.given)
+        for place, (call, item) in self.numbers.items():
+            made = call.run(call.arguments())
+            given = (*given[:place], made if item is None else made[item], *given[place + 1 :])
+        return given, options
+
+    def run(self, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
+        """Calls the op; a failure on the made-up tensors is a `CaptureError`."""
+        try:
+            with torch.no_grad():
+                return self.target(*arguments[0], **arguments[1])
+        except RuntimeError as error:
+            raise CaptureError(
+                f"{self.node.name}: {self.target} fails on tensors made to measure it: {_first_line(error)}; "
+                'cost="flops" plans without measuring'
+            ) from error
+
+    def time(self) -> int:
+        """The median time of a run, in nanoseconds; notes whether it drew random numbers without saying so."""
+        arguments = self.arguments()
+        if not is_random(self.node) and not is_own(self.node):
+            before = random_state(self.device)
+            self.run(arguments)
+            self.draws = not torch.equal(before, random_state(self.device))
+        return max(1, round(timed(lambda: self.run(arguments), self.device) * 1e9))
+
+
+def _numbers(step: StepGraph, node: fx.Node, device: torch.device) -> dict[int, tuple[Call, int | None]]:
+    """The arguments of a kernel that are whole numbers of another one, by place, and the call that gives them.
+
+    They may be places in a window of which 0 is outside of the image.
+    """
+    found: dict[int, tuple[Call, int | None]] = {}
+    if not isinstance(node.target, Compiled) or device.type != step.device.type:
+        return found
+    for place, given in enumerate(map(step.resolve, node.args)):
+        item = given.args[1] if given.target is operator.getitem else None
+        source = given if item is None else step.resolve(given.all_input_nodes[0])
+        if isinstance(source.target, Compiled) and not is_random(source) and _is_whole(step.value[given]):
+            found[place] = Call(step, source, device), item
+    return found
+
+
+def _is_whole(value: torch.Tensor) -> bool:
+    """Whether a tensor is of whole numbers."""
+    return not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool)
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0]
+
+
+def _strays(step: StepGraph, device: torch.device) -> frozenset[int]:
+    """The storages that lie on the CPU, though fake tensors say otherwise: the seeds of attention with dropout.
+
+    Kernels read them there, so a call on a tensor of the GPU would read memory that is not theirs.
+    """
+    found: set[int] = set()
+    places: dict[str, list[str]] = {}
+    with _disable_current_modes(), torch.random.fork_rng():
+        for node in (node for op in step.ops if op.random for node in op.nodes):
+            made = tensors_in(step.value[node])
+            call = Call(step, node, device, found)  # attention's backward reads the seeds
+            if len(made) > 1 and call.key not in places:
+                places[call.key] = [t.device.type for t in tensors_in(call.run(call.arguments()))]
+            for tensor, place in zip(made, places.get(call.key, ()), strict=False):
+                if place != device.type:
+                    found.add(step.storage_of(tensor))
+    return frozenset(found)
+
+
+def _wake(device: torch.device) -> None:
+    """Keeps a GPU busy till its clocks are up: an idle one is slow at first."""
+    some = torch.ones(2048, 2048, device=device)
+    start = time.perf_counter()
+    while time.perf_counter() - start < 0.5:
+        for _ in range(20):
+            some @ some
+        torch.cuda.synchronize()
+
+
+def _memory(calls: list[Call], device: torch.device) -> Iterable[tuple[int, list[int]]]:
+    """Workspace and output sizes of each call."""
+    if device.type == "cuda":
+        return [_gpu_memory(call) for call in calls]
+    return [cpu_memory(call) for call in calls]
+
+
+def cpu_memory(call: Call) -> tuple[int, list[int]]:
+    """The workspace of a call, and the bytes of each of its results; it runs once."""
+    arguments = call.arguments()
+    result, peak = allocated(lambda: call.run(arguments))
+    sizes = _output_sizes(call, arguments, result)
+    return max(0, peak if call.in_place else peak - sum(sizes)), sizes
+
+
+def _gpu_memory(call: Call) -> tuple[int, list[int]]:
+    arguments = call.arguments()
+    torch.cuda.synchronize()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_stats()["requested_bytes.all.current"]
+    result = call.run(arguments)
+    torch.cuda.synchronize()
+    peak = torch.cuda.memory_stats()["requested_bytes.all.peak"] - before
+    sizes = _output_sizes(call, arguments, result)
+    made = 0 if call.in_place else sum(int(t.untyped_storage().nbytes()) for t in tensors_in(result))
+    return rounded(max(0, peak - made), call.device), sizes
+
+
+def _output_sizes(call: Call, arguments: Any, result: Any) -> list[int]:
+    """The bytes of each storage made; none of them may be an argument's."""
+    if call.in_place:
+        return []
+    given = {t.untyped_storage().data_ptr() for t in tensors_in(arguments) if t.numel()}
+    made = tensors_in(result)
+    if any(t.numel() and t.untyped_storage().data_ptr() in given for t in made):
+        raise CaptureError(f"{call.node.name}: {call.target} gives back an argument, against what it says")
+    return [storage_bytes(t, call.device) for t in made]
+
+
+def _name(target: Any) -> str:
+    return str(target) if isinstance(target, torch._ops.OpOverload) else str(getattr(target, "__name__", target))
+
+
+def _describe(leaf: Any) -> Any:
+    """Everything on which the time and the memory of a call may depend."""
+    if not isinstance(leaf, torch.Tensor):
+        return repr(leaf)
+    numbers = [*leaf.shape, *leaf.stride(), leaf.storage_offset(), leaf.untyped_storage().nbytes()]
+    return [str(leaf.dtype), str(leaf.device), leaf.is_conj(), leaf.is_neg(), leaf.dim(), [int(n) for n in numbers]]
+
+
+def _elsewhere(leaf: Any, device: torch.device) -> Any:
+    """A fake tensor, or the name of its device, on another device."""
+    if isinstance(leaf, torch.device):
+        return device
+    return leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf
+
+
+def made_like(leaf: Any, truth: bool = True) -> Any:
+    """A real tensor that lies in its storage as a fake one does.
+
+    Whole numbers are 0, a valid index everywhere; truth values are all the given one.
+    """
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    elements = int(leaf.untyped_storage().nbytes()) // leaf.itemsize
+    flat = torch.zeros(elements, dtype=leaf.dtype, device=leaf.device)
+    if leaf.is_floating_point():
+        flat.uniform_(0.1, 1.0)
+    elif leaf.is_complex():
+        torch.view_as_real(flat).uniform_(0.1, 1.0)
+    elif leaf.dtype == torch.bool:
+        flat.fill_(truth)
+    made = flat.as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
+    made = made.conj() if leaf.is_conj() else made
+    return torch._neg_view(made) if leaf.is_neg() else made
+
+
+def work_of(step: StepGraph, node: fx.Node) -> tuple[int, int]:
+    """The floating-point operations of a node's call, and the bytes that it reads and writes."""
+    arguments, options = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
+    result = step.value[node]
+    count = flop_registry.get(getattr(node.target, "overloadpacket", None))
+    operations = int(count(*arguments, **options, out_val=result)) if count is not None else 0
+    # An expanded tensor is read from what lies beneath it.
+    sizes = (
+        min(t.numel() * t.itemsize, int(t.untyped_storage().nbytes())) for t in tensors_in((arguments, options, result))
+    )
+    return operations, sum(sizes)
+
+
+def _roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
+    operations, moved = work_of(step, node)
+    kind = device.type if device.type in PEAK_FLOPS else "cuda"
+    seconds = LAUNCH[kind] + max(operations / PEAK_FLOPS[kind], moved / PEAK_BYTES[kind])
+    made = tensors_in(step.value[node])
+    return Cost(max(1, round(seconds * 1e9)), 0, tuple(step.bytes_of(t) for t in made))

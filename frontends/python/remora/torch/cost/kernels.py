@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a call of a program of Inductor takes: nanoseconds, and workspace in bytes.
+
+Measured: each distinct call (kernel's source or op, shapes, strides, dtypes, threads) runs a few times on tensors made
+for it. A kernel is compiled for this, by Inductor, which keeps what it compiled: the program that is chosen needs most
+of these kernels. What was measured is kept in a file by version of PyTorch and device.
+
+Numbers of 8 bits are places in a pooling's windows, of which not all lie inside of the image, and a kernel that reads
+others ends the process. So a kernel is given those that the kernel before it makes.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+import torch
+from torch._subclasses import FakeTensorMode
+from torch.utils import _pytree as pytree
+from torch.utils._python_dispatch import _disable_current_modes
+
+from ..capture.graph import tensors_in
+from ..capture.launches import Kernel, Launch, Look, Trace, written_by
+from ..measure import allocated, device_name, timed
+from ..store import cache_folder, digest, read_json, write_json
+from .calls import LAUNCH, PEAK_BYTES, PEAK_FLOPS, made_like
+
+
+class Calls:
+    """What calls take; each distinct one is measured once.
+
+    Parameters
+    ----------
+    cost : {"measured", "flops"}
+        Whether calls run, or a roofline of the bytes that are moved says what they take; that knows no workspace.
+    say : callable
+        Told what is being done.
+    """
+
+    def __init__(self, cost: str, say: Callable[[str], None]) -> None:
+        self._cost, self._say = cost, say
+        self._known: dict[str, list[int]] = {}
+
+    def measure(self, given: Iterable[Launch]) -> None:
+        """Measures what is not known of these calls; kernels are compiled side by side."""
+        if self._cost != "measured":
+            return
+        given = list(given)
+        launches = {key_of(launch): launch for launch in given if not _is_kept(launch)}
+        devices = {leaf.device.type: leaf.device for launch in launches.values() for leaf in looks_in(launch.given)}
+        for device in devices.values():
+            path = cache_folder() / "kernels" / f"torch-{torch.__version__}-{device_name(device)}.json"
+            self._known.update(read_json(path))
+            missing = {k: v for k, v in launches.items() if k not in self._known and _device(v) == device.type}
+            if missing:
+                self._measure(missing, device, _makers(given))
+                write_json(path, {**read_json(path), **{key: self._known[key] for key in missing}})
+
+    def _measure(self, missing: dict[str, Launch], device: torch.device, makers: dict[Look, dict[str, Launch]]) -> None:
+        with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast(), torch.random.fork_rng():
+            before = {
+                key: {i: makers.get(look, {}) for i, look in _places(launch, False)} for key, launch in missing.items()
+            }
+            needed = {key: launch for row in before.values() for found in row.values() for key, launch in found.items()}
+            runs = _compiled({**missing, **needed})
+            for i, (key, launch) in enumerate(missing.items()):
+                self._say(f"measuring kernel {i + 1} of {len(missing)}")
+                if any(len(found) > 1 for found in before[key].values()):  # whose places they are is not known
+                    self._known[key] = [_roofline(launch), 0]
+                    continue
+                places = {
+                    place: _made(maker, runs[made], look)
+                    for place, look in _places(launch, False)
+                    for made, maker in before[key][place].items()
+                }
+                found = _measured(launch, runs[key], device, places)
+                if found is None:
+                    self._say(f"kernel {i + 1} of {len(missing)} fails on made tensors: its time is a roofline's")
+                self._known[key] = found or [_roofline(launch), 0]
+
+    def of(self, launch: Launch) -> tuple[int, int]:
+        """Nanoseconds and workspace of a call."""
+        found = self._known.get(key_of(launch))
+        return (found[0], found[1]) if found is not None else (_roofline(launch), 0)
+
+    def peak(self, trace: Trace) -> int:
+        """The most bytes that a program holds beyond what was there at the start, workspaces counted."""
+        return max([trace.peak, *(launch.held + self.of(launch)[1] for launch in trace.launches)])
+
+
+def _compiled(launches: dict[str, Launch]) -> dict[str, Callable[..., Any]]:
+    """What runs each call; kernels are compiled side by side."""
+    from torch._inductor.async_compile import AsyncCompile
+
+    compiler = AsyncCompile()
+    started = {
+        key: getattr(compiler, launch.target.how)(*launch.target.arguments, **launch.target.named)
+        if isinstance(launch.target, Kernel)
+        else launch.target
+        for key, launch in launches.items()
+    }
+    runs = {key: run.result() if hasattr(run, "result") else run for key, run in started.items()}
+    return {key: getattr(run, "run", run) for key, run in runs.items()}
+
+
+def _places(launch: Launch, written: bool) -> list[tuple[int, Look]]:
+    """The arguments of a kernel that are places in windows, by number: those that it writes, or reads."""
+    looks = [(i, leaf) for i, leaf in enumerate(launch.given[0]) if isinstance(leaf, Look) and leaf.dtype == torch.int8]
+    if not looks or not isinstance(launch.target, Kernel):
+        return []
+    writes = written_by(launch.target)
+    return [(i, look) for i, look in looks if writes.get(i, False) == written]
+
+
+def _makers(launches: Iterable[Launch]) -> dict[Look, dict[str, Launch]]:
+    """The kernels that make places which lie so, by key."""
+    makers: dict[Look, dict[str, Launch]] = {}
+    for launch in launches:
+        for _, look in _places(launch, True):
+            makers.setdefault(look, {})[key_of(launch)] = launch
+    return makers
+
+
+def _arguments(launch: Launch, truth: bool = True) -> tuple[list[Any], dict[str, Any]]:
+    """Tensors made for a call, whose truth values are all the given one."""
+    mode = FakeTensorMode()
+    looks = pytree.tree_map(lambda leaf: leaf.fake(mode) if isinstance(leaf, Look) else leaf, launch.given)
+    arguments, named = pytree.tree_map(functools.partial(made_like, truth=truth), looks)
+    return list(arguments), named
+
+
+def _made(launch: Launch, run: Callable[..., Any], look: Look) -> torch.Tensor:
+    """The places that a kernel makes which lie so."""
+    arguments, named = _arguments(launch)
+    run(*arguments, **named)
+    made: torch.Tensor = arguments[next(i for i, found in _places(launch, True) if found == look)]
+    return made
+
+
+def _measured(
+    launch: Launch, run: Callable[..., Any], device: torch.device, places: dict[int, torch.Tensor]
+) -> list[int] | None:
+    """Nanoseconds and workspace of a call; None where it fails on made tensors.
+
+    Truth values decide which of two results counts as an index, say, and only one of them may be valid.
+    """
+    for truth in (True, False):
+        arguments, named = _arguments(launch, truth)
+        for place, tensor in places.items():
+            arguments[place] = tensor
+        try:
+            return _taken(launch, run, device, arguments, named)
+        except (RuntimeError, IndexError):  # an index out of bounds
+            continue
+    return None
+
+
+def _taken(
+    launch: Launch, run: Callable[..., Any], device: torch.device, arguments: list[Any], named: dict[str, Any]
+) -> list[int]:
+    seconds = timed(lambda: run(*arguments, **named), device)
+    if isinstance(launch.target, Kernel):
+        return [max(1, round(seconds * 1e9)), 0]
+    given = {t.untyped_storage().data_ptr() for t in tensors_in((arguments, named))}
+    result, peak = allocated(lambda: run(*arguments, **named))
+    made = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors_in(result)}
+    kept = sum(size for place, size in made.items() if place not in given)
+    return [max(1, round(seconds * 1e9)), max(0, peak - kept)]
+
+
+def looks_in(given: Any) -> list[Look]:
+    """How the tensors among arguments lie."""
+    return [leaf for leaf in pytree.tree_leaves(given) if isinstance(leaf, Look)]
+
+
+def key_of(launch: Launch) -> str:
+    """The same for two calls just if they do the same with tensors that lie the same."""
+    target = launch.target
+    called = [target.how, *map(str, target.arguments)] if isinstance(target, Kernel) else [str(target)]
+    modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
+    return digest([called, str(launch.given), modes])
+
+
+def _device(launch: Launch) -> str:
+    return next((look.device.type for look in looks_in(launch.given)), "cpu")
+
+
+def _is_kept(launch: Launch) -> bool:
+    """Whether a call must not run for measuring: it talks to other processes, or is no op of PyTorch."""
+    target = launch.target
+    if isinstance(target, Kernel):
+        return False
+    return getattr(target, "namespace", "") not in ("aten", "prims", "mkldnn", "inductor", "mkl", "quantized")
+
+
+def _roofline(launch: Launch) -> int:
+    from torch.utils.flop_counter import flop_registry
+
+    kind = _device(launch)
+    kind = kind if kind in PEAK_FLOPS else "cuda"
+    moved = sum(look.size for look in looks_in(launch.given))
+    operations = 0
+    count = None if isinstance(launch.target, Kernel) else flop_registry.get(launch.target.overloadpacket)
+    if count is not None:
+        mode = FakeTensorMode()
+        given = pytree.tree_map(lambda leaf: leaf.fake(mode) if isinstance(leaf, Look) else leaf, launch.given)
+        with mode:
+            operations = count(*given[0], **given[1], out_val=launch.target(*given[0], **given[1]))
+    seconds = LAUNCH[kind] + max(operations / PEAK_FLOPS[kind], moved / PEAK_BYTES[kind])
+    return max(1, round(seconds * 1e9))

@@ -1,0 +1,358 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Which partition of a joint graph holds a budget in the least time.
+
+The engine chooses what is saved on the graph of Inductor's loops (_inductor_graph.py). Each choice is then lowered and
+replayed (_inductor_joint.py). Where a replay says more than the engine thought, or leaves room, the engine is asked
+again for less or more. All that were ever replayed of a graph are kept in a file, and the shortest of them that holds
+the budget is taken: so a smaller budget never has a shorter partition than a larger one that was asked for later.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+
+import remora
+from remora._engine import engine_schema
+
+from ..capture.launches import Look, look_of
+from ..options import Options
+from ..problem.loops import CUT, graph_of, merged
+from ..problem.partition import Joint, Later, Partition, vals
+from ..store import cache_folder, digest, write_json
+from .within import TRIES
+
+CLOSE = 0.02
+"""A peak that leaves no larger share of the budget is not improved."""
+SMALL = 256
+"""A value is small that takes no more than this part of what PyTorch saves."""
+SHARES = (0.7, 0.6, 0.5, 0.4)
+"""Of PyTorch's own memory budget, whose partitions are looked at beside ours."""
+SOLVERS = ("dp", "greedy", "ilp")
+"""By which PyTorch chooses what they save, beside the one that is set."""
+MARGIN = 0.03
+"""Where Inductor's own partition holds a budget, another is taken only if it is shorter by more than this share."""
+LEAST_SHARE = 0.02
+"""At least this share of its time a loop takes that is made again and fused with its reader."""
+
+
+class Known:
+    """What is known of the partitions of a joint graph; `stock` is Inductor's own.
+
+    Parameters
+    ----------
+    key : str
+        Of the graph, and all that its partitions depend on.
+    kept : bool
+        Whether it is read from a file and written to it.
+    """
+
+    def __init__(self, key: str, kept: bool) -> None:
+        self._path = cache_folder() / "partitions" / f"{key}.json" if kept else None
+        self.rows: list[Partition] = []
+        self.asked: list[list[int]] = []  # budgets, and what later graphs asked for
+        self.stock: Partition | None = None
+        if self._path is not None and self._path.exists():
+            told = json.loads(self._path.read_text(encoding="utf-8"))
+            self.asked, self.stock = told["asked"], partition_of(told["stock"])
+            self.rows = [partition_of(row) for row in told["rows"]]
+
+    def learn(self, found: Partition) -> None:
+        """Keeps a partition."""
+        self.rows = [*(row for row in self.rows if _choice(row) != _choice(found)), found]
+
+    def best(self, budget: int, later: Later) -> Partition | None:
+        """The shortest that holds a budget, of those whose time is known; Inductor's own if others gain too little."""
+        holding = [row for row in self.rows if row.peak(later) <= budget and row.time is not None]
+        if not holding:
+            return None
+        shortest, own = min(holding, key=lambda row: (row.nanoseconds, row.peak(later))), self.stock
+        if own in holding and own.nanoseconds <= (1 + MARGIN) * shortest.nanoseconds:
+            return own
+        return shortest
+
+    def least(self, later: Later) -> Partition:
+        """The one with the smallest peak."""
+        return min(self.rows, key=lambda row: (row.peak(later), row.time is None, row.time))
+
+    def write(self) -> None:
+        """Writes what is known, so that it is not looked for again."""
+        if self._path is not None:
+            assert self.stock is not None
+            rows = [asdict(row) for row in self.rows]
+            told = {"asked": self.asked, "stock": asdict(self.stock), "rows": rows}
+            write_json(self._path, told)
+
+
+def _choice(row: Partition) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
+    """What a partition is known by."""
+    return row.saved, row.order, row.guarded
+
+
+@functools.cache
+def sources() -> str:
+    """A name for these sources."""
+    paths = sorted(Path(__file__).parent.parent.rglob("*.py"))
+    return digest(b"".join(path.read_bytes() for path in paths))
+
+
+def partition_of(row: dict[str, Any]) -> Partition:
+    """A partition as it was written."""
+    return Partition(**{**row, "saved": tuple(row["saved"]), "order": tuple(row["order"])})
+
+
+def key_of(joint: Joint, options: Options) -> str:
+    """The same for two joint graphs just if their partitions are the same; the number of a device is no part of it."""
+    from torch._inductor import config
+
+    module = joint.module
+    looks = [repr(look_of(value)) for value in vals(module.graph.find_nodes(op="placeholder"))]
+    settings = config.save_config_portable()
+    settings = {name: repr(value) for name, value in sorted(settings.items()) if name != "custom_partitioner_fn"}
+    modes = [torch.__version__, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
+    text = json.dumps([sources(), engine_schema(), modes, options.cost, joint.shown, module.code, looks, settings])
+    return digest(re.sub(r"cuda:\d+", "cuda", text))
+
+
+class Base:
+    """A partition whose loops the engine schedules: what it saves may be made again, and the other way round.
+
+    Parameters
+    ----------
+    joint : Joint
+    saved : tuple of str
+        The nodes that it saves, by name.
+    guarded : bool
+        Whether Inductor refuses fusions that raise a peak: it is so set.
+    """
+
+    def __init__(self, joint: Joint, saved: tuple[str, ...], guarded: bool) -> None:
+        self.joint = joint
+        self.halves = joint.halves(joint.saving(saved))
+        self.partition = joint.evaluated(self.halves, saved, guarded=guarded)
+        self._values = {node.name: look_of(node.meta.get("val")) for node in joint.module.graph.nodes}
+        self._buffers = self._nodes_by_buffer()
+        self._origins = {
+            f"{half}/{loops[0].name}": [name for loop in loops for name in sorted(loop.origins)]
+            for half, part in zip(("forward", "backward"), self.halves, strict=True)
+            for loops in merged(part)
+        }
+
+    def graph(self, fused: float = 1.0) -> dict[str, Any]:
+        """As a `remora-graph`; `fused`: the share of its time that a forward loop takes when it is made again."""
+        joint, (forward, backward) = self.joint, self.halves
+        once = joint.once
+        later = joint.later.needed, joint.later.gradients
+        again = lambda name: name not in once  # noqa: E731
+        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, again, later, fused)
+
+    def fused_by(self, light: Partition) -> float:
+        """The share of its time that a loop takes when it is made again, by what all that `light` makes again take."""
+        dropped = set(self.partition.saved) - set(light.saved)
+        buffers = {f"forward/{name}" for name, nodes in self._buffers.items() if not dropped.isdisjoint(nodes)}
+        again = sum(op["duration"] for op in self.graph()["ops"] if not buffers.isdisjoint(op["outputs"]))
+        return max(LEAST_SHARE, min(1.0, (light.nanoseconds - self.partition.nanoseconds) / again)) if again else 1.0
+
+    def _nodes_by_buffer(self) -> dict[str, list[str]]:
+        """For each buffer of the forward part, the nodes of the joint graph that are that buffer."""
+        forward = self.halves[0]
+        outputs = forward.module.graph.find_nodes(op="output")[0].args[0]
+        found: dict[str, list[str]] = {}
+        for node, name in zip(outputs, forward.program.outputs, strict=True):
+            if isinstance(node, fx.Node) and node.name in self.partition.saved:
+                for solid in forward.program.solid(name):
+                    found.setdefault(solid, []).append(node.name)
+        for name, node in forward.program.nodes.items():
+            if name not in found and isinstance(self._values.get(node), Look):
+                found[name] = [node]
+        return found
+
+    def _is_small(self, name: str) -> bool:
+        look = self._values.get(name)
+        return isinstance(look, Look) and look.size * SMALL <= self.partition.held
+
+    def chosen(self, schedule: remora.Schedule) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """What a schedule holds over the cut, and the nodes behind it in its order.
+
+        Small values take no memory to speak of, yet decide which kernels Inductor makes: they stay as they are.
+        """
+        held: dict[str, None] = {}
+        steps = iter(schedule.steps)
+        for step in steps:
+            if step.op.name == CUT:
+                break
+            held.update(dict.fromkeys(tensor.name for tensor in step.op.outputs))
+            for tensor in step.free:
+                held.pop(tensor.name, None)
+        nodes = {n for name in held for n in self._buffers.get(name.removeprefix("forward/"), ())}
+        saved = {n for n in nodes if not self._is_small(n)} | {n for n in self.partition.saved if self._is_small(n)}
+        return tuple(sorted(saved)), tuple(name for step in steps for name in self._origins.get(step.op.name, ()))
+
+
+class Search:
+    """Looks for partitions of a joint graph that hold a budget.
+
+    Parameters
+    ----------
+    joint : Joint
+    known : Known
+        What was found before; learns what is found.
+    options : Options
+    own : mapping
+        The settings that let Inductor fuse as it does without us; those for guarded partitions are set. Empty where
+        there is no difference.
+    say : callable
+        Told what is being done.
+    """
+
+    def __init__(
+        self, joint: Joint, known: Known, options: Options, own: Mapping[str, Any], say: Callable[[str], None]
+    ) -> None:
+        self.joint, self.known, self.options, self._own, self._say = joint, known, options, own, say
+        say("lowering Inductor's own partition")
+        self._saved = joint.stock()
+        known.stock = self._partition(self._saved, (), None, guarded=False)
+
+    def look(self, budget: int) -> None:
+        """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments."""
+        stock, later = self.known.stock, self.joint.later
+        assert stock is not None
+        if budget < self._peak(stock):
+            light = self._light.partition
+            if self._peak(light) > min(budget, self._peak(stock)) or light.nanoseconds > stock.nanoseconds:
+                for base, graph in self._bases:
+                    self._look(base, graph, budget)
+        self._knapsack(budget)
+        best = self.known.best(budget, later)
+        if best is not None and best.guarded:
+            free = self._partition(best.saved, best.order, budget, guarded=False)
+            self._say(f"budget {budget:,}: with all fusions the shortest takes {self._peak(free):,}")
+        if self.known.best(budget, later) is None:
+            for choice in self._leasts:
+                self._partition(*choice, budget)
+        least = self.known.least(later)
+        if self.known.best(budget, later) is None and least.time is None:
+            self._say(f"the least that is known takes {self._peak(least):,}")
+            self._partition(least.saved, least.order, self._peak(least), least.guarded)
+
+    def _peak(self, partition: Partition) -> int:
+        return partition.peak(self.joint.later)
+
+    @functools.cached_property
+    def _stock(self) -> Base:
+        stock = Base(self.joint, self._saved, bool(self._own))
+        self.known.learn(stock.partition)
+        return stock
+
+    @functools.cached_property
+    def _light(self) -> Base:
+        self._say("lowering what saves least without making products again")
+        light = Base(self.joint, self.joint.light(), bool(self._own))
+        self.known.learn(light.partition)
+        return light
+
+    @functools.cached_property
+    def _bases(self) -> list[tuple[Base, remora.Graph]]:
+        """Partitions to start from: PyTorch's own, of which the most can be made again, and one that saves less."""
+        stock = self._stock.graph(self._stock.fused_by(self._light.partition))
+        graphs = [(self._stock, stock), (self._light, self._light.graph())]
+        return [(base, remora.Graph.from_json(graph)) for base, graph in graphs]
+
+    def _knapsack(self, budget: int) -> None:
+        """Looks at what PyTorch's knapsack saves: to make again may take less time than to save."""
+        for guarded in (False, True):
+            for saved in self._points:
+                found = self._partition(saved, (), budget, guarded)
+                self._say(f"budget {budget:,}: a point of Inductor's knapsack takes {self._peak(found):,}")
+            if self.known.best(budget, self.joint.later) is not None:
+                return
+
+    @functools.cached_property
+    def _points(self) -> list[tuple[str, ...]]:
+        """What PyTorch's knapsack saves, by each of its solvers and for values of its budget; each choice once."""
+        import torch._functorch.config as functorch
+
+        found: dict[frozenset[str], tuple[str, ...]] = {}
+        for solver in dict.fromkeys((functorch.activation_memory_budget_solver, *SOLVERS)):
+            for share in SHARES:
+                try:
+                    saved = self.joint.stock(share, solver)
+                except RuntimeError as error:
+                    if "scipy" not in str(error):
+                        raise
+                    self._say("Inductor's knapsack is not solved by ilp: scipy is not there")
+                    break
+                found.setdefault(frozenset(saved), saved)
+        return list(found.values())
+
+    def _look(self, base: Base, graph: remora.Graph, budget: int) -> None:
+        asked, low, high = budget, self.joint.fixed, 0
+        for _ in range(TRIES):
+            if asked >= graph.baseline_peak:
+                return
+            schedule = self._schedule(graph, asked)
+            if schedule is None:
+                return
+            found = self._partition(*base.chosen(schedule), budget)
+            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {self._peak(found):,}")
+            if self._peak(found) > budget:
+                high = schedule.peak
+                asked = max((low + high) // 2, min(asked - (self._peak(found) - budget), schedule.peak - 1))
+            elif schedule.peak <= (1 + CLOSE) * self._peak(found):
+                return
+            else:
+                low = schedule.peak
+                asked = (asked + high) // 2 if high else asked + (schedule.peak - self._peak(found))
+            if high and high - low <= CLOSE * (budget - self.joint.fixed):
+                return
+
+    @functools.cached_property
+    def _leasts(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
+        """The choices behind the smallest schedules of all, from each base."""
+        options, found = self.options, []
+        for base, graph in self._bases:
+            least = remora.least_budget(
+                graph, max_computes=2, seed=options.seed, time_limit=options.time_limit, threads=options.threads or None
+            )
+            if least.ops:
+                self._say(f"no schedule below {least.proved:,} bytes, one of {least.reached:,}")
+                found.append(base.chosen(remora.evaluate(graph, least.ops, max_computes=2)))
+        return found
+
+    def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
+        """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
+        options = self.options
+        try:
+            return remora.solve(
+                graph,
+                budget,
+                max_computes=2,
+                seed=options.seed,
+                time_limit=options.time_limit / TRIES,
+                threads=options.threads or None,
+            )
+        except remora.NoSchedule:
+            return None
+
+    def _partition(
+        self, saved: tuple[str, ...], order: tuple[str, ...], budget: int | None, guarded: bool = True
+    ) -> Partition:
+        """What a partition takes; its time only where it holds the budget, or None is given for that."""
+        from torch._inductor import config
+
+        guarded = guarded and bool(self._own)
+        found = next((row for row in self.known.rows if _choice(row) == (saved, order, guarded)), None)
+        if found is None or (found.time is None and (budget is None or self._peak(found) <= budget)):
+            with config.patch({} if guarded else dict(self._own)):
+                halves = self.joint.halves(self.joint.saving(saved, order))
+            found = self.joint.evaluated(halves, saved, order, budget, guarded)
+            self.known.learn(found)
+        return found

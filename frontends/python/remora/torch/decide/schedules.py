@@ -1,0 +1,253 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The one place that calls the engine.
+
+A schedule that was found is kept in a file and found again by the graph (its costs are part of it), the budget, the
+options and the number of the engine's answers. All that are known of a graph stand in another file: a solve begins with
+the shortest that holds its budget, so a smaller budget never has a shorter schedule than a larger one that was asked
+for later, and the least budget that a refusal names has a schedule at once.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import remora
+
+from ..errors import BudgetError, CaptureError, SolverError, TorchError
+from ..job import same_answer
+from ..options import Options
+from ..store import answer_file, digest, write_json
+
+FEW = 2
+"""With so many computes an op a search begins."""
+LEAST_SECONDS = 0.5
+"""At least so long a call of the engine may take, however much of the time limit is gone."""
+FIRST = 0.6
+"""The share of the time limit for a first schedule, where none is known; the least budget may take the rest."""
+MOST = 24
+"""So many schedules of one graph are kept."""
+
+
+class Known:
+    """The schedules of one graph in one order of its ops, none of them both longer and larger than another.
+
+    Parameters
+    ----------
+    digest : str
+        Of the graph (`digest_of`).
+    order : {"input", "free", "auto"}
+        Of the problem: a schedule in input order is one in any order, but not the other way round.
+    kept : bool
+        Whether they are read from a file and written to it.
+    """
+
+    def __init__(self, digest: str, order: str, kept: bool) -> None:
+        self.path: Path | None = None
+        self.rows: list[list[Any]] = []  # peak, duration, ops by number
+        if kept:
+            self.path = answer_file("known", digest, order == "input")
+            if self.path.exists():
+                self.rows = json.loads(self.path.read_text(encoding="utf-8"))
+
+    def start(self, budget: int) -> list[int] | None:
+        """The ops of the shortest schedule that holds a budget."""
+        holding = [row for row in self.rows if row[0] <= budget]
+        return min(holding, key=lambda row: int(row[1]))[2] if holding else None
+
+    @property
+    def least(self) -> int | None:
+        """The smallest peak, in bytes."""
+        return min((int(row[0]) for row in self.rows), default=None)
+
+    def learn(self, found: remora.Schedule) -> None:
+        """Keeps a schedule, unless another is as short and as small."""
+        new = [found.peak, found.duration, [op.index for op in found.ops]]
+        if any(row[0] <= new[0] and row[1] <= new[1] for row in self.rows):
+            return
+        rest = [row for row in self.rows if row[0] < new[0] or row[1] < new[1]]
+        self.rows = sorted([*rest, new])[:MOST]
+        if self.path is not None:
+            write_json(self.path, self.rows)
+
+
+def digest_of(graph: remora.Graph) -> str:
+    """What tells a graph from all others: the digest of its file."""
+    return digest(graph.to_json())
+
+
+def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: float | None = None) -> remora.Schedule:
+    """Finds a schedule in the cache, or by the engine in so many seconds, else in the time limit.
+
+    Raises
+    ------
+    BudgetError
+        With the least budget for which a schedule is known.
+    """
+    start = _ops_of_plan(options.plan, graph) if options.plan else []
+    digest = digest_of(graph)
+    path = answer_file("schedules", digest, budget, options.order, options.time_limit, options.seed, options.arena)
+
+    def found() -> remora.Schedule:
+        if options.cache and path.exists():
+            return remora.Schedule.load(path, graph)
+        known = Known(digest, options.order, options.cache)
+        if start:
+            known.learn(remora.evaluate(graph, start, order="input" if options.order == "input" else "free"))
+        left = _Seconds(options.time_limit if seconds is None else seconds)
+        schedule = _solved(graph, budget, options, known, left)
+        if options.cache:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            schedule.save(path)
+        return schedule
+
+    def heard(text: str) -> remora.Schedule:
+        return remora.Schedule.from_json(text, graph)
+
+    return same_answer(f"schedule/{path.stem}", found, remora.Schedule.to_json, heard)
+
+
+def _ops_of_plan(path: str, graph: remora.Graph) -> list[int]:
+    """The schedule of a plan's file, if the plan is of this graph, whatever its ops take.
+
+    Raises
+    ------
+    CaptureError
+        If it cannot be read, or names the first op that differs.
+    """
+    try:
+        read = json.loads(Path(path).read_text(encoding="utf-8"))
+        kept, made_by = read["plan"], read["made_by"]
+        planned = remora.Graph.from_json(kept["graph"])
+        found = remora.Schedule.from_json(json.dumps(kept["schedule"]), planned)
+    except (OSError, ValueError, KeyError, TypeError, remora.Error) as error:
+        raise CaptureError(f"plan: {path} holds no schedule: {error}") from None
+    if len(planned) != len(graph):
+        raise CaptureError(f"plan: {path} is of a step of {len(planned)} ops, and this has {len(graph)} ({made_by})")
+    for mine, theirs in zip(graph.ops, planned.ops, strict=True):
+        if _shape_of(mine) != _shape_of(theirs):
+            raise CaptureError(f"plan: {path} is of another step, by op {mine.index}: {theirs.type} ({made_by})")
+    return _ops_of(found)
+
+
+def _shape_of(op: remora.Op) -> Any:
+    """What an op is, but for its name and what it takes."""
+    made = [(t.index, t.size, t.keep) for t in op.outputs]
+    return op.type, [t.index for t in op.inputs], made, op.recompute, [o.index for o in op.after]
+
+
+class _Seconds:
+    """What is left of a time limit, of which each call of the engine takes its part."""
+
+    def __init__(self, total: float) -> None:
+        self._end = time.perf_counter() + total
+
+    def left(self, share: float = 1.0) -> float:
+        return max(LEAST_SECONDS, share * (self._end - time.perf_counter()))
+
+
+def _solved(graph: remora.Graph, budget: int, options: Options, known: Known, seconds: _Seconds) -> remora.Schedule:
+    try:
+        found = _answer(graph, budget, options, known, seconds)
+    except remora.Infeasible as refusal:
+        _learn_least(graph, refusal.least_budget, known)
+        least = min(refusal.least_budget.reached, known.least or refusal.least_budget.reached)
+        raise BudgetError(budget, least, True, graph.fixed_memory, graph.baseline_peak) from None
+    except TorchError:
+        raise
+    except remora.Error as error:
+        raise SolverError(str(error)) from error
+    known.learn(found)
+    return _with_addresses(found, budget, options, seconds) if options.arena else found
+
+
+def _answer(graph: remora.Graph, budget: int, options: Options, known: Known, seconds: _Seconds) -> remora.Schedule:
+    """A schedule; where none is found in time, the least budget is looked for."""
+    start = known.start(budget)
+    if start is None or max(Counter(start).values(), default=1) > FEW:
+        # What is known with more computes would begin with so many.
+        try:
+            share = FIRST if start is None else 1.0
+            found = remora.solve(graph, max(1, budget), **_words(options, seconds.left(share)))
+            known.learn(found)
+            if known.start(budget) == _ops_of(found):
+                return found
+        except remora.NoSchedule as refusal:
+            if start is None and isinstance(refusal, remora.Infeasible):
+                raise
+            if start is None:
+                # In input order, whose schedules are schedules in any order.
+                _learn_least(graph, remora.least_budget(graph, limits=options.limits_in(seconds.left())), known)
+        start = known.start(budget)
+        if start is None:
+            raise BudgetError(budget, known.least or budget, False, graph.fixed_memory, graph.baseline_peak)
+    return remora.solve(graph, budget, **_words(options, seconds.left()), warm_start=start)
+
+
+def _with_addresses(found: remora.Schedule, budget: int, options: Options, seconds: _Seconds) -> remora.Schedule:
+    """The schedule with offsets; another one where it does not pack into the budget."""
+    graph = found.graph
+    capacity = max(1, budget - graph.fixed_memory)
+    placed = remora.place(found, capacity=capacity, limits=options.limits_in(seconds.left(0.5)))
+    if placed.schedule is not None:
+        return placed.schedule
+    words = _words(options, seconds.left())
+    try:
+        return remora.solve(graph, budget, **words, warm_start=found, addresses=True)
+    except remora.NoSchedule:
+        least = graph.fixed_memory + remora.place(found, time_limit=seconds.left()).arena
+        raise BudgetError(budget, least, False, graph.fixed_memory, graph.baseline_peak) from None
+
+
+def _ops_of(schedule: remora.Schedule) -> list[int]:
+    return [op.index for op in schedule.ops]
+
+
+def _learn_least(graph: remora.Graph, least: remora.BudgetBracket, known: Known) -> None:
+    if least.ops:
+        known.learn(remora.evaluate(graph, least.ops, order="free"))
+
+
+def sweep_graph(graph: remora.Graph, points: int, time_limit: float, options: Options) -> remora.Curve:
+    """Solves a graph for many budgets, chosen where the curve is least known."""
+    return remora.sweep(graph, points=points, **_words(options, time_limit))
+
+
+def _words(options: Options, seconds: float) -> dict[str, Any]:
+    return {"limits": options.limits_in(seconds), "order": options.order, "progress": options.progress}
+
+
+def schedule_over(graph: remora.DeviceGraph, budgets: dict[str, int], options: Options) -> remora.DeviceSchedule:
+    """Finds a schedule over several devices in the time limit.
+
+    Raises
+    ------
+    SolverError
+        If none is found.
+    """
+    try:
+        return remora.solve(graph, budgets, time_limit=options.time_limit, seed=options.seed)
+    except remora.Error as error:
+        raise SolverError(str(error)) from error
+
+
+def given_schedule(graph: remora.DeviceGraph, schedule: Mapping[str, Any]) -> remora.DeviceSchedule:
+    """A `remora-schedule` of a graph over several devices.
+
+    Raises
+    ------
+    SolverError
+        If it is not a right one; the message names the step.
+    """
+    try:
+        found = remora.DeviceSchedule.from_json(json.dumps(dict(schedule)), graph)
+        errors = remora.verify(graph, found).errors
+    except remora.Error as error:
+        raise SolverError(str(error)) from error
+    if errors:
+        raise SolverError(errors[0])
+    return found

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Decisions that all processes of a distributed job share; without a job, each function just returns its own value.
+
+Clocks differ between processes, so each would measure, and then plan, something else. `same_answer` calls no
+collective: processes that never ask keep nobody waiting. The others are collectives of all processes of a group.
+"""
+
+from __future__ import annotations
+
+import datetime
+import json
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import torch.distributed as dist
+
+WAIT = datetime.timedelta(hours=1)
+"""How long a process waits for the answer of another."""
+
+T = TypeVar("T")
+
+
+def is_distributed() -> bool:
+    """Whether several processes run one job."""
+    return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
+
+
+def unchanged(answer: Any) -> Any:
+    """Encodes and decodes an answer that JSON can hold."""
+    return answer
+
+
+def same_answer(
+    question: str,
+    answer: Callable[[], T],
+    encode: Callable[[T], Any] = unchanged,
+    decode: Callable[[Any], T] = unchanged,
+) -> T:
+    """Answers a question equally in all processes: the first one that asks computes the answer for all.
+
+    Parameters
+    ----------
+    question : str
+        Key of the question in the job's store.
+    encode, decode : callable
+        From the answer to a value that JSON can hold, and back.
+
+    If the first process fails, each of the others computes its own answer.
+    """
+    if not is_distributed():
+        return answer()
+    store = dist.distributed_c10d._get_default_store()
+    name = f"remora/{question}"
+    if store.add(f"{name}/asked", 1) > 1:
+        store.wait([name], WAIT)
+        given = json.loads(store.get(name))
+        return decode(given["answer"]) if "answer" in given else answer()
+    try:
+        found = answer()
+        store.set(name, json.dumps({"answer": encode(found)}))
+    except BaseException:
+        store.set(name, "{}")
+        raise
+    return found
+
+
+def gathered(value: T, group: Any = None) -> list[T]:
+    """Values of all processes of a group, in the order of their ranks."""
+    if not is_distributed():
+        return [value]
+    found: list[Any] = [None] * dist.get_world_size(group)
+    dist.all_gather_object(found, value, group=group)
+    return found
+
+
+def any_process(flag: bool) -> bool:
+    """Whether a flag is set in any process."""
+    return any(gathered(flag))
+
+
+def from_first(make: Callable[[], T], error: type[Exception]) -> T:
+    """Value that the first process makes; raises `error` in all processes if that one fails."""
+    box: list[Any] = [None]
+    if not is_distributed() or dist.get_rank() == 0:
+        try:
+            box = [("made", make())]
+        except Exception as failure:
+            box = [("failed", f"{type(failure).__name__}: {failure}")]
+    if is_distributed():
+        dist.broadcast_object_list(box, src=0)
+    word, value = box[0]
+    if word == "failed":
+        raise error(f"the first process found no plan: {value}")
+    made: T = value
+    return made

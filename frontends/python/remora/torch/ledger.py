@@ -1,0 +1,281 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What was captured, and what runs outside of every plan: told once when it is found, and in `report`.
+
+Dynamo gives a backend the graphs that it could capture. What lies between them (graph breaks), what it gave up (a loop
+whose sizes depend on data), and calls beyond its recompile limit run eagerly, and no backend is asked. So the end of
+each compilation is listened to as well.
+"""
+
+from __future__ import annotations
+
+import sys
+import types
+import warnings
+import weakref
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import torch
+import torch._dynamo
+from torch import fx
+from torch._dynamo.callback import callback_handler
+from torch._dynamo.utils import counters, get_metrics_context
+from torch._guards import CompileContext
+
+from .errors import RemoraWarning
+
+if TYPE_CHECKING:
+    from .planning import Plan
+
+ANEW = 3
+"""At this capture of equal shapes a warning says why."""
+
+
+@dataclass
+class Part:
+    """One captured graph.
+
+    Attributes
+    ----------
+    where : str
+        The function, its file and line.
+    plan : Plan, DevicePlan or None
+    reason : str
+        Why there is no plan; "" where there is one.
+    training : bool
+        Whether it has gradients.
+    checkpoints : int
+        The model's own activation checkpoints in it, which are taken out.
+    """
+
+    where: str
+    training: bool
+    plan: Any = None
+    reason: str = ""
+    checkpoints: int = 0
+    parameters: list[weakref.ref[torch.nn.Parameter]] = field(default_factory=list, repr=False)
+
+    def keep(self, plan: Plan) -> None:
+        """The plan of this part, which learns of the checkpoints that were taken out."""
+        self.plan = plan
+        plan.checkpoints = self.checkpoints
+
+    def count_checkpoints(self, module: fx.GraphModule) -> None:
+        """Counts what `torch.utils.checkpoint` left in a graph of Dynamo's."""
+        self.checkpoints = sum("activation_checkpoint" in str(node.target) for node in module.graph.nodes)
+
+
+@dataclass
+class Report:
+    """What is planned of a module or step, and what is not.
+
+    Attributes
+    ----------
+    parts : list of Part
+        Each captured graph.
+    outside : list of str
+        What runs outside of every plan, or may.
+    holds : bool
+        Whether a training step's tensors stay within the budget: there is a plan, and nothing is outside.
+    """
+
+    parts: list[Part]
+    outside: list[str]
+
+    @property
+    def holds(self) -> bool:
+        """Whether the budget holds for a whole training step of the process."""
+        return not self.outside and any(part.plan is not None for part in self.parts if part.training)
+
+    def __str__(self) -> str:
+        lines = []
+        for part in self.parts:
+            kind = "training" if part.training else "without gradients"
+            lines.append(f"{part.where}, {kind}: {part.plan if part.plan is not None else part.reason}")
+        lines += [f"outside of every plan: {text}" for text in self.outside]
+        lines.append(
+            "the budget holds for the whole step" if self.holds else "the budget does not hold for the whole step"
+        )
+        return "\n".join(lines)
+
+
+class Ledger:
+    """Keeps book of the graphs of one `Backend` or step."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.outside: list[str] = []
+        self.frames: set[int] = set()
+        self._shapes: dict[tuple[int, str], int] = {}
+        self._told: set[str] = set()
+        _ledgers.add(self)
+
+    def add(self, inputs: Sequence[Any], training: bool) -> Part:
+        """A new part, for the graph that is captured now; says so where it was captured before."""
+        code, frame = frame_of_capture()
+        where = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else "a graph"
+        kept = [weakref.ref(t) for t in inputs if isinstance(t, torch.nn.Parameter)]
+        part = Part(where, training, parameters=kept)
+        self.parts.append(part)
+        self.frames.add(frame)
+        self._tell_repeated(where, frame, inputs)
+        return part
+
+    def tell(self, text: str, outside: str = "") -> None:
+        """Warns, once; `outside` goes into the report."""
+        if outside and outside not in self.outside:
+            self.outside.append(outside)
+        if text not in self._told:
+            self._told.add(text)
+            warnings.warn(f"remora: {text}", RemoraWarning, stacklevel=2)
+
+    def read_break(self, module: fx.GraphModule, where: str) -> None:
+        """Tells of the graph break at which a graph ends, if it does."""
+        reason = getattr(module, "compile_subgraph_reason", None)
+        if reason is not None and reason.graph_break:
+            line = reason.user_stack[-1] if reason.user_stack else None
+            place = f"{line.filename}:{line.lineno}" if line is not None else where
+            self.tell_break(place, reason.reason)
+
+    def tell_break(self, place: str, reason: str) -> None:
+        """Tells where a capture was broken, and why."""
+        outside = f"what runs between the graphs, broken at {place}: {_first_lines(reason)}"
+        self.tell(
+            f"the model is captured in parts, since it breaks at {place} ({_first_lines(reason)}). The budget holds "
+            "for each part alone; what lies between runs eagerly, outside of it. remora.torch.report(model) lists all",
+            outside,
+        )
+
+    def tell_last(self, where: str) -> None:
+        """Tells that Dynamo will capture no further shapes of a function."""
+        count = getattr(CompileContext.current_compile_id(), "frame_compile_id", None)
+        limit = torch._dynamo.config.recompile_limit
+        if count is not None and count >= limit - 1:
+            self.tell(
+                f"{where} was captured {limit} times, as often as torch._dynamo.config.recompile_limit allows. Calls "
+                "with further shapes will run eagerly, without a budget; raise that limit, or pad to fewer shapes",
+                f"calls of {where} with shapes beyond the first {limit}",
+            )
+
+    def _tell_repeated(self, where: str, frame: int, inputs: Sequence[Any]) -> None:
+        shapes = str([(tuple(t.shape), t.dtype) if isinstance(t, torch.Tensor) else None for t in inputs])
+        there = self._shapes[frame, shapes] = self._shapes.get((frame, shapes), 0) + 1
+        if there == ANEW:
+            reason = _recompile_reason()
+            self.tell(
+                f"{where} is captured and planned for the {there}rd time with the same shapes, since something that it "
+                f"reads changes from call to call{f': {reason}' if reason else ''}. Keep numbers and lists that change "
+                "out of the step, or in tensors"
+            )
+
+
+def report(of: Any) -> Report:
+    """Says what is planned of a module, step or compiled function, where, and whether the budget holds.
+
+    Parameters
+    ----------
+    of : torch.nn.Module, TrainStep or Backend
+        A module counts with all of its parameters: those that no planned graph has are named.
+    """
+    own = getattr(of, "ledger", None)
+    module = of if isinstance(of, torch.nn.Module) else None
+    parameters = dict(module.named_parameters()) if module is not None else {}
+    ledgers = [own] if isinstance(own, Ledger) else [x for x in _ledgers if _concerns(x, parameters.values())]
+    parts = [part for ledger in ledgers for part in ledger.parts]
+    outside = list(dict.fromkeys(text for ledger in ledgers for text in ledger.outside))
+    outside += [f"{part.where}: {part.reason}" for part in parts if part.training and part.plan is None]
+    if module is not None:
+        planned = {id(r()) for part in parts if part.plan is not None and part.training for r in part.parameters}
+        missing: dict[str, None] = {}
+        for name, parameter in parameters.items():
+            if parameter.requires_grad and id(parameter) not in planned:
+                missing[name.rpartition(".")[0] or "the module itself"] = None
+        kinds = {name: type(child).__name__ for name, child in module.named_modules()}
+        outside += [f"{name} ({kinds.get(name, 'module')}) is in no planned graph" for name in missing]
+    return Report(parts, outside)
+
+
+def _concerns(ledger: Ledger, parameters: Iterable[torch.nn.Parameter]) -> bool:
+    ids = {id(p) for p in parameters}
+    return any(id(r()) in ids for part in ledger.parts for r in part.parameters)
+
+
+def frame_of_capture() -> tuple[types.CodeType | None, int]:
+    """The code that Dynamo captures now, and the number of its frame."""
+    compilation = CompileContext.current_compile_id()
+    frame_id = getattr(compilation, "frame_id", None)
+    return next(_codes(), None), -1 if frame_id is None else int(frame_id)
+
+
+def _codes() -> Iterator[types.CodeType]:
+    """The code objects that Dynamo compiles now, innermost first."""
+    frame = sys._getframe()
+    while frame is not None:
+        if frame.f_code.co_name == "compile_inner" and isinstance(frame.f_locals.get("code"), types.CodeType):
+            yield frame.f_locals["code"]
+        frame = frame.f_back  # type: ignore[assignment]
+
+
+def _recompile_reason() -> str:
+    metrics = getattr(get_metrics_context(), "_metrics", {})
+    return _first_lines(str(metrics.get("recompile_reason") or ""))
+
+
+def _first_lines(text: str) -> str:
+    lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
+    said = lines[0] if lines else ""
+    if len(lines) > 1 and lines[1].startswith("Explanation:"):
+        said = lines[1].removeprefix("Explanation:").strip()
+    return said if len(said) <= 300 else said[:297] + "..."
+
+
+# -- What no backend is asked about ------------------------------------------------------------------------------------
+
+
+class _Listener:
+    """Hears when Dynamo ends a compilation, and looks whether it gave a frame of ours up."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, int] = {}
+
+    def listen(self) -> None:
+        """Begins to listen, if it does not; `torch._dynamo.reset` ends it."""
+        handler = callback_handler
+        if self not in handler.end_callbacks:
+            handler.register_end_callback(self)
+
+    def __call__(self, _: Any) -> None:
+        now = {text: n for kind in ("unimplemented", "graph_break") for text, n in counters[kind].items()}
+        new = [text for text, n in now.items() if n > self.known.get(text, 0)]
+        self.known = now
+        ledger = _ledger_of_capture()
+        code = next(_codes(), None)
+        if ledger is None or not new or code is None:
+            return
+        frame = frame_of_capture()[1]
+        if frame not in ledger.frames:  # else the graph's own reason says it
+            ledger.tell_break(f"{code.co_filename}:{code.co_firstlineno} ({code.co_name})", new[-1])
+
+
+def _ledger_of_capture() -> Ledger | None:
+    """The ledger of the backend for which Dynamo compiles now; None if it is not ours, or refuses breaks itself."""
+    frame: types.FrameType | None = sys._getframe()
+    while frame is not None:
+        converter = frame.f_locals.get("self")
+        if frame.f_code.co_name == "__call__" and hasattr(converter, "_torchdynamo_orig_backend"):
+            given = converter
+            while given is not None:
+                ledger = getattr(given, "ledger", None)
+                if hasattr(getattr(given, "compiler_fn", None), "ledger_of"):
+                    ledger = given.compiler_fn.ledger_of(**given.kwargs)
+                if isinstance(ledger, Ledger):
+                    return None if getattr(converter, "_one_graph", False) else ledger
+                given = getattr(given, "_torchdynamo_orig_backend", None) or getattr(given, "compiler_fn", None)
+            return None
+        frame = frame.f_back
+    return None
+
+
+_ledgers: weakref.WeakSet[Ledger] = weakref.WeakSet()
+listener = _Listener()

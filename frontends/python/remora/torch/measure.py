@@ -1,0 +1,211 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time and memory of calls, as the device's clock and PyTorch's allocators report them."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import platform
+import statistics
+import time
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import torch
+
+RUNS = 5
+"""Timed runs of an op, fewer where one takes long."""
+
+
+LONG = 0.05
+"""Seconds of timed runs after which no further one starts."""
+
+
+ROW = 1e-3
+"""Seconds that runs on a GPU take together, back to back, so that launching the next hides behind the one before."""
+
+
+def random_state(device: torch.device) -> torch.Tensor:
+    """The state of the generator from which a device's ops draw, on the CPU."""
+    return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
+
+
+def timed(run: Callable[[], Any], device: torch.device) -> float:
+    """The median time of a call, in seconds."""
+    run_once = _gpu_time if device.type == "cuda" else _cpu_time
+    run()
+    times: list[float] = []
+    while len(times) < RUNS and sum(times) < LONG:
+        times.append(run_once(run))
+    return statistics.median(times)
+
+
+def cpu_clock() -> Callable[[], float]:
+    """Seconds of this thread, where it is the only one that works: what else the machine does then counts for less."""
+    return time.thread_time if torch.get_num_threads() == 1 else time.perf_counter
+
+
+def _cpu_time(run: Callable[[], Any]) -> float:
+    clock = cpu_clock()
+    start = clock()
+    run()
+    return clock() - start
+
+
+def _gpu_time(run: Callable[[], Any]) -> float:
+    once = _gpu_row(run, 1)
+    times = min(20, int(ROW / once))
+    return _gpu_row(run, times) if times > 1 else once
+
+
+def _gpu_row(run: Callable[[], Any], times: int) -> float:
+    """Seconds of one of so many runs back to back."""
+    start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
+    torch.cuda.synchronize()
+    start.record()
+    for _ in range(times):
+        run()
+    end.record()
+    torch.cuda.synchronize()
+    return max(float(start.elapsed_time(end)) / 1e3 / times, 1e-9)
+
+
+def allocated(run: Callable[[], Any]) -> tuple[Any, int]:
+    """The result of a call, and the most bytes that PyTorch's CPU allocator had given out while it ran.
+
+    Kineto, which `torch.profiler` records with, knows one recording a process: a user's own would be lost. So PyTorch's
+    older profiler records, in a thread of its own where this one is recorded already.
+    """
+    if torch._C._autograd._profiler_enabled():
+        # Workspaces depend on the number of threads, which a new thread has to be told.
+        with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)) as beside:
+            return beside.submit(allocated, run).result()
+    with profiled(torch.device("cpu")) as threads:
+        result = run()
+    return result, sum(_peak(size for _, size in events) for events in threads)
+
+
+@contextlib.contextmanager
+def profiled(device: torch.device) -> Iterator[list[list[tuple[str, int]]]]:
+    """Fills a list, when it ends, with what ran inside, each thread's events in their order.
+
+    These are names of ranges that began, with 0 bytes, and what the device's allocator gave out or took back: bytes,
+    without a name.
+    """
+    torch._C._autograd._enable_profiler_legacy(
+        torch._C._profiler.ProfilerConfig(
+            torch._C._profiler.ProfilerState.CPU,
+            False,  # no shapes
+            True,  # memory
+            False,
+            False,
+            False,
+            torch._C._profiler._ExperimentalConfig(),
+        )
+    )
+    threads: list[list[tuple[str, int]]] = []
+    try:
+        yield threads
+    finally:
+        recorded = torch._C._autograd._disable_profiler_legacy()
+        told = [[_told(event, device) for event in thread] for thread in recorded]
+        if any(name == COLLECTIVE for thread in told for name, _ in thread):
+            told = [_together(recorded, told)]
+        threads += [[(name, size) for name, size in thread if name or size] for thread in told]
+
+
+COLLECTIVE, COLLECTED = "remora collective", "remora collected"
+"""Names of the ranges that begin before a collective runs on the CPU, and when it has let go of its tensors."""
+
+
+def _told(event: Any, device: torch.device) -> tuple[str, int]:
+    size = int(event.cuda_memory_usage() if device.type == "cuda" else event.cpu_memory_usage())
+    return str(event.name()) if not size and str(event.kind()) == "push" else "", size
+
+
+def _together(recorded: list[list[Any]], told: list[list[tuple[str, int]]]) -> list[tuple[str, int]]:
+    """The threads of a job's process as one, in the order of time.
+
+    Gloo's threads take memory while this one waits, and the recording does not see all that they give back: what is
+    taken between the marks around a collective is gone at the second one, and outside of them theirs does not count.
+    """
+    main = next(i for i, thread in enumerate(told) if any(name == COLLECTIVE for name, _ in thread))
+    first = recorded[main][0]
+    rows = [
+        (first.cpu_elapsed_us(event), i != main, row)
+        for i, thread in enumerate(told)
+        for event, row in zip(recorded[i], thread, strict=True)
+    ]
+    found, inside, net = list[tuple[str, int]](), False, 0
+    for _, foreign, (name, size) in sorted(rows, key=lambda row: row[0]):
+        if foreign and not inside:
+            continue
+        if name == COLLECTED and inside:
+            found.append(("", -net))
+        found.append((name, size))
+        inside, net = name == COLLECTIVE or (inside and name != COLLECTED), net + size if inside else 0
+    return found
+
+
+def _peak(changes: Iterable[int]) -> int:
+    return max(itertools.accumulate(changes, initial=0))
+
+
+def device_name(device: torch.device) -> str:
+    """Name of the processor or GPU, for file names."""
+    if device.type == "cuda":
+        name = torch.cuda.get_device_name(device)
+    else:
+        name = f"{device.type}-{platform.machine()}-{_processor()}"
+    return "".join(c if c.isalnum() else "-" for c in name)
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text(encoding="utf-8").splitlines()
+    except OSError:
+        return platform.processor()
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )
+
+
+class Clock:
+    """Marks in time, on the device."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.gpu = device.type == "cuda"
+
+    def mark(self) -> Any:
+        """Marks a point in time."""
+        if not self.gpu:
+            return time.perf_counter() if torch.get_num_threads() > 1 else time.thread_time()
+        event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
+        event.record()
+        return event
+
+    def between(self, start: Any, end: Any) -> float:
+        """Seconds between two marks."""
+        if not self.gpu:
+            return float(end - start)
+        end.synchronize()
+        return float(start.elapsed_time(end)) / 1e3
+
+
+def set_random_state(state: torch.Tensor, device: torch.device) -> None:
+    """Sets the generator from which a device's ops draw."""
+    if device.type == "cuda":
+        torch.cuda.set_rng_state(state, device)
+    else:
+        torch.set_rng_state(state)
+
+
+def rounded(size: int, device: torch.device) -> int:
+    """What the allocator of a device takes for so many bytes."""
+    return -(-size // ROUNDING) * ROUNDING if device.type == "cuda" else size
+
+
+ROUNDING = 512
+"""The CUDA allocator hands out multiples of this many bytes."""

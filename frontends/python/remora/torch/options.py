@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How a step is planned: the options of every entry point, and the one reader of budgets.
+
+A budget is an amount of bytes, or a percentage. What a percentage is of depends on the entry point: each says so in its
+docstring, and a `BudgetError` repeats it.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import remora
+from remora._engine import parse_budget
+from remora.errors import InputError
+
+
+@dataclass
+class Options:
+    """How a step is planned: the parameters of `train_step` and `wrap`, and the options of the backend.
+
+    Attributes
+    ----------
+    budget : int or str
+        Bytes ("12GiB", 1500000) with all that is there throughout: parameters, buffers, the step's arguments. Or a
+        share of what the unscheduled step takes beyond that ("60%").
+    reserve : int
+        Bytes that something else takes on the device, as an optimizer's state; a part of the budget given in bytes.
+    cost : {"measured", "flops"}
+        Whether ops are run and measured, or a roofline says what they take.
+    fuse : bool or "program"
+        Whether Inductor compiles what it makes one loop of; the schedule is then of compiled regions and the other ops.
+        Results are close to eager's, not equal in every bit. "program": Inductor compiles the whole step, and the
+        schedule is of its kernels; only for `train_step`.
+    arena : bool
+        Whether the step's tensors lie in one block of memory, each where the plan says, within the budget. On the CPU
+        only; needs a C++ compiler at first use.
+    order : {"input", "free", "auto"}
+        "input": ops in their captured order, recomputes between them; "free": any order.
+    pure : tuple of str
+        Custom ops ("library::op") that may run again, since they do nothing but give their results. PyTorch's own ops
+        need not be named; any other custom op runs once.
+    inference : bool
+        Whether a forward without gradients is planned, too. Else it runs as if the module were not wrapped.
+    time_limit : float
+        Seconds for all calls of the solver that a plan takes.
+    threads : int
+        Threads of the solver, 0 for one per core.
+    seed : int
+        Of the solver's random choices.
+    cache : bool
+        Whether schedules are kept in a file and found again.
+    progress : bool
+        Whether a line on standard error says what is being done.
+    plan : str
+        A file of `rt.plan`, made anywhere: the search begins with its schedule. A plan of another step is refused.
+    """
+
+    budget: int | str = "100%"
+    reserve: int = 0
+    cost: str = "measured"
+    fuse: bool | str = False
+    arena: bool = False
+    order: str = "input"
+    pure: tuple[str, ...] = ()
+    inference: bool = False
+    time_limit: float = 15.0
+    threads: int = 0
+    seed: int = 1
+    cache: bool = True
+    progress: bool = False
+    plan: str = ""
+
+    @staticmethod
+    def of(given: Mapping[str, Any]) -> Options:
+        """Options by their names.
+
+        Raises
+        ------
+        TypeError, ValueError, InputError
+            If there is no option of that name, or it cannot have that value.
+        """
+        known = {f.name for f in fields(Options)}
+        unknown = sorted(set(given) - known)
+        if unknown:
+            raise TypeError(f"no option {', '.join(unknown)}; there are {', '.join(sorted(known))}")
+        return Options(**given).checked()
+
+    def checked(self) -> Options:
+        """These options, if all their values are allowed.
+
+        Raises
+        ------
+        TypeError, ValueError, InputError
+            Names the option, and what it may be.
+        """
+        for name, allowed in _CHOICES.items():
+            if getattr(self, name) not in allowed:
+                raise ValueError(f"{name}: {getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
+        for name in ("arena", "inference", "cache", "progress"):
+            if not isinstance(getattr(self, name), bool):
+                raise TypeError(f"{name}: {getattr(self, name)!r} is neither True nor False")
+        for name in ("reserve", "threads", "seed"):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                raise TypeError(f"{name}: {value!r} is not a whole number of at least 0")
+        limit = self.time_limit
+        if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
+            raise TypeError(f"time_limit: {limit!r} is not a positive number of seconds")
+        if isinstance(self.pure, str) or not all(isinstance(name, str) for name in self.pure):
+            raise TypeError(f"pure: {self.pure!r} is not a sequence of names such as 'library::op'")
+        check_budget(self.budget)
+        if self.plan and self.fuse:
+            raise ValueError("plan: its schedule is of single ops, which fuse=True compiles together")
+        return self
+
+    @property
+    def is_share(self) -> bool:
+        """Whether the budget is a percentage."""
+        return isinstance(self.budget, str) and "%" in self.budget
+
+    def in_bytes(self, fixed: int, unscheduled: int) -> int:
+        """Budget in bytes, less what is reserved.
+
+        Parameters
+        ----------
+        fixed : int
+            Bytes that are allocated throughout.
+        unscheduled : int
+            Peak in bytes that a percentage refers to, `fixed` included; 100 % is the whole of it. A percentage already
+            leaves out what is reserved.
+        """
+        if isinstance(self.budget, int):
+            return self.budget - self.reserve
+        try:
+            size: int = parse_budget(self.budget, fixed, unscheduled)
+        except InputError as error:
+            raise InputError("budget", str(error)) from None
+        return size if self.is_share else size - self.reserve
+
+    def fixed_in_bytes(self, fixed: int, unscheduled: int, limit: int | None) -> tuple[Options, int | None]:
+        """Options with a percentage replaced by bytes, and the largest such amount so far.
+
+        The percentage is of this graph, or of an earlier and larger one (`limit`): a smaller last batch gets the
+        bytes of the others.
+        """
+        if not self.is_share:
+            return self, limit
+        limit = max(self.in_bytes(fixed, unscheduled), limit or 0)
+        return replace(self, budget=limit, reserve=0), limit
+
+    @property
+    def limits(self) -> remora.Limits:
+        """Limits of one call of the engine."""
+        return self.limits_in(self.time_limit)
+
+    def limits_in(self, seconds: float) -> remora.Limits:
+        """Limits of a call of the engine that may take so many seconds."""
+        return remora.Limits(time=seconds, threads=self.threads or None, seed=self.seed)
+
+    def say(self, text: str, end: str = "") -> None:
+        """Shows progress on standard error, if that is wanted."""
+        if self.progress:
+            tty = sys.stderr.isatty()
+            print(
+                f"\r\x1b[Kremora: {text}" if tty else f"remora: {text}",
+                end=end if tty else "\n",
+                file=sys.stderr,
+                flush=True,
+            )
+
+
+_CHOICES = {
+    "cost": ("measured", "flops"),
+    "fuse": (False, True, "program"),
+    "order": ("input", "free", "auto"),
+}
+
+
+def check_budget(budget: Any, name: str = "budget") -> None:
+    """Checks that a budget can be read, before anything is captured.
+
+    Raises
+    ------
+    InputError
+        Suggests what to write instead.
+    """
+    if isinstance(budget, bool) or not isinstance(budget, (int, str)):
+        hint = ""
+        if isinstance(budget, float):
+            share = 0 < budget <= 2
+            hint = f"; did you mean '{budget * 100:g}%'?" if share else f"; did you mean {int(budget)}?"
+        raise InputError(name, f"{budget!r} is neither bytes (12 * 2**30, '12GiB') nor a percentage ('80%'){hint}")
+    if isinstance(budget, int):
+        if budget < 1:
+            raise InputError(name, f"{budget} bytes are no budget")
+        return
+    try:
+        parse_budget(budget, 0, 2**40)
+    except InputError as error:
+        raise InputError(name, error.message) from None

@@ -1,0 +1,217 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A partitioned graph as a `remora-graph`: an op a loop of Inductor, a tensor a buffer, and the cut between its parts.
+
+The loops are those of Inductor's own partition, which saves what its min cut says. What its backward part reads of the
+forward part may be saved or made again by the forward's loops; so the graph says what a smaller saved set takes. It
+does not say all: made again, ops are fused anew with their readers, which takes less than their loops did. What a
+partition really takes is found by lowering it (_inductor_plan.py).
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from torch import fx
+
+from ..capture.launches import Trace
+from ..capture.lowered import Loop, Lowered
+from ..cost.kernels import Calls
+
+CUT = "cut"
+"""The op for what the user does between forward and backward."""
+
+
+@dataclass(frozen=True)
+class Half:
+    """The forward or the backward part of a partition.
+
+    Attributes
+    ----------
+    inputs : tuple of str
+        Names of its arguments.
+    sizes : tuple of int
+        Bytes of their storages.
+    """
+
+    module: fx.GraphModule
+    program: Lowered
+    trace: Trace
+    inputs: tuple[str, ...]
+    sizes: tuple[int, ...]
+
+
+def graph_of(
+    forward: Half,
+    backward: Half,
+    shown: int,
+    fixed: int,
+    calls: Calls,
+    again: Callable[[str], bool],
+    later: tuple[int, int] = (0, 0),
+    fused: float = 1.0,
+) -> dict[str, Any]:
+    """A partition as a `remora-graph`.
+
+    Parameters
+    ----------
+    forward, backward : Half
+    shown : int
+        How many outputs of the forward part are the user's.
+    fixed : int
+        Bytes of the forward part's arguments.
+    calls : Calls
+        What calls take.
+    again : callable
+        Whether a node of the graph, by its name, may run again.
+    later : tuple of int
+        Bytes that later graphs take between both parts, and those of the gradients that they leave.
+    fused : float
+        The share of its time that a forward loop takes when it is made again, fused with what reads it.
+    """
+    made: dict[str, str] = {}  # a buffer's name in its part, to the tensor's
+    outputs = forward.program.outputs
+    saved = {
+        node.name: outputs[shown + i]
+        for i, node in enumerate(forward.module.graph.find_nodes(op="output")[0].args[0][shown:])
+        if node is not None
+    }
+    tensors: list[dict[str, Any]] = []
+    ops: list[dict[str, Any]] = []
+
+    def write(half: Half, prefix: str, named: Callable[[str], list[str]], keep: frozenset[str]) -> None:
+        durations = _durations(half, calls)
+        taken = _taken_over(half.program.source)
+        for loops in merged(half):
+            own = {name for loop in loops for name in loop.writes}
+            names = [name for loop in loops for name in loop.writes if half.program.sizes.get(name, 0)]
+            reads = {t for loop in loops for name in loop.reads if name not in own for t in named(name)}
+            name = f"{prefix}/{loops[0].name}"
+            written = [f"{prefix}/{n}" for n in names] or [f"{name} done"]
+            for n in own:
+                made[f"{prefix}/{n}"] = f"{prefix}/{n}"
+            tensors.extend(
+                {"name": t, "size": half.program.sizes.get(t.removeprefix(f"{prefix}/"), 0)}
+                | ({"keep": True} if t.removeprefix(f"{prefix}/") in keep else {})
+                for t in written
+            )
+            origins = frozenset().union(*(loop.origins for loop in loops))
+            duration = sum(durations.get(loop.name, 0) for loop in loops)
+            if prefix == "forward" and not any(loop.call for loop in loops):
+                duration = round(duration * fused)
+            entry: dict[str, Any] = {
+                "name": name,
+                "type": " ".join(sorted(origins)[:3]),
+                "duration": duration,
+                "inputs": sorted(reads),
+                "outputs": written,
+                "phase": prefix,
+            }
+            pairs: dict[str, str] = {}
+            for new, old in taken.items():
+                source = next((t for t in named(old) if t in reads and t not in pairs.values()), None)
+                if source is not None and f"{prefix}/{new}" in written:
+                    pairs[f"{prefix}/{new}"] = source
+            if pairs:
+                entry["in_place"] = [list(pair) for pair in pairs.items()]
+            if prefix == "backward" or not all(map(again, origins)):
+                entry["recompute"] = "never"
+            ops.append(entry)
+
+    def solid(half: Half, prefix: str, name: str) -> list[str]:
+        return [f"{prefix}/{n}" for n in half.program.solid(name)]
+
+    def from_forward(name: str) -> list[str]:
+        return [t for t in solid(forward, "forward", name) if t in made]
+
+    tangents = [n for n in backward.inputs if n.startswith("tangents")]
+
+    def from_backward(name: str) -> list[str]:
+        if name in saved:
+            return from_forward(saved[name])
+        if name in tangents:
+            return [f"{CUT}/{name}"]
+        return [t for t in solid(backward, "backward", name) if t in made]
+
+    write(forward, "forward", from_forward, frozenset())
+    sizes = dict(zip(backward.inputs, backward.sizes, strict=True))
+    tensors.extend({"name": f"{CUT}/{name}", "size": sizes[name]} for name in tangents)
+    ops.append(
+        {
+            "name": CUT,
+            "type": "user",
+            "duration": 0,
+            "inputs": sorted({t for name in outputs[:shown] for t in from_forward(name)}),
+            "outputs": [f"{CUT}/{name}" for name in tangents],
+            "phase": "forward",
+            "recompute": "never",
+        }
+    )
+    # What later graphs leave; where they leave nothing it stands for the end of the cut.
+    tensors.append({"name": f"{CUT} done", "size": later[1], "keep": True})
+    ops[-1]["outputs"].append(f"{CUT} done")
+    ops[-1]["workspace"] = max(0, later[0] - later[1] - sum(sizes[name] for name in tangents))
+    kept = {t.partition("/")[2] for name in backward.program.outputs for t in solid(backward, "backward", name)}
+    write(backward, "backward", from_backward, frozenset(kept))
+    return {
+        "format": "remora-graph",
+        "version": 2,
+        "name": "inductor",
+        "fixed_memory": fixed,
+        "tensors": tensors,
+        "ops": ops,
+        "meta": {"duration_unit": "ns", "source": "remora.torch.inductor"},
+    }
+
+
+def merged(half: Half) -> list[list[Loop]]:
+    """The loops in order; those of one call are one op, and so is what takes results out of a tuple with its maker.
+
+    A CPU's kernel may hold several loops: all their results are there before what any of them reads is released.
+    """
+    lines: dict[str, str] = {}  # the line in which a loop runs
+    for launch in half.trace.launches:
+        names = set(_NAME.findall(launch.line))
+        for loop in half.program.loops:
+            if not names.isdisjoint(loop.writes):
+                lines.setdefault(loop.name, launch.line)
+    groups: dict[str, list[Loop]] = {}
+    maker: dict[str, str] = {}
+    for loop in half.program.loops:
+        alone = lines.get(loop.name, loop.name)
+        parent = next((maker[name] for name in loop.reads if name in half.program.tuples), alone)
+        groups.setdefault(parent, []).append(loop)
+        maker.update(dict.fromkeys(loop.writes, parent))
+    return list(groups.values())
+
+
+_REUSE = re.compile(r"^\s*(\w+) = (?:reinterpret_tensor\()?(\w+).*; del \2  # reuse$", re.MULTILINE)
+
+
+def _taken_over(source: str) -> dict[str, str]:
+    """For buffers whose memory was another's, that other one; it may still be read by whoever writes the buffer."""
+    return dict(_REUSE.findall(source))
+
+
+_NAME = re.compile(r"\b[A-Za-z_]\w*\b")
+
+
+def _durations(half: Half, calls: Calls) -> dict[str, int]:
+    """Nanoseconds of each loop: a kernel's time is parted by bytes where it holds several."""
+    program, left = half.program, {loop.name: loop for loop in half.program.loops}
+    inputs = dict(zip(half.inputs, half.sizes, strict=True))
+    sizes = {**inputs, **program.sizes}
+    lines: dict[str, int] = {}
+    for launch in half.trace.launches:
+        lines[launch.line] = lines.get(launch.line, 0) + calls.of(launch)[0]
+    found: dict[str, int] = {}
+    for line, duration in lines.items():
+        names = set(_NAME.findall(line))
+        mine = [loop for loop in left.values() if not names.isdisjoint(loop.writes)]
+        moved = [1 + sum(sizes.get(name, 0) for name in (*loop.reads, *loop.writes)) for loop in mine]
+        for loop, size in zip(mine, moved, strict=True):
+            found[loop.name] = duration * size // sum(moved)
+            del left[loop.name]
+    return found

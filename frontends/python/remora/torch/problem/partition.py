@@ -1,0 +1,344 @@
+# SPDX-License-Identifier: Apache-2.0
+"""A joint graph of AOTAutograd, and what its partitions take.
+
+What a partitioner can express: each forward op runs once in the forward part and at most once in the backward part; a
+value that backward reads is saved, or made again from what is saved. PyTorch's own partitioner parts the graph, with
+our choice of what is saved and of the order of the backward part. Both parts are lowered by Inductor and their programs
+replayed, so a partition's peak is that of the very programs that will run, and its time is that of their kernels.
+"""
+
+from __future__ import annotations
+
+import copy
+import operator
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+from torch import fx
+from torch.utils.checkpoint import CheckpointPolicy
+
+from ..capture.graph import has_effect, is_own, is_random
+from ..capture.launches import Kernel, Look, hint_of, look_of, replay, storage_of
+from ..capture.lowered import Lowered, lowered_backward, lowered_forward
+from ..cost.kernels import Calls
+from ..errors import CaptureError
+from .loops import Half
+
+Halves = tuple[fx.GraphModule, fx.GraphModule]
+
+
+@dataclass(frozen=True)
+class Later:
+    """What graphs that run between a graph's forward and backward part ask of it.
+
+    Attributes
+    ----------
+    needed : int
+        Bytes that they take beside what is there between the two parts.
+    gradients : int
+        Bytes of the gradients that they leave, which are there while the backward part runs.
+    """
+
+    needed: int = 0
+    gradients: int = 0
+
+
+@dataclass(frozen=True)
+class Partition:
+    """One way to part a joint graph.
+
+    Attributes
+    ----------
+    saved : tuple of str
+        The nodes that are saved, by name; arguments of the graph are there anyway.
+    order : tuple of str
+        The nodes of the backward part that come first, by name and in this order; () leaves PyTorch's order.
+    forward_peak, backward_peak : int
+        Bytes, with the graph's arguments.
+    between : int
+        Bytes that are there between both parts, with the graph's arguments and the user's results.
+    held : int
+        Bytes saved, beyond the graph's arguments.
+    time : int or None
+        Nanoseconds of both parts; None where its kernels were not measured.
+    guarded : bool
+        Whether Inductor refuses fusions that raise a program's peak while it compiles both parts.
+    """
+
+    saved: tuple[str, ...]
+    order: tuple[str, ...]
+    forward_peak: int
+    backward_peak: int
+    between: int
+    held: int
+    time: int | None
+    guarded: bool = False
+
+    def peak(self, later: Later) -> int:
+        """Bytes, with the graph's arguments and what later graphs take beside it."""
+        return max(self.forward_peak, self.between + later.needed, self.backward_peak + later.gradients)
+
+    @property
+    def nanoseconds(self) -> int:
+        """The time of a partition that was measured."""
+        assert self.time is not None
+        return self.time
+
+
+class Joint:
+    """A joint graph, and what its partitions take.
+
+    Parameters
+    ----------
+    module : fx.GraphModule
+        AOTAutograd's joint graph behind Inductor's passes for it; it is not changed.
+    inputs
+        Its arguments.
+    named : dict
+        What else Inductor gives to a partitioner.
+    calls : Calls
+    later : Later
+    """
+
+    def __init__(
+        self, module: fx.GraphModule, inputs: Any, named: dict[str, Any], calls: Calls, later: Later = Later()
+    ) -> None:
+        self.module, self.inputs, self.named, self.calls, self.later = module, inputs, named, calls, later
+        self.shown: int = named["num_fwd_outputs"]
+        self.fixed = sum(look_bytes(vals(module.graph.find_nodes(op="placeholder"), "primals")))
+        self.once: frozenset[str] = frozenset()
+
+    def parted(self, choose: Callable[[fx.Graph, Any], list[fx.Node]] | None) -> Halves:
+        """Both parts, by PyTorch's own partitioner with our choice of what is saved, or its own."""
+        from torch._functorch import partitioners
+
+        module = fx.GraphModule(self.module, copy.deepcopy(self.module.graph))
+        module.meta = self.module.meta
+        stock = partitioners.choose_saved_values_set
+        if choose is not None:
+            given: Any = lambda graph, info, memory_budget=1.0: choose(graph, info)  # noqa: E731
+            partitioners.choose_saved_values_set = given
+        try:
+            return partitioners.min_cut_rematerialization_partition(module, self.inputs, **self.named)
+        finally:
+            partitioners.choose_saved_values_set = stock
+
+    def stock(self, share: float = 1.0, solver: Any = None) -> tuple[str, ...]:
+        """What PyTorch saves by itself, by name, for a value of `activation_memory_budget` and one of its solvers.
+
+        None leaves the solver that is set, a name or one's own. RuntimeError if it is not there: ilp needs scipy.
+        """
+        from torch._functorch import config, partitioners
+
+        choose, found = partitioners.choose_saved_values_set, list[str]()
+
+        def chosen(graph: fx.Graph, info: Any) -> list[fx.Node]:
+            saved = choose(graph, info, memory_budget=share)
+            found.extend(node.name for node in saved)
+            self.once = frozenset(node.name for node in graph.nodes if runs_once(node))
+            return saved
+
+        with config.patch({} if solver is None else {"activation_memory_budget_solver": solver}):
+            self.parted(chosen)
+        return tuple(found)
+
+    def light(self) -> tuple[str, ...]:
+        """What is saved where everything but products is made again rather than saved, by name."""
+        from torch._functorch import partitioners
+
+        found = list[str]()
+
+        def chosen(graph: fx.Graph, info: Any) -> list[fx.Node]:
+            bans = partitioners.MinCutOptions(False, False, False, False, False)
+            saved: list[fx.Node] = partitioners.solve_min_cut(graph, info, bans)[0]
+            found.extend(node.name for node in saved)
+            return saved
+
+        self.parted(chosen)
+        return tuple(found)
+
+    def saving(self, names: Iterable[str], order: Sequence[str] = ()) -> Halves:
+        """Both parts, where the named nodes are saved, and what else must be."""
+        wanted = set(names)
+        forward, backward = self.parted(lambda graph, info: closed(graph, info, wanted, self.shown))
+        return forward, ordered(backward, order) if order else backward
+
+    def guard_sizes(self) -> None:
+        """Lets larger sizes than those of this plan be compiled anew: Dynamo checks it at every call."""
+        for value in vals(self.module.graph.find_nodes(op="placeholder")):
+            for size in value.shape if isinstance(value, torch.Tensor) else ():
+                if isinstance(size, torch.SymInt):
+                    assert size <= hint_of(size)
+
+    def halves(self, modules: Halves) -> tuple[Half, Half]:
+        """Both parts lowered and replayed."""
+        forward, backward = modules
+        ahead, behind = (m.graph.find_nodes(op="placeholder") for m in modules)
+        ends = [m.graph.find_nodes(op="output")[0].args[0] for m in modules]
+        inputs, results, after = vals(ahead), vals(ends[0]), vals(behind)
+        first = lowered_forward(forward, inputs, self._shown_parts(forward))
+        # Saved tensors lie as the forward part lays them out. Sizes come before them here, behind them there.
+        places = [i for i, value in enumerate(after) if isinstance(value, torch.Tensor)]
+        laid = [s for s, v in zip(first.strides, results, strict=True) if isinstance(v, torch.Tensor)]
+        shown = sum(isinstance(value, torch.Tensor) for value in results[: self.shown])
+        for i, strides in zip(places, laid[shown:], strict=False):
+            if strides is not None and tuple(after[i].stride()) != tuple(strides):
+                after[i] = after[i].as_strided(after[i].size(), strides)
+        second = lowered_backward(backward, after, donated(inputs, results, vals(ends[1]), self.shown))
+        start = self._half(forward, first, ahead, inputs, range(len(ahead)))
+        # Views of one buffer may be saved one by one. What lies in an argument, or in what the user has, is not freed.
+        lies = {
+            n.name: storage_of(t) for n, t in zip(ends[0], start.trace.results, strict=True) if isinstance(n, fx.Node)
+        }
+        others = {storage_of(t) for t in start.trace.results[: self.shown]} | start.trace.given
+        storages = [lies.get(node.name, 0) for node in behind]
+        kept = [i for i, n in enumerate(behind) if _is_kept(n) or (storages[i] and storages[i] in others)]
+        return start, self._half(backward, second, behind, after, kept, storages)
+
+    def _half(
+        self,
+        module: fx.GraphModule,
+        program: Lowered,
+        nodes: list[fx.Node],
+        inputs: list[Any],
+        kept: Sequence[int],
+        storages: Sequence[int] = (),
+    ) -> Half:
+        trace = replay(program, inputs, kept, storages)
+        return Half(module, program, trace, tuple(n.name for n in nodes), tuple(look_bytes(inputs)))
+
+    def _shown_parts(self, forward: fx.GraphModule) -> tuple[int, int]:
+        kinds = [type(d).__name__ for d in forward.graph.find_nodes(op="output")[0].meta["desc"][: self.shown]]
+        return kinds.count("InputMutationAOTOutput"), kinds.count("PlainAOTOutput")
+
+    def evaluated(
+        self,
+        halves: tuple[Half, Half],
+        saved: tuple[str, ...],
+        order: tuple[str, ...] = (),
+        within: int | None = None,
+        guarded: bool = False,
+    ) -> Partition:
+        """What two parts take; where they take more than `within`, their kernels are not compiled and measured."""
+        forward, backward = halves
+        launches = [*forward.trace.launches, *backward.trace.launches]
+        self.calls.measure(launch for launch in launches if not isinstance(launch.target, Kernel))
+        tangents = sum(s for n, s in zip(backward.inputs, backward.sizes, strict=True) if n.startswith("tangents"))
+        held = self._held(forward, forward.program.outputs[self.shown :])
+        there = self._held(forward, forward.program.outputs)  # what the user was given may be there till the end
+        ahead = self.fixed + self.calls.peak(forward.trace)
+        behind = self.fixed + there + tangents + self.calls.peak(backward.trace)
+        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None, guarded)
+        if within is not None and found.peak(self.later) > within:
+            return found
+        self.calls.measure(launches)
+        return replace(found, time=sum(self.calls.of(launch)[0] for launch in launches))
+
+    def _held(self, forward: Half, outputs: Iterable[str]) -> int:
+        """Bytes of outputs of the forward part, beyond its arguments."""
+        names = {real for name in outputs for real in forward.program.solid(name)}
+        return sum(forward.program.sizes[name] for name in names)
+
+
+def _is_kept(node: fx.Node) -> bool:
+    """Whether somebody holds an argument of the backward part beside it: the forward's, and the gradient of a loss."""
+    value = node.meta.get("val")
+    return node.name.startswith("primals") or (isinstance(value, torch.Tensor) and value.dim() == 0)
+
+
+def vals(nodes: Iterable[Any], prefix: str = "") -> list[Any]:
+    """What nodes look like; None for what is no node."""
+    return [n.meta.get("val") if isinstance(n, fx.Node) else None for n in nodes if not prefix or prefix in str(n)]
+
+
+def look_bytes(values: Iterable[Any]) -> list[int]:
+    """The bytes of each value's storage, 0 where another before it shares it or it is no tensor."""
+    seen: set[int] = set()
+    found = []
+    for value in values:
+        look = look_of(value)
+        storage = value.untyped_storage()._cdata if isinstance(look, Look) else 0
+        found.append(look.elements * look.dtype.itemsize if isinstance(look, Look) and storage not in seen else 0)
+        seen.add(storage)
+    return found
+
+
+def donated(inputs: list[Any], results: list[Any], gradients: list[Any], shown: int) -> list[int]:
+    """The numbers of the backward part's arguments whose memory it may use, as AOTAutograd says."""
+    from torch._functorch import config
+    from torch._functorch._aot_autograd.graph_compile import collect_fw_donated_buffer_idxs
+
+    if not config.donated_buffer:
+        return []
+    saved = results[shown:]
+    symbols = sum(isinstance(value, torch.SymInt) for value in saved)
+    tensors = [value for value in saved if not isinstance(value, torch.SymInt)]
+    return [symbols + i for i in collect_fw_donated_buffer_idxs(inputs, results[:shown], gradients, tensors)]
+
+
+def runs_once(node: fx.Node) -> bool:
+    """Whether a forward node must not run again: it draws random numbers, has effects, or is no op of PyTorch."""
+    if node.op != "call_function" or _is_size(node):
+        return False
+    if node.meta.get("recompute") == CheckpointPolicy.MUST_SAVE:
+        return True
+    if node.target is operator.getitem:
+        return runs_once(node.all_input_nodes[0])
+    return is_random(node) or has_effect(node) or not is_own(node)
+
+
+def _is_size(node: fx.Node) -> bool:
+    return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
+
+
+def closed(graph: fx.Graph, info: Any, wanted: set[str], shown: int) -> list[fx.Node]:
+    """What is saved: the wanted nodes, those that must not run again, sizes, and the arguments.
+
+    Only what the backward part comes upon on its way from its results counts.
+    """
+    results = graph.find_nodes(op="output")[0].args[0]
+    ahead = [n for n in results[shown:] if isinstance(n, fx.Node)]
+    ahead += [n for n in graph.nodes if n in info.required_bw_nodes]
+    seen: set[fx.Node] = set()
+    saved: set[fx.Node] = set()
+    while ahead:
+        node = ahead.pop()
+        if node in seen or node.op != "call_function":
+            continue
+        seen.add(node)
+        can = node not in info.required_bw_nodes and isinstance(node.meta.get("val"), (torch.Tensor, torch.SymInt))
+        if can and (node.name in wanted or _is_size(node) or runs_once(node)):
+            saved.add(node)
+        else:
+            ahead += node.all_input_nodes
+    if any(n.meta.get("aot_runtime_epilogue_input_mutation") for n in info.inputs):
+        raise CaptureError("an argument that requires a gradient is changed in place")
+    return [*info.inputs, *(n for n in graph.nodes if n in saved)]
+
+
+def ordered(module: fx.GraphModule, names: Iterable[str]) -> fx.GraphModule:
+    """The same graph with nodes in this order, as far as their inputs allow; nodes that are not named keep theirs."""
+    graph, made = fx.Graph(), dict[fx.Node, fx.Node]()
+    place = {node: i for i, node in enumerate(module.graph.nodes)}
+    nodes = {node.name: node for node in place}
+
+    def write(last: fx.Node) -> None:
+        needed, ahead = set[fx.Node](), [last]
+        while ahead:
+            node = ahead.pop()
+            if node not in made and node not in needed:
+                needed.add(node)
+                ahead += node.all_input_nodes
+        for node in sorted(needed, key=place.__getitem__):
+            made[node] = graph.node_copy(node, made.__getitem__)
+
+    for node in module.graph.find_nodes(op="placeholder"):
+        write(node)
+    for name in names:
+        if name in nodes:
+            write(nodes[name])
+    for node in place:
+        write(node)
+    return fx.GraphModule(module, graph)

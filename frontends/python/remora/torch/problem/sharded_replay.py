@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a sharded step takes under a plan: the replay of its trace, with the parameters that FSDP2 gathers on top.
+
+The trace has all parameters kept. A unit that is resharded after its forward has none until the backward asks for them.
+FSDP issues that gather one unit ahead, where the backward begins with the unit that follows in the forward.
+
+    forward  g0 [F0] . g1 [F1] .        backward  issue 0, [B1] . wait 0, [B0]
+             p0......0 p1..............           flat 0........  p0........
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Mapping, Sequence
+
+from ..capture.sharded import Gather, Unit
+from ..checkpoint_plan import Choice
+from .eager import Replay, Replayed
+
+
+class ShardedReplay:
+    """Replays a step under choices for its modules and a set of units that are resharded."""
+
+    def __init__(
+        self, replay: Replay, units: Sequence[Unit], root: tuple[int, int] | None, root_gather: Gather | None
+    ) -> None:
+        """`root`: where the root's own parameters are gathered, and where the backward begins; they are kept."""
+        self.replay, self.units = replay, units
+        self.root, self.root_gather = root, root_gather
+        self._known: dict[tuple[tuple[str, Choice], ...], Replayed] = {}
+
+    def plain(self, choices: Mapping[str, Choice]) -> Replayed:
+        """Without parameters."""
+        key = tuple(sorted(choices.items(), key=lambda row: row[0]))
+        if key not in self._known:
+            self._known[key] = self.replay.run(choices)
+        return self._known[key]
+
+    def high(self, choices: Mapping[str, Choice], resharded: Collection[str]) -> list[int]:
+        """Bytes at each event, the most."""
+        run = self.plain(choices)
+        change, spikes = [0] * (len(run.high) + 1), list[tuple[int, int, int]]()
+        if self.root is not None and self.root_gather is not None:
+            change[self.root[0]] += self.root_gather.parameters
+        for number, unit in enumerate(self.units):
+            own, issued = unit.gather, self.issued(number)
+            change[unit.gathered] += own.parameters
+            if unit.name not in resharded:
+                continue
+            change[unit.left] -= own.parameters
+            change[issued] += own.flat
+            change[unit.asked] += own.parameters - own.flat
+            # Behind what happens at the same place before, as the wait of the unit that follows.
+            here = own.parameters if issued == unit.asked else own.flat
+            spikes.append((issued, 0, own.issue - here))
+            spikes.append(
+                (unit.asked, -1 if issued != unit.asked else 0, own.wait - (here if issued == unit.asked else own.flat))
+            )
+        over = list(itertools.accumulate(change))
+        high = [most + more for most, more in zip(run.high, over, strict=False)]
+        for place, shift, most in spikes:
+            high[place] = max(high[place], run.left[place - 1] + over[place + shift] + most)
+        return high
+
+    def issued(self, number: int) -> int:
+        """Where the backward issues a unit's gather."""
+        if number + 1 < len(self.units):
+            return self.units[number + 1].asked
+        return self.root[1] if self.root is not None else self.units[number].asked
+
+    def peak(self, choices: Mapping[str, Choice], resharded: Collection[str]) -> int:
+        """The most of the whole step."""
+        return max(self.high(choices, resharded))

@@ -1,0 +1,369 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What Inductor calls: our partitioner, and the two parts of its own that may be ours.
+
+Inductor's caches ask each for a name (`uuid`), which is that of these sources and of the settings: whatever was
+compiled with them is found again, and nothing is partitioned then.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import functools
+import json
+import warnings
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import fx
+from torch._guards import CompileContext
+from torch._inductor.custom_graph_pass import CustomKnapsackSolver, CustomPartitionerFn, CustomRuntimeEstimator
+
+from remora._engine import engine_schema
+
+from ..capture.before import Before, before_this_graph, this_graph
+from ..capture.launches import Launch, look_of
+from ..cost.kernels import Calls
+from ..decide.partitions import Known, Search, key_of, partition_of, sources
+from ..errors import CaptureError, RemoraWarning
+from ..job import same_answer
+from ..ledger import frame_of_capture
+from ..options import Options
+from ..problem.partition import Halves, Joint, Later, Partition
+from ..store import cache_folder, digest, read_json, write_json
+
+GRAIN = 10_000
+"""A knapsack's capacity in the units in which it is solved; sizes are rounded up, so it is never exceeded."""
+
+
+@dataclass(frozen=True)
+class InductorPlan:
+    """What was decided for one joint graph.
+
+    Attributes
+    ----------
+    budget : int
+        Bytes, with the graph's arguments: parameters, buffers, inputs.
+    predicted_peak, stock_peak, fixed_memory : int
+        Bytes: of both compiled parts, of those that Inductor would make by itself, and of the graph's arguments (part
+        of both peaks).
+    forward_peak, backward_peak : int
+        Bytes, of each part.
+    held_before : int
+        Bytes that autograd keeps of what ran before this graph, part of the budget and of all peaks. 0 where the budget
+        is a percentage: that is of each graph's own.
+    later_gradients : int
+        Bytes of the gradients that graphs compiled after this one have left when its backward part runs; part of that
+        one's peak.
+    saved_bytes : int
+        What the forward part saves for the backward part, beyond the arguments.
+    predicted_time, stock_time : int
+        Nanoseconds of all kernels.
+    """
+
+    budget: int
+    predicted_peak: int
+    stock_peak: int
+    fixed_memory: int
+    forward_peak: int
+    backward_peak: int
+    saved_bytes: int
+    predicted_time: int
+    stock_time: int
+    held_before: int = 0
+    later_gradients: int = 0
+
+    @property
+    def promised(self) -> bool:
+        """Whether the predicted peak is within the budget."""
+        return self.predicted_peak <= self.budget
+
+    @property
+    def overhead(self) -> float:
+        """Time beyond that of Inductor's own partition, as a share of that."""
+        return self.predicted_time / self.stock_time - 1 if self.stock_time else 0.0
+
+    def __str__(self) -> str:
+        word = "" if self.promised else ", NOT within the budget"
+        return (
+            f"peak {self.predicted_peak:,} bytes of {self.budget:,} ({self.stock_peak:,} by Inductor alone){word}, "
+            f"{self.saved_bytes:,} saved, time {self.overhead:+.2%}"
+        )
+
+
+class Named:
+    """What caches know an object by: its class, its settings, our sources and the engine's answers."""
+
+    settings: dict[str, Any]
+
+    def uuid(self) -> bytes:
+        """The same for two objects just if they do the same."""
+        text = json.dumps([type(self).__name__, sources(), engine_schema(), self.settings], sort_keys=True)
+        return bytes.fromhex(digest(text))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytes, (self.uuid(),)  # Inductor's keys hold its settings, and these hold us
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A graph that was parted: the number of its plan, the place of its code, and what is there between its parts."""
+
+    plan: int
+    where: str
+    between: int
+
+
+def place_of_capture() -> str:
+    """Function, file and line of the code that Dynamo captures now."""
+    code, _ = frame_of_capture()
+    return f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+
+
+class Partitioner(Named, CustomPartitionerFn):
+    """Parts each joint graph so that both parts hold the budget.
+
+    Attributes
+    ----------
+    plans : list of InductorPlan
+        Of the graphs that were parted in this process, in order.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.plans: list[InductorPlan] = []
+        self._frames: set[Any] = set()
+        self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
+        kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
+        self.settings = {name: value for name, value in asdict(options).items() if name in kept}
+        self._calls = Calls(options.cost, options.say)
+        self._patches = contextlib.ExitStack()
+        self._guard: dict[str, Any] = {}  # the settings with which Inductor refuses fusions that raise a peak
+
+    def enter(self) -> None:
+        """Lets Inductor call it, refuse fusions that raise a program's peak, and compile both parts at once."""
+        import torch._functorch.config as functorch
+        from torch._dynamo.callback import callback_handler
+        from torch._inductor import config
+
+        guards = [f"fusion_memory_timeline_peak_memory_{unit}" for unit in ("increase_gb", "pct_threshold")]
+        if all(getattr(config, name) is None for name in guards):
+            # A loop that is made again would be fused with a later reader, and what is freed between them lives longer.
+            self._guard = {guards[0]: 0.0}
+        self._patches.enter_context(config.patch({"custom_partitioner_fn": self, **self._guard}))
+        # The guard is off from a partition's choice to the end of its compilation, where the partition is without it.
+        callback_handler.register_end_callback(self._guarded)
+        self._patches.callback(callback_handler.remove_end_callback, self._guarded)
+        # A backward part that is compiled later, out of these settings, would be another one than planned.
+        self._patches.enter_context(functorch.patch(force_non_lazy_backward_lowering=True))
+
+    def leave(self) -> None:
+        """Sets back what `enter` set."""
+        self._patches.close()
+
+    def _guarded(self, _: object = None) -> None:
+        """Lets Inductor refuse fusions that raise a peak."""
+        from torch._inductor import config
+
+        for name, value in self._guard.items():
+            setattr(config, name, value)
+
+    def _unguarded(self) -> None:
+        """Lets Inductor fuse as it does without us, to the end of the compilation that runs."""
+        from torch._inductor import config
+
+        for name in self._guard:
+            setattr(config, name, None)
+
+    def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **named: Any) -> Halves:
+        """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned."""
+        named.setdefault("compiler", "inductor")
+        self._guarded()  # an earlier graph may have been compiled without Dynamo, whose end nobody told
+        joint = Joint(gm, joint_inputs, named, self._calls, self._later_graphs())
+        before = self._before()
+        try:
+            chosen, plan = self._chosen(joint, before.held)
+        except CaptureError as error:
+            self._warn(f"a graph cannot be planned, and runs without a budget: {error}")
+            self._unguarded()
+            return joint.parted(None)
+        self._tell(plan)
+        self._enter_in_earlier(before, plan)
+        self._graphs[this_graph()] = Planned(len(self.plans), place_of_capture(), chosen.between)
+        self.plans.append(plan)
+        joint.guard_sizes()
+        if not chosen.guarded:
+            self._unguarded()
+        return joint.saving(chosen.saved, chosen.order)
+
+    def uuid(self) -> bytes:
+        """The same for two partitioners just if they do the same with the graph that is compiled now."""
+        return super().uuid() + str((self._before().held, self._later_graphs())).encode()
+
+    def _before(self) -> Before:
+        """What ran before the graph that is compiled now, where the budget is one for all."""
+        return Before() if self.options.is_share else before_this_graph()
+
+    @functools.cached_property
+    def _later(self) -> dict[str, Later]:
+        """What later graphs lacked, by the place of the code whose graph leaves room for it when it is planned anew."""
+        told = same_answer(
+            f"later/{self._later_path.name}", lambda: read_json(self._later_path) if self.options.cache else {}
+        )
+        return {where: Later(*row) for where, row in told.items()}
+
+    @property
+    def _later_path(self) -> Path:
+        return cache_folder() / "partitions" / f"later-{super().uuid().hex()}.json"
+
+    def _later_graphs(self) -> Later:
+        return self._later.get(place_of_capture(), Later())
+
+    def _enter_in_earlier(self, before: Before, plan: InductorPlan) -> None:
+        """Tells earlier graphs what a later one takes while they wait for their backward parts."""
+        earlier = [self._graphs[number] for number in before.graphs if number in self._graphs]
+        for graph in earlier:
+            old = self.plans[graph.plan]
+            gradients = old.later_gradients + before.gradients
+            behind = old.backward_peak + before.gradients
+            peak = max(old.predicted_peak, behind)
+            new = replace(old, later_gradients=gradients, backward_peak=behind, predicted_peak=peak)
+            self.plans[graph.plan] = new
+            if old.promised and not new.promised:
+                self._ask(graph, 0, gradients, f"{behind:,} bytes with the gradients of later ones")
+        if earlier and not plan.promised:
+            most = max(earlier, key=lambda graph: self.plans[graph.plan].saved_bytes)
+            old = self.plans[most.plan]
+            lacking = plan.predicted_peak - plan.budget
+            needed = old.budget - old.held_before - most.between + lacking
+            self._ask(most, needed, old.later_gradients, f"{lacking:,} bytes too much while a later one runs")
+
+    def _ask(self, graph: Planned, needed: int, gradients: int, why: str) -> None:
+        """Lets a graph leave room when it is planned anew."""
+        known = self._later.get(graph.where, Later())
+        self._later[graph.where] = Later(max(known.needed, needed), max(known.gradients, gradients))
+        if self.options.cache:
+            write_json(self._later_path, {where: [row.needed, row.gradients] for where, row in self._later.items()})
+        self._warn(
+            f"no promise: the graph of {graph.where} takes {why}. After torch._dynamo.reset() it is planned anew, and "
+            f"leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
+        )
+
+    def _tell(self, plan: InductorPlan) -> None:
+        self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
+        if len(self._frames) == 2 and not plan.held_before:
+            self._warn(
+                "several graphs are compiled, be it for a graph break or since there are several models. A percentage "
+                "is of each of them alone; bytes count what one graph keeps for backward while another runs only where "
+                "its results lead to the other one"
+            )
+        if not plan.promised:
+            kept = f", {plan.held_before:,} of them kept by what ran before it" if plan.held_before else ""
+            self._warn(
+                f"no promise: {plan.budget:,} bytes are allowed for a compiled graph; the least that is known for it "
+                f"is {plan.predicted_peak:,} bytes{kept}, and that partition is compiled"
+            )
+        self.options.say(str(plan), end="\n")
+
+    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, InductorPlan]:
+        """The partition, the same on all processes of a job; `held`: bytes kept of what ran before."""
+        key, later = key_of(joint, self.options), joint.later
+
+        def found() -> Any:
+            known = Known(key, self.options.cache)
+            own, search = dict.fromkeys(self._guard), None
+            if known.stock is None:
+                search = Search(joint, known, self.options, own, self.options.say)
+            assert known.stock is not None
+            budget = self.options.in_bytes(joint.fixed, known.stock.peak(Later())) - held
+            asked = [budget, later.needed, later.gradients]
+            if asked not in known.asked:
+                search = search or Search(joint, known, self.options, own, self.options.say)
+                search.look(budget)
+                known.asked.append(asked)
+                known.write()
+            chosen = known.best(budget, later) or known.least(later)
+            return [asdict(chosen), asdict(known.stock), budget]
+
+        question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
+        row, first, budget = same_answer(f"partition/{digest(question)}", found)
+        chosen, stock = partition_of(row), partition_of(first)
+        plan = InductorPlan(
+            budget + held,
+            chosen.peak(Later()) + held,
+            stock.peak(Later()) + held,
+            joint.fixed,
+            chosen.forward_peak + held,
+            chosen.backward_peak + held,
+            chosen.held,
+            chosen.nanoseconds,
+            stock.nanoseconds,
+            held,
+        )
+        return chosen, plan
+
+    def _warn(self, text: str) -> None:
+        warnings.warn(f"remora: {text}", RemoraWarning, stacklevel=2)
+
+
+class MeasuredRuntime(Named, CustomRuntimeEstimator):
+    """What a node of a joint graph takes by itself, measured, in milliseconds: for Inductor's own knapsack."""
+
+    def __init__(self, cost: str, told: Callable[[str], None]) -> None:
+        self.settings = {"cost": cost, "threads": torch.get_num_threads()}
+        self._calls = Calls(cost, told)
+
+    def __call__(self, node: fx.Node) -> float:
+        """Milliseconds of one run."""
+        given = fx.node.map_arg((node.args, node.kwargs), lambda n: look_of(n.meta["val"]))
+        launch = Launch(node.target, torch.utils._pytree.tree_map(look_of, given), 0, "")
+        self._calls.measure([launch])
+        return self._calls.of(launch)[0] / 1e6
+
+
+class Knapsack(Named, CustomKnapsackSolver):
+    """Inductor's knapsack solved exactly for sizes rounded up to 1/10,000 of the capacity, which is never exceeded."""
+
+    def __init__(self) -> None:
+        self.settings = {}
+
+    def __call__(
+        self,
+        memory: list[float],
+        joint_graph: fx.Graph,
+        max_memory: float,
+        node_info: Any,
+        all_recomputable_banned_nodes: list[fx.Node],
+    ) -> tuple[list[int], list[int]]:
+        """The numbers of the nodes that are saved, and of those that are made again.
+
+        The time of those made again is least, each for itself, as `activation_memory_budget_runtime_estimator` says.
+        """
+        from torch._functorch.partitioners import estimate_runtime
+
+        times = [float(estimate_runtime(node)) for node in all_recomputable_banned_nodes]
+        saved = _packed(memory, times, max_memory)
+        return saved, [i for i in range(len(memory)) if i not in set(saved)]
+
+
+def _packed(sizes: Sequence[float], values: Sequence[float], capacity: float) -> list[int]:
+    """The numbers of the items of the largest value that fit; O(items x GRAIN)."""
+    if capacity <= 0:
+        return [i for i, size in enumerate(sizes) if size == 0]
+    units = [-int(-size * GRAIN // capacity) for size in sizes]
+    best = torch.zeros(GRAIN + 1, dtype=torch.float64)
+    taken: list[torch.Tensor] = []
+    for size, value in zip(units, values, strict=True):
+        other = torch.full_like(best, -torch.inf)
+        if size <= GRAIN:
+            other[size:] = best[: GRAIN + 1 - size] + value
+        taken.append(other > best)
+        best = torch.maximum(best, other)
+    room, found = GRAIN, list[int]()
+    for i in reversed(range(len(units))):
+        if taken[i][room]:
+            found.append(i)
+            room -= units[i]
+    return sorted(found)

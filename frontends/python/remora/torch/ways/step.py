@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: Apache-2.0
+"""From a function of PyTorch to graphs, and from planned programs back to something that is called.
+
+Of `train_step`, loss and `loss.backward()` are inside the function. Dynamo traces the autograd ops too, so forward,
+loss and backward are one graph, and any schedule of it can run. `_parts` has the other way.
+"""
+
+from __future__ import annotations
+
+import functools
+import time
+import weakref
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import torch
+import torch._dynamo
+import torch._functorch.config
+from torch import fx
+
+import remora
+
+from ..capture.dynamo import alive, boxed, compiled_step
+from ..carry.arena import Memory
+from ..carry.program import Program
+from ..decide.fused import planned, read_graph
+from ..decide.schedules import sweep_graph
+from ..errors import BudgetError, CaptureError
+from ..ledger import Ledger
+from ..options import Options, check_budget
+from ..planning import Plan
+from ..problem.aten import StepProblem
+
+
+def train_step(
+    function: Callable[..., Any] | None = None,
+    *,
+    budget: int | str = "100%",
+    reserve: int = 0,
+    cost: str = "measured",
+    fuse: bool | str = False,
+    arena: bool = False,
+    order: str = "input",
+    pure: tuple[str, ...] = (),
+    time_limit: float = 15.0,
+    threads: int = 0,
+    seed: int = 1,
+    cache: bool = True,
+    progress: bool = False,
+    plan: str = "",
+) -> Any:
+    """Makes a training step run under a memory budget; loss and `loss.backward()` are inside the function.
+
+    Parameters
+    ----------
+    function : callable
+        Runs the model, calls `backward()` on a loss, and returns what the caller wants, detached. The optimizer's step
+        stands outside.
+    budget : int or str
+        Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of what the captured
+        step takes beyond that if nothing is recomputed.
+    reserve, cost, fuse, arena, order, pure, time_limit, threads, seed, cache, progress, plan
+        As in `Options`.
+
+    Returns
+    -------
+    TrainStep
+        Is called like the function. New shapes, and gradients that are there already, are captured and planned anew.
+
+    Examples
+    --------
+    >>> model = torch.nn.Linear(8, 4)
+    >>> @train_step(budget="60%")
+    ... def step(x, y):
+    ...     loss = torch.nn.functional.cross_entropy(model(x), y)
+    ...     loss.backward()
+    ...     return loss.detach()
+    """
+    options = Options.of({name: value for name, value in locals().items() if name != "function"})
+    return functools.partial(TrainStep, options=options) if function is None else TrainStep(function, options)
+
+
+def scale_of(scaler: torch.amp.GradScaler) -> torch.Tensor:
+    """A gradient scaler's scale, by which the loss is multiplied inside a step: `(loss * scale).backward()`.
+
+    Give it to the step as an argument. It is a tensor that the scaler's `update` changes, so nothing is planned again.
+    """
+    device = torch.device(getattr(scaler, "_device", "cuda"))
+    if not scaler.is_enabled():
+        return torch.ones((), device=device)
+    if scaler._scale is None:
+        scaler._lazy_init_scale_growth_tracker(device)
+    assert scaler._scale is not None
+    return scaler._scale
+
+
+def padded(tensor: torch.Tensor, lengths: Sequence[int], dim: int = -1, value: float = 0) -> torch.Tensor:
+    """A tensor, padded at the end of a dimension to the shortest of a few lengths, so that a few plans serve all.
+
+    Parameters
+    ----------
+    lengths : sequence of int
+        Each of them is captured and planned once.
+    dim : int
+        What is padded.
+    value : float
+        What fills it, as the number that the loss ignores, or 0 in a mask.
+
+    Raises
+    ------
+    ValueError
+        If the tensor is longer than the longest.
+    """
+    length = tensor.shape[dim]
+    longest = max(lengths)
+    if length > longest:
+        raise ValueError(f"padded: {length} is longer than the longest, {longest}")
+    shape = list(tensor.shape)
+    shape[dim] = min(n for n in lengths if n >= length) - length
+    return torch.cat([tensor, tensor.new_full(shape, value)], dim)
+
+
+@dataclass
+class _Captured:
+    """A captured step, and the program that runs now."""
+
+    problem: StepProblem
+    plan: Plan
+    program: Program
+    reached: int  # the smallest peak of its plans so far
+
+
+class TrainStep:
+    """A function that runs as planned; what `train_step` gives."""
+
+    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+        functools.update_wrapper(self, function)
+        self.function, self.options = function, options
+        self.ledger = Ledger()
+        self._limit: int | None = None  # a percentage, in bytes
+        self._captured: list[_Captured] = []
+        self._memory = Memory() if options.arena else None
+        self._start = 0.0
+        # Dynamo's cache outlives the step, and must not keep its model.
+        weak = weakref.WeakMethod(self._compile)
+        self._compiled = compiled_step(function, lambda module, inputs: alive(weak)(module, inputs), self.ledger)
+
+    @property
+    def plans(self) -> list[Plan]:
+        """One for each captured graph, in the order of capture."""
+        return [captured.plan for captured in self._captured]
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of the latest captured graph."""
+        if not self._captured:
+            raise CaptureError("nothing is planned before the first call")
+        return self._captured[-1].plan
+
+    def __call__(self, *arguments: Any, **options: Any) -> Any:
+        """Runs the step."""
+        self._start = time.perf_counter()
+        return self._compiled(*arguments, **options)
+
+    def set_budget(self, budget: int | str) -> None:
+        """Plans what is captured, and what will be, for another budget; nothing is captured or measured again."""
+        check_budget(budget)
+        options = replace(self.options, budget=budget)
+        limit: int | None = None
+        found = []
+        for captured in self._captured:
+            try:
+                problem = captured.problem
+                given, limit = options.fixed_in_bytes(problem.fixed, problem.unscheduled, limit)
+                found.append(planned(problem, given, self._memory))
+            except BudgetError as refusal:
+                raise refusal.knowing(captured.reached) from None
+        for captured, (plan, program) in zip(self._captured, found, strict=True):
+            captured.plan, captured.program = plan, program
+            captured.reached = min(captured.reached, plan.predicted_peak)
+        self.options, self._limit = options, limit
+
+    def sweep(self, points: int = 12, time_limit: float = 60.0) -> remora.Curve:
+        """Finds predicted time against budget for the latest captured graph, in so many seconds."""
+        return sweep_graph(self.plan.found.graph, points, time_limit, self.options)
+
+    def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
+        seconds = {"capture": time.perf_counter() - self._start}
+        problem = read_graph(module, self.options, None, seconds, name=_name(self.function))
+        options, self._limit = self.options.fixed_in_bytes(problem.fixed, problem.unscheduled, self._limit)
+        plan, program = planned(problem, options, self._memory, seconds)
+        self.ledger.parts[-1].keep(plan)
+        captured = _Captured(problem, plan, program, plan.predicted_peak)
+        self._captured.append(captured)
+        weak, memory = weakref.ref(captured), self._memory
+        return boxed(lambda arguments: alive(weak).program.run_in(memory, arguments))
+
+
+def _name(function: Callable[..., Any]) -> str:
+    return str(getattr(function, "__qualname__", "step"))
