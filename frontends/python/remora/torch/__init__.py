@@ -112,8 +112,8 @@ else:  # for type checkers the renamed ones are gone
         },
     )
     # They load torch.distributed, which not every PyTorch has.
-    _late = dict.fromkeys(["FsdpPlan", "apply_fsdp_plan", "auto_fsdp", "fsdp_plan", "remove_fsdp_plan"], "._fsdp")
-    _late |= dict.fromkeys(["PipelineFit", "auto_pipeline"], "._pipelining")
+    _late = dict.fromkeys(["FsdpPlan", "apply_fsdp_plan", "auto_fsdp", "fsdp_plan", "remove_fsdp_plan"], ".ways.fsdp")
+    _late |= dict.fromkeys(["PipelineFit", "auto_pipeline"], ".ways.pipeline")
 
     def __getattr__(name):
         if name in _late:

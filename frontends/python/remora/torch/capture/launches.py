@@ -3,7 +3,7 @@
 
 So what is counted is what Inductor's program does: its allocations, its reuse of buffers, its order, the moment at
 which each name is deleted. Beside that only the workspaces of library calls count, and what each kernel takes: both are
-measured, once for each kernel and shapes (_inductor_costs.py).
+measured, once for each kernel and shapes (cost/kernels.py).
 """
 
 from __future__ import annotations

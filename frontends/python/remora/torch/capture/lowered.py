@@ -3,7 +3,7 @@
 
 A graph passes through Inductor's own compilation (its passes, lowering, fusion, order, reuse of buffers), which is
 stopped where the kernels would be compiled. So what is read here is what Inductor decides, for its settings and for the
-device; `replay` (_inductor_replay.py) says what that program takes.
+device; `replay` (capture/launches.py) says what that program takes.
 """
 
 from __future__ import annotations

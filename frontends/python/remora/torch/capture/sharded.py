@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A training step of a model that FSDP2 shards: its units, what gathering each of them takes, and the step's trace.
 
-A unit is a module that was given to `fully_shard`. The step is written down (`_checkpoint_record`) with all parameters
+A unit is a module that was given to `fully_shard`. The step is written down (`capture.record`) with all parameters
 kept between forward and backward, so that the backward's memory has no gathers in it; those are measured by themselves,
 in the two halves in which FSDP runs them: the collective is issued, then waited for and copied out.
 """
@@ -176,7 +176,7 @@ class _Settled:
 
 @contextlib.contextmanager
 def settled(units: dict[str, FSDPModule], device: torch.device) -> Iterator[None]:
-    """Collectives on the CPU are measurable inside: see `_costs.profiled`."""
+    """Collectives on the CPU are measurable inside: see `cost.calls.profiled`."""
     groups = groups_of(units.values()) if device.type == "cpu" else []
     own = [(group._all_gather_comm, group._reduce_scatter_comm) for group in groups]
     try:

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One eager training step, written down as a list of events: what `_checkpoint_replay` replays under a plan.
+"""One eager training step, written down as a list of events: what `problem.eager` replays under a plan.
 
     forward   an op ran (what it made, the most it took, its time); a storage died, though autograd kept nothing;
               a module was entered and left, with which tensors; autograd saved a tensor
     backward  a saved tensor was asked for; it was let go of; between these, what the backward ops took and gave back
 
-`_checkpoint_record` makes it.
+`capture.record` makes it.
 """
 
 from __future__ import annotations

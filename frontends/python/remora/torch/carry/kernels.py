@@ -2,7 +2,7 @@
 """A captured step as the kernels that Inductor makes of it (`fuse="program"`).
 
 The whole step is compiled once by Inductor, which is told to give each result memory of its own. Its program is read
-(_kernels_read.py), and written as a graph again, in which each node is one call:
+(carry/kernels_read.py), and written as a graph again, in which each node is one call:
 
     buf0 = empty_strided_cpu(...)                 a node `cpp_fused_gelu_0(arg)`, which allocates its results and
     cpp_fused_gelu_0(arg, buf0)                   gives them; to everything behind it it is an op like any other

@@ -3,7 +3,7 @@
 
 The program is straight: it allocates buffers, calls kernels and library functions on them, and returns some. So it is
 read by running it once, on tensors without memory and with kernels that only note what they are called with
-(_inductor_replay.py). What a kernel writes stands in its signature:
+(capture/launches.py). What a kernel writes stands in its signature:
 
     cpp_fused_0 = async_compile.cpp_pybinding(['const float*', 'float*'], ...)      reads the first, writes the second
     triton_poi_fused_0 = async_compile.triton('...', "... def ...(in_ptr0, out_ptr0, xnumel, ...)")          the same

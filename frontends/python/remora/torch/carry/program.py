@@ -234,7 +234,7 @@ def write_program(
     updates
         Placeholders, and the nodes whose values are copied into them in the end.
     place
-        Is told which call comes next, by number from 0, and with -1 that none does (`_arena`).
+        Is told which call comes next, by number from 0, and with -1 that none does (`carry.arena`).
     """
     last = {run.op: i for i, run in enumerate(runs)}
     given, handed = ({x for x in row if isinstance(x, Op)} for row in (arguments, results))

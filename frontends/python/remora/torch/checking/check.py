@@ -4,7 +4,7 @@
 Plain eager is the user's own code with every `torch.utils.checkpoint` replaced by a plain call, and with whatever is
 compiled or runs by Remora run as it is written. What the two leave is compared. Where something differs, plain eager
 runs a second time, to tell wrong numbers from numbers that differ from run to run; then both run once more with their
-ops noted (`_check_ops`), to find the first op that differs. In the end all is as it was before (`_check_state`).
+ops noted (`checking.ops`), to find the first op that differs. In the end all is as it was before (`checking.state`).
 """
 
 from __future__ import annotations

@@ -8,7 +8,7 @@ A checkpointed run makes ops of the forward again during its backward:
 
 Forward ops of two runs are compared one to one. An op that is made again is compared with its own first run: the
 recompute is laid along the forward, by op and module. Backward ops are compared by op and by the module of the forward
-op whose autograd node they run in (`_check_first`). Of each result only a number of 64 bits is kept.
+op whose autograd node they run in (`checking.first`). Of each result only a number of 64 bits is kept.
 """
 
 from __future__ import annotations

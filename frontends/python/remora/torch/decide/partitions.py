@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which partition of a joint graph holds a budget in the least time.
 
-The engine chooses what is saved on the graph of Inductor's loops (_inductor_graph.py). Each choice is then lowered and
-replayed (_inductor_joint.py). Where a replay says more than the engine thought, or leaves room, the engine is asked
+The engine chooses what is saved on the graph of Inductor's loops (problem/loops.py). Each choice is then lowered and
+replayed (problem/partition.py). Where a replay says more than the engine thought, or leaves room, the engine is asked
 again for less or more. All that were ever replayed of a graph are kept in a file, and the shortest of them that holds
 the budget is taken: so a smaller budget never has a shorter partition than a larger one that was asked for later.
 """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which plan of a sharded step takes least time within a budget: the engine's, and what is near it.
 
-What the modes of blocks save, and what resharding a unit saves, adds up in each slot of the step (`_fsdp_graph`), but
-for what they share; the plan that is chosen is replayed as a whole.
+What the modes of blocks save, and what resharding a unit saves, adds up in each slot of the step (`problem.sharded`),
+except for what they share; the plan that is chosen is replayed as a whole.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@
 The loops are those of Inductor's own partition, which saves what its min cut says. What its backward part reads of the
 forward part may be saved or made again by the forward's loops; so the graph says what a smaller saved set takes. It
 does not say all: made again, ops are fused anew with their readers, which takes less than their loops did. What a
-partition really takes is found by lowering it (_inductor_plan.py).
+partition really takes is found by lowering it (decide/partitions.py).
 """
 
 from __future__ import annotations

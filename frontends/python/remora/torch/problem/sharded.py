@@ -2,7 +2,7 @@
 """A sharded step as a graph with lanes, and the schedules of it that FSDP2 can run.
 
 Gathered parameters are tensors whose producer is a collective, so that to gather them again is a recompute; what a
-block saves is made of *pieces*, one for each of its modes beyond the one before (`_checkpoint_choice`), whose producers
+block saves is made of *pieces*, one for each of its modes beyond the one before (`decide.modes`), whose producers
 read the parameters. What a stretch of the step takes otherwise is the workspace of its op.
 
     communication  gather 0 . gather 1 ...                        (gather 1)        (gather 0)

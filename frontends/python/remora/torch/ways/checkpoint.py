@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """`auto_checkpoint`: which of a model's own modules to checkpoint, chosen for code that stays eager.
 
-A step is traced once (`_checkpoint_trace`), a family of plans is replayed on it (`_checkpoint_family`), the engine
-chooses (`_checkpoint_choice`), and the plan is applied (`_checkpoint_apply`), run and compared with eager.
+A step is traced once (`capture.trace`), a family of plans is replayed on it (`problem.family`), the engine
+chooses (`decide.modes`), and the plan is applied (`carry.checkpoints`), run and compared with eager.
 """
 
 from __future__ import annotations

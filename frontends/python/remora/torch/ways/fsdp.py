@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """`auto_fsdp`: which blocks of a model that FSDP2 shards are resharded after their forward, and which run again.
 
-Every process runs and measures the step (`_fsdp_step`); the first one plans for all: the engine solves the step as a
-graph with lanes (`_fsdp_graph`), and plans near its schedule are replayed exactly (`_fsdp_replay`). Each process then
-runs the plan, and none may take more than the budget.
+Every process runs and measures the step (`capture.sharded`). The first one plans for all: the engine solves the step as
+a graph with lanes (`problem.sharded`), and plans near its schedule are replayed exactly (`problem.sharded_replay`).
+Each process then runs the plan, and none may exceed the budget.
 """
 
 from __future__ import annotations

@@ -4,9 +4,9 @@
     main    arguments, parameters and buffers are at home there, and so are all results
     other   a store, or another place to compute: what is read there was copied there, or made there
 
-The program is that of `_program` with a book for each device of what lies there. A copy takes a whole storage, so views
-are made again wherever they are read. Ops that draw random numbers, work in place in an argument or have effects run on
-the main device, once.
+The program is that of `carry.program` with a book for each device of what lies there. A copy takes a whole storage, so
+views are made again wherever they are read. Ops that draw random numbers, work in place in an argument or have effects
+run on the main device, once.
 """
 
 from __future__ import annotations

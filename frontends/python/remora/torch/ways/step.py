@@ -2,7 +2,7 @@
 """From a function of PyTorch to graphs, and from planned programs back to something that is called.
 
 Of `train_step`, loss and `loss.backward()` are inside the function. Dynamo traces the autograd ops too, so forward,
-loss and backward are one graph, and any schedule of it can run. `_parts` has the other way.
+loss and backward are one graph, and any schedule of it can run. `ways.parts` has the other way.
 """
 
 from __future__ import annotations
