@@ -310,6 +310,123 @@ def test_the_peak_of_gpt2_medium_is_that_of_an_h200() -> None:
     assert plan.step.predicted_peak - plan.step.fixed_memory == 11_354_906_112
 
 
+# -- What lies there throughout ----------------------------------------------------------------------------------------
+
+
+def perceptron() -> torch.nn.Module:
+    return torch.nn.Sequential(*[layer for _ in range(4) for layer in (torch.nn.Linear(64, 64), torch.nn.GELU())])
+
+
+def checkpointed_gpt() -> torch.nn.Module:
+    import transformers
+
+    sizes = {"n_embd": 32, "n_layer": 2, "n_head": 2, "vocab_size": 64, "n_positions": 32}
+    words = {"bos_token_id": 1, "eos_token_id": 2, "use_cache": False, "attn_pdrop": 0.0}
+    model = transformers.GPT2LMHeadModel(transformers.GPT2Config(**sizes, **words, resid_pdrop=0.0, embd_pdrop=0.0))
+    model.gradient_checkpointing_enable()
+    return model
+
+
+class PartlyRead(torch.nn.Module):
+    """Parameters that are frozen, that get no gradient, and that are used twice."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.frozen, self.read, self.tied = (torch.nn.Linear(48, 48) for _ in range(3))
+        self.unread = torch.nn.Linear(48, 48)
+        self.frozen.requires_grad_(False)
+        self.norm = torch.nn.BatchNorm1d(48)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        shift = self.read(x).detach()
+        return self.tied(torch.relu(self.tied(self.norm(torch.tanh(self.frozen(x))))) + shift)
+
+
+def mean_square(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    return model(x).square().mean()
+
+
+def own(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
+    found: torch.Tensor = model(input_ids=x, labels=x).loss
+    return found
+
+
+STEPS: dict[str, tuple[Any, Any, Any]] = {
+    "perceptron": (perceptron, lambda n: torch.randn(n, 64), mean_square),
+    "partly read": (PartlyRead, lambda n: torch.randn(n, 48), mean_square),
+    "unet": (models.Unet, lambda n: torch.randn(n, 3, 16, 16), zoo.energy),
+    "gpt": (small_gpt, lambda n: torch.randint(0, 64, (n, 16)), next_word),
+    "checkpointed": (checkpointed_gpt, lambda n: torch.randint(0, 64, (n, 16)), own),
+}
+SMALL = [(name, 8, "100%", *more) for name in STEPS for more in ((1, 1_000_003), (2, 0), (4, 1_000_003))]
+LARGE = [(name, 2048, "85%", accumulate, 0) for name in ("perceptron", "partly read") for accumulate in (1, 2)]
+
+
+@pytest.mark.parametrize(("name", "batch", "budget", "accumulate", "reserve"), [*SMALL, *LARGE])
+def test_a_micro_step_is_planned_as_train_step_plans_it(
+    name: str, batch: int, budget: str, accumulate: int, reserve: int
+) -> None:
+    make, inputs, loss = STEPS[name]
+    x, model = inputs(batch), make()
+    step = rt.train_step(checking.Case.body(model, loss), budget=budget, cost="flops", **checking.OPTIONS)
+    for _ in range(accumulate):
+        step(x)
+    mine = step.plan
+    given = {"accumulate": accumulate, "reserve": reserve, "cost": "flops", "budget": budget}
+    plan = rt.plan(make, (x,), loss, **given, **SOLVER)
+    there = [*model.parameters(), *(p.grad for p in model.parameters() if p.grad is not None and accumulate > 1), x]
+    lying = sum({t.untyped_storage()._cdata: t.nbytes for t in [*there, *model.buffers()]}.values())
+    beside = lying - mine.fixed_memory + reserve  # what the step does not read, such as frozen and unused parameters
+    assert plan.step is not None
+    assert plan.unscheduled == mine.unscheduled_peak + beside
+    assert plan.budget == max(mine.budget + beside, plan.update) == mine.budget + beside
+    assert plan.peak == mine.predicted_peak + beside
+    assert plan.accumulate == accumulate
+    assert plan.checkpoints == mine.checkpoints == (2 if name == "checkpointed" else 0)
+    assert ("taken out" in str(plan)) == (name == "checkpointed")
+    again = rt.FitPlan.from_json(plan.to_json())
+    assert (again.accumulate, again.checkpoints, str(again)) == (accumulate, plan.checkpoints, str(plan))
+
+
+@pytest.mark.parametrize("name", ["perceptron", "gpt"])
+def test_the_total_with_accumulation_is_what_the_process_allocates(name: str) -> None:
+    make, inputs, loss = STEPS[name]
+    x, model = inputs(8), make()
+    plan = rt.plan(make, (x,), loss, optimizer=ADAMW, accumulate=3, **SOLVER)
+    step = rt.train_step(checking.Case.body(model, loss), **checking.OPTIONS)
+    for _ in range(2):
+        step(x)
+    model.zero_grad()
+
+    def loop() -> None:
+        optimizer = ADAMW(model.parameters())
+        for _ in range(2):
+            for _ in range(3):
+                step(x)
+            optimizer.step()
+            optimizer.zero_grad()
+
+    lying = sum({t.untyped_storage()._cdata: t.nbytes for t in [*model.parameters(), *model.buffers(), x]}.values())
+    assert plan.total == lying + checking.peak_of(loop)[0]
+    assert {item.name: item.when for item in plan.items}["gradients"] == "throughout"
+
+
+def test_a_reserve_is_part_of_a_budget_in_bytes() -> None:
+    quick: dict[str, Any] = {"cost": "flops", "time_limit": 0.5, "threads": 1}
+    batch = (torch.randn(512, 64),)
+    free = rt.plan(perceptron, batch, mean_square, **quick)
+    plan = rt.plan(perceptron, batch, mean_square, budget=free.total, reserve=free.total // 10, **quick)
+    assert plan.step is not None
+    assert plan.step.recomputes > 0
+    assert plan.total <= free.total
+    sizes: dict[str, Any] = {"budget": free.total, "multiple": 256, "most": 512, **quick}
+    assert rt.largest(perceptron, batch, mean_square, **sizes).without == 512
+    assert rt.largest(perceptron, batch, mean_square, reserve=1, **sizes).without == 256
+    assert rt.largest(perceptron, batch, mean_square, accumulate=2, **sizes).without == 256
+    table = rt.fit_table({"": (perceptron, batch, mean_square)}, ["h100"], accumulate=2, reserve=7, time_limit=0.5)
+    assert {item.name: item.size for item in table.plans[""][0].items}["reserved"] == 7
+
+
 # -- What fits ---------------------------------------------------------------------------------------------------------
 
 
@@ -356,13 +473,19 @@ def test_what_does_not_fit_is_told() -> None:
         ({"ranks": 0}, "at least 1"),
         ({"cost": "guessed"}, "measured, flops"),
         ({"device": "h100", "cost": "measured"}, "not there"),
-        ({"fuse": True}, "no option"),
+        ({"fuse": True}, "no option of a plan without the device; there are accumulate, average, budget, cache"),
+        ({"fuze": True}, "no option; there are accumulate"),
+        ({"accumulate": 0}, "at least 1"),
+        ({"accumulate": True}, "at least 1"),
+        ({"reserve": -1}, "at least 0"),
+        ({"reserve": "2GiB"}, "whole number"),
         ({"budget": 0.5}, "50%"),
     ],
 )
 def test_what_cannot_be_read_is_refused(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said):
+    with pytest.raises(InputError, match=said) as refused:
         rt.plan(small_gpt, (WORDS,), next_word, **wrong)
+    assert not re.search(r"there are .*\b(arena|fuse|inference)\b", str(refused.value))
 
 
 def test_devices(tmp_path: Path) -> None:
@@ -442,6 +565,37 @@ def test_a_plan_runs_elsewhere(tmp_path: Path) -> None:
         wider(WORDS)
 
 
+def test_a_plan_is_of_the_first_micro_step_or_of_later_ones(tmp_path: Path) -> None:
+    x = torch.randn(1024, 64)
+    files = {}
+    for accumulate in (1, 2):
+        plan = rt.plan(perceptron, (x,), mean_square, budget="80%", accumulate=accumulate, **SOLVER)
+        files[accumulate] = str(tmp_path / f"{accumulate}.json")
+        plan.save(files[accumulate])
+        assert json.loads(Path(files[accumulate]).read_text())["accumulate"] == accumulate
+
+    def started(plan: Any) -> rt.TrainStep:
+        made: rt.TrainStep = rt.train_step(
+            checking.Case.body(perceptron(), mean_square), budget="80%", plan=plan, **checking.OPTIONS
+        )
+        return made
+
+    with pytest.raises(rt.CaptureError, match=r"2.json is of a later micro-step.*accumulate=1"):
+        started(files[2])(x)
+    first = started(files[1])
+    first(x)
+    with pytest.raises(rt.CaptureError, match=r"1.json is of the first micro-step.*accumulate=2"):
+        first(x)
+    both = started([files[2], files[1]])
+    both(x)
+    both(x)
+    assert len(both.plans) == 2
+    kept = json.loads(Path(files[1]).read_text())
+    for name in ("accumulate", "checkpoints"):  # as files were before
+        del kept[name]
+    assert rt.FitPlan.from_json(json.dumps(kept)).accumulate == 1
+
+
 # -- The page ----------------------------------------------------------------------------------------------------------
 
 
@@ -503,6 +657,14 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert remora.fit.main([str(tmp_path / "other.json")]) == 65
     assert remora.fit.main([str(tmp_path / "none.json")]) == 65
     assert remora.fit.main([model, "--batch", "0"]) == 65
+    assert remora.fit.main([model, "--accumulate", "0"]) == 65
+    assert remora.fit.main([model, "--reserve", "10%"]) == 65
+    capsys.readouterr()
+    more = ["--accumulate", "4", "--reserve", "1GiB", "--json", told]
+    assert remora.fit.main([model, "--device", "h100", *more, *quick]) == 0
+    assert "of a later one of 4 micro-steps" in capsys.readouterr().out
+    (plan,) = json.loads(Path(told).read_text())
+    assert {"reserved": 2**30}.items() <= {item["name"]: item["size"] for item in plan["items"]}.items()
     assert remora.fit.main(["--devices"]) == 0
     assert "h100" in capsys.readouterr().out
     with pytest.raises(SystemExit) as ended:

@@ -85,7 +85,11 @@ OptionGroup fit_options() {
       "bytes (20GiB) for all that lies on the device; default: what it has, less a tenth of the tensors for what its "
       "allocator holds free between them")(
       "optimizer", po::value<std::string>()->default_value("none")->value_name("NAME"),
-      "with --training: adamw, adam, sgd, sgd-momentum, rmsprop, adagrad, adafactor, none");
+      "with --training: adamw, adam, sgd, sgd-momentum, rmsprop, adagrad, adafactor, none")(
+      "accumulate", po::value<int>()->default_value(1)->value_name("N"),
+      "with --training: micro-steps before each update; from 2 on the answer is for a later one, where gradients "
+      "exist")("reserve", po::value<std::string>()->value_name("SIZE"),
+               "bytes (2GiB) that anything else takes on the device throughout");
   return group;
 }
 
@@ -154,6 +158,16 @@ std::string read_optimizer(const Arguments& arguments) {
   return name;
 }
 
+/// Whether the step is a later micro-step. Throws UsageError.
+bool read_accumulates(const Arguments& arguments) {
+  const int count = arguments.get<int>("accumulate");
+  if (count < 1) throw UsageError("--accumulate: at least 1");
+  if (count == 1) return false;
+  if (!arguments.has("training")) throw UsageError("--accumulate needs --training");
+  if (arguments.has("gradients")) throw UsageError("--gradients: not with --accumulate, which says where they are");
+  return true;
+}
+
 class FitCommand {
  public:
   FitCommand(const Arguments& arguments, const Request& request, const SignalGuard& signals)
@@ -167,8 +181,11 @@ class FitCommand {
       if (text.ends_with('%')) throw UsageError("--budget: bytes (20GiB): all that lies on the device counts");
       budget_ = read_budget(text, Bytes(0), Bytes(0));
     }
-    // What is a gradient is there when it is made, and until the update.
-    if (options_.training && !arguments.has("gradients")) {
+    if (arguments.has("reserve")) reserve_ = parse_bytes(arguments.get<std::string>("reserve"), Bytes(0));
+    // A gradient is resident from where it is computed to the update, or throughout, from an earlier micro-step.
+    if (read_accumulates(arguments)) {
+      options_.training->gradients = onnx_frontend::ParameterGradients::accumulate;
+    } else if (options_.training && !arguments.has("gradients")) {
       options_.training->gradients = onnx_frontend::ParameterGradients::keep;
     }
     const FileText file = read_once(path_);
@@ -209,16 +226,20 @@ class FitCommand {
  private:
   /// Parameters, the model's inputs, and what the device itself takes. `in_graph`: fixed memory and inputs;
   /// `gradients`: what of the fixed memory they take.
-  static void add_items(Fit& fit, Bytes fixed, Bytes in_graph, Bytes gradients, const TrainingMemory& memory) {
+  void add_items(Fit& fit, Bytes fixed, Bytes in_graph, Bytes gradients, const TrainingMemory& memory) const {
+    const bool accumulates =
+        options_.training && options_.training->gradients == onnx_frontend::ParameterGradients::accumulate;
     const auto add = [&](const char* name, Bytes size, const char* note) {
       if (size > Bytes(0)) fit.items.push_back({name, size, note});
     };
     add("parameters", fixed - gradients, "exact");
-    add("gradients", gradients, "exact, throughout (--gradients fixed)");
+    add("gradients", gradients,
+        accumulates ? "exact, of earlier micro-steps" : "exact, throughout (--gradients fixed)");
     add("inputs", in_graph - fixed, "exact");
     add("optimizer state", memory.state, "as PyTorch's keeps it");
     add("context", fit.device.context, "a constant; differs by driver");
     add("workspaces", fit.device.workspaces, "a constant, of cuBLAS or the like");
+    add("reserved", reserve_, "as given");
   }
 
   static Bytes all_of(const FitDevice& device) {
@@ -258,6 +279,7 @@ class FitCommand {
   const SignalGuard& signals_;
   onnx_frontend::OnnxOptions options_;
   std::optional<Bytes> budget_{};
+  Bytes reserve_{};
   std::string content_{};
   bool has_warned_ = false;
 };

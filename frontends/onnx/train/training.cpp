@@ -93,11 +93,10 @@ GradientLedger::GradientLedger(Network& network, ParameterGradients parameter_gr
 }
 
 bool GradientLedger::has_value(ValueId value) const {
-  return network_.values[value].kind != ValueKind::parameter || parameter_gradients_ == ParameterGradients::keep;
+  return network_.values[value].kind != ValueKind::parameter || parameter_gradients_ != ParameterGradients::fixed;
 }
 
 void GradientLedger::count_fixed(ValueId parameter) {
-  assert(!has_value(parameter));
   Account& account = accounts_[parameter];
   if (account.counted) return;
   account.counted = true;
@@ -144,8 +143,14 @@ ValueId GradientLedger::complete(ValueId value) {
 
 void GradientLedger::complete_leaves() {
   for (const auto& [value, account] : accounts_) {
-    if (network_.values[value].kind == ValueKind::activation || !account.sum.valid()) continue;
-    network_.values[complete(value)].output = true;
+    const ValueKind kind = network_.values[value].kind;
+    if (kind == ValueKind::activation || !account.sum.valid()) continue;
+    const ValueId gradient = complete(value);
+    if (kind == ValueKind::parameter && parameter_gradients_ == ParameterGradients::accumulate) {
+      count_fixed(value);
+    } else {
+      network_.values[gradient].output = true;
+    }
   }
 }
 

@@ -24,8 +24,9 @@ enum class BackwardRule {
 };
 
 enum class ParameterGradients {
-  fixed,  ///< counted under fixed memory, as Checkmate does
-  keep,   ///< tensors of their own that stay to the end
+  fixed,       ///< counted under fixed memory, as Checkmate does
+  keep,        ///< tensors of their own that stay to the end
+  accumulate,  ///< of a later micro-step: each new gradient is a tensor that is added to one under fixed memory
 };
 
 struct TrainingOptions {
@@ -63,7 +64,8 @@ Network differentiate(Network forward, const TrainingOptions& options);
 //
 // The gradient of a parameter is different: under ParameterGradients::fixed its buffer is resident anyway,
 // contributions are added in place, and all that is left to record is its size. Under `keep` it is a value like any
-// other, marked as an output when it is complete.
+// other, marked as an output when it is complete. Under `accumulate` it is a value that dies when it is complete, and
+// its buffer is under fixed memory as well: a framework computes a gradient before it adds it.
 
 class GradientLedger {
  public:
@@ -86,7 +88,8 @@ class GradientLedger {
   /// The complete gradient of `value` under its final name, or none if nothing has been contributed.
   ValueId complete(ValueId value);
 
-  /// Completes the gradients of the leaves (parameters under `keep`, inputs) and marks them as outputs.
+  /// Completes the gradients of the leaves (parameters under `keep`, inputs) and marks them as outputs; those of
+  /// parameters under `accumulate` are counted under fixed memory instead.
   void complete_leaves();
 
   /// Appends a node whose name is made unique. Its inputs and outputs must be in the network.

@@ -34,7 +34,7 @@ constexpr std::string_view kAdafactor = "adafactor";
 std::vector<ValueId> trained_parameters(const Network& network) {
   std::set<ValueId> found;
   for (const Value& value : network.values) {
-    if (value.gradient_of.valid() && value.output && network.values[value.gradient_of].kind == ValueKind::parameter) {
+    if (value.gradient_of.valid() && network.values[value.gradient_of].kind == ValueKind::parameter) {
       found.insert(value.gradient_of);
     }
   }

@@ -51,6 +51,10 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--ranks", type=int, default=1, help="processes that share the work (default 1)")
     parser.add_argument("--sharding", default="ddp", choices=("ddp", "fsdp"), help="how they share it (default ddp)")
     parser.add_argument("--average", action="store_true", help="a moving average of the weights is kept")
+    parser.add_argument("--accumulate", type=int, default=1, metavar="N", help="micro-steps to an update (default 1)")
+    parser.add_argument(
+        "--reserve", default="0", metavar="SIZE", help="bytes that anything else takes on the device, such as 2GiB"
+    )
     parser.add_argument("--largest", choices=("batch", "length"), help="find the largest that fits")
     parser.add_argument("--time-limit", type=float, default=15.0, help="seconds of the solver for a plan (default 15)")
     parser.add_argument("--json", metavar="FILE", help="the plans with graphs and schedules; - is standard output")
@@ -94,6 +98,8 @@ def _run(words: argparse.Namespace) -> int:
         "ranks": words.ranks,
         "sharding": words.sharding,
         "average": words.average,
+        "accumulate": words.accumulate,
+        "reserve": _size(words.reserve, "--reserve"),
         "time_limit": words.time_limit,
     }
     devices = [name for name in words.device.split(",") if name]
@@ -108,6 +114,17 @@ def _run(words: argparse.Namespace) -> int:
     _write(words.json, "[" + ",\n".join(plan.to_json() for plan in plans) + "]\n")
     _write(words.svg, fit.picture(plans))
     return _code(plans)
+
+
+def _size(text: str, place: str) -> int:
+    from remora._engine import parse_budget
+
+    if "%" in text:
+        raise InputError(place, f"{text!r} is no number of bytes, such as 2GiB")
+    try:
+        return int(parse_budget(text, 0, 0)) if text.strip("0") else 0
+    except InputError as error:
+        raise InputError(place, error.message) from None
 
 
 def _largest(words: argparse.Namespace, model: Any, batch: Any, devices: list[str], options: dict[str, Any]) -> int:

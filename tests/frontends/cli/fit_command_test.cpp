@@ -105,6 +105,42 @@ TEST_F(FitCommand, CountsWhatLiesOnTheDevice) {
   EXPECT_EQ(loop["budget"], std::int64_t{1} << 30);
 }
 
+TEST_F(FitCommand, CountsGradientsOfEarlierMicroSteps) {
+  const std::string words = "--training --optimizer sgd --device " + device("large", std::int64_t{1} << 30);
+  const Json first = only(words);
+  const Json later = only(words + " --accumulate 4");
+  EXPECT_FALSE(first.contains("gradients"));
+  EXPECT_EQ(later["gradients"], kParameters);
+  // The highest moment is where the backward begins: no gradient of this micro-step is there yet.
+  EXPECT_EQ(later["without_recompute"], first["without_recompute"].get<std::int64_t>() + kParameters);
+  EXPECT_EQ(later["update"], first["update"]);
+
+  // One row: gradients weigh most, and each new one lies beside the one that it is added to.
+  ModelBuilder narrow;
+  narrow.input("x", {extent(1), extent(kWidth)}).weight("w", {kWidth, kWidth}).node("MatMul", {"x", "w"}, {"y"}, "M");
+  narrow.output("y");
+  write("model.onnx", narrow.bytes());
+  const std::int64_t size = kWidth * kWidth * 4;
+  const Json one = only(words + " --accumulate 2");
+  EXPECT_EQ(one["gradients"], size);
+  const std::int64_t beside = one["without_recompute"].get<std::int64_t>() - 3 * size - kContext;
+  EXPECT_GT(beside, 0);
+  EXPECT_LT(beside, size / 8);
+}
+
+TEST_F(FitCommand, CountsWhatIsReserved) {
+  const std::string words = "--training --optimizer adamw --device " + device("large", std::int64_t{1} << 30);
+  const Json without = only(words);
+  const Json with = only(words + " --reserve 1MiB");
+  EXPECT_EQ(with["reserved"], 1 << 20);
+  for (const char* figure : {"without_recompute", "planned", "update"}) {
+    EXPECT_EQ(with[figure], without[figure].get<std::int64_t>() + (1 << 20)) << figure;
+  }
+  const std::string budget = " --budget " + std::to_string(without["planned"].get<std::int64_t>() + (1 << 20));
+  EXPECT_TRUE(only(words + " --reserve 1MiB" + budget)["fits"]);
+  EXPECT_NE(only(words + " --reserve 1048577" + budget)["recomputes"], 0);
+}
+
 TEST_F(FitCommand, OptimizersDiffer) {
   const std::string words = "--training --device " + device("large", std::int64_t{1} << 30) + " --optimizer ";
   const std::int64_t rest = 2 * kParameters + kContext + kActivation;
@@ -178,6 +214,9 @@ TEST_F(FitCommand, RefusesWhatMakesNoSense) {
   expect_refused(fit("--optimizer adamw" + large), kUsage, "--training");
   expect_refused(fit("--training --optimizer adamx" + large), kUsage, "adamw");
   expect_refused(fit("--budget 80%" + large), kUsage, "bytes");
+  expect_refused(fit("--accumulate 4" + large), kUsage, "--training");
+  expect_refused(fit("--training --accumulate 0" + large), kUsage, "at least 1");
+  expect_refused(fit("--training --accumulate 2 --gradients keep" + large), kUsage, "--gradients");
   expect_refused(fit("--device " + path("none.json")), kBadInput, "none.json");
   write("broken.json", R"({"name": "broken", "rates": {}, "efficiency": {}})");
   expect_refused(fit("--device " + path("broken.json")), kBadInput, "$.rates");

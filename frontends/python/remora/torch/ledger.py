@@ -47,6 +47,8 @@ class Part:
         Whether it has gradients.
     checkpoints : int
         The model's own activation checkpoints in it, which are taken out.
+    accumulates : bool
+        Whether gradients exist that it adds to: a later micro-step of gradient accumulation.
     """
 
     where: str
@@ -54,6 +56,7 @@ class Part:
     plan: Any = None
     reason: str = ""
     checkpoints: int = 0
+    accumulates: bool = False
     parameters: list[weakref.ref[torch.nn.Parameter]] = field(default_factory=list, repr=False)
 
     def keep(self, plan: Plan) -> None:
@@ -116,7 +119,7 @@ class Ledger:
         code, frame = frame_of_capture()
         where = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else "a graph"
         kept = [weakref.ref(t) for t in inputs if isinstance(t, torch.nn.Parameter)]
-        part = Part(where, training, parameters=kept)
+        part = Part(where, training, accumulates=_hold_gradients(inputs), parameters=kept)
         self.parts.append(part)
         self.frames.add(frame)
         self._tell_repeated(where, frame, inputs)
@@ -194,6 +197,13 @@ def report(of: Any) -> Report:
         kinds = {name: type(child).__name__ for name, child in module.named_modules()}
         outside += [f"{name} ({kinds.get(name, 'module')}) is in no planned graph" for name in missing]
     return Report(parts, outside)
+
+
+def _hold_gradients(inputs: Sequence[Any]) -> bool:
+    """Whether one of a graph's inputs is the gradient of another."""
+    leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None]
+    gradients = {id(t.grad) for t in leaves}
+    return any(id(t) in gradients for t in inputs)
 
 
 def _concerns(ledger: Ledger, parameters: Iterable[torch.nn.Parameter]) -> bool:

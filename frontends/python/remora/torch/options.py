@@ -8,7 +8,7 @@ docstring, and a `BudgetError` repeats it.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import Any
 
@@ -54,8 +54,9 @@ class Options:
         Whether schedules are kept in a file and found again.
     progress : bool
         Whether a line on standard error says what is being done.
-    plan : str
-        A file of `rt.plan`, made anywhere: the search begins with its schedule. A plan of another step is refused.
+    plan : str or sequence of str
+        A file of `rt.plan`, made anywhere: the search begins with its schedule. A plan of another step is refused. With
+        gradient accumulation the first micro-step and the later ones are two steps: give a file for each.
     """
 
     budget: int | str = "100%"
@@ -71,7 +72,7 @@ class Options:
     seed: int = 1
     cache: bool = True
     progress: bool = False
-    plan: str = ""
+    plan: str | Sequence[str] = ""
 
     @staticmethod
     def of(given: Mapping[str, Any]) -> Options:

@@ -136,6 +136,8 @@ class StepGraph:
         Placeholder, and the node whose value is copied into it when everything has run.
     outside : int
         Bytes of results that have no place in an arena, and count throughout.
+    accumulates : bool
+        Whether the step adds to gradients that exist: a later micro-step of gradient accumulation.
     """
 
     def __init__(self, module: fx.GraphModule, cut: Cut | None = None, pure: Sequence[str] = ()) -> None:
@@ -152,6 +154,7 @@ class StepGraph:
         self.takes: dict[Op, Taking] = {}
         self.updates: list[tuple[fx.Node, fx.Node]] = []
         self.outside = 0
+        self.accumulates = False
         self.cut = cut
         self.cut_op: Op | None = None
         self._alias: dict[fx.Node, fx.Node] = {}

@@ -10,9 +10,10 @@ for later, and the least budget that a refusal names has a schedule at once.
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ import remora
 from ..errors import BudgetError, CaptureError, SolverError, TorchError
 from ..job import same_answer
 from ..options import Options
+from ..problem.aten import LATER
 from ..store import answer_file, digest, write_json
 
 FEW = 2
@@ -111,14 +113,25 @@ def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: fl
     return same_answer(f"schedule/{path.stem}", found, remora.Schedule.to_json, heard)
 
 
-def _ops_of_plan(path: str, graph: remora.Graph) -> list[int]:
-    """The schedule of a plan's file, if the plan is of this graph, whatever its ops take.
+def _ops_of_plan(plan: str | Sequence[str], graph: remora.Graph) -> list[int]:
+    """The schedule of a plan's file, if the plan is of this graph, whatever its ops take; of several files of one.
 
     Raises
     ------
     CaptureError
-        If it cannot be read, or names the first op that differs.
+        If one cannot be read, or none is of this graph: names the first op that differs.
     """
+    paths = [plan] if isinstance(plan, (str, os.PathLike)) else list(plan)
+    read = [(path, *_read_plan(path)) for path in paths]
+    refused = [_other_step(path, planned, made_by, graph) for path, planned, _, made_by in read]
+    fitting = [found for (*_, found, _), reason in zip(read, refused, strict=True) if reason is None]
+    if not fitting:
+        raise CaptureError("plan: " + "; ".join(reason for reason in refused if reason is not None))
+    return _ops_of(fitting[0])
+
+
+def _read_plan(path: str) -> tuple[remora.Graph, remora.Schedule, Any]:
+    """The graph and the schedule of a plan's file, and the versions that made it."""
     try:
         read = json.loads(Path(path).read_text(encoding="utf-8"))
         kept, made_by = read["plan"], read["made_by"]
@@ -126,12 +139,28 @@ def _ops_of_plan(path: str, graph: remora.Graph) -> list[int]:
         found = remora.Schedule.from_json(json.dumps(kept["schedule"]), planned)
     except (OSError, ValueError, KeyError, TypeError, remora.Error) as error:
         raise CaptureError(f"plan: {path} holds no schedule: {error}") from None
+    return planned, found, made_by
+
+
+def _other_step(path: str, planned: remora.Graph, made_by: Any, graph: remora.Graph) -> str | None:
+    """By what a plan's graph is that of another step; None where it is not."""
+    theirs_is_later, mine_is_later = (LATER.items() <= g.meta.items() for g in (planned, graph))
+    if theirs_is_later and not mine_is_later:
+        return (
+            f"{path} is of a later micro-step, which adds to gradients, and none exist yet: this is the first one. "
+            "Plan it with accumulate=1, and give both files"
+        )
+    if mine_is_later and not theirs_is_later:
+        return (
+            f"{path} is of the first micro-step, and gradients exist already: this is a later one. Plan it with "
+            "accumulate=2 or more, and give both files; or set the gradients to None before each step"
+        )
     if len(planned) != len(graph):
-        raise CaptureError(f"plan: {path} is of a step of {len(planned)} ops, and this has {len(graph)} ({made_by})")
+        return f"{path} is of a step of {len(planned)} ops, and this has {len(graph)} ({made_by})"
     for mine, theirs in zip(graph.ops, planned.ops, strict=True):
         if _shape_of(mine) != _shape_of(theirs):
-            raise CaptureError(f"plan: {path} is of another step, by op {mine.index}: {theirs.type} ({made_by})")
-    return _ops_of(found)
+            return f"{path} is of another step, by op {mine.index}: {theirs.type} ({made_by})"
+    return None
 
 
 def _shape_of(op: remora.Op) -> Any:

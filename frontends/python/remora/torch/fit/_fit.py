@@ -55,6 +55,10 @@ class Captured:
         What lies there beside the step's own tensors.
     gradients : int
         Bytes.
+    accumulate : int
+        Micro-steps to an update. Where there are several the step is a later one, and `items` has the gradients.
+    checkpoints : int
+        The model's own, which are taken out of the step.
     """
 
     name: str
@@ -65,6 +69,8 @@ class Captured:
     optimizer: OptimizerMemory
     gradients: int
     device: FitDevice | None
+    accumulate: int = 1
+    checkpoints: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -80,8 +86,9 @@ class Captured:
     @property
     def update(self) -> int:
         """The most that is there while the optimizer works, in bytes."""
+        gradients = self.gradients if self.accumulate == 1 else 0  # else they are resident already
         first = self.resident - self.optimizer.state + self.optimizer.first
-        return self.gradients + max(self.resident + self.optimizer.later, first)
+        return gradients + max(self.resident + self.optimizer.later, first)
 
     @property
     def unscheduled(self) -> int:
@@ -131,13 +138,20 @@ def plan(
         So many processes, each of which has all of the model, or a part of it.
     average : bool
         Whether a moving average of the weights is kept (`torch.optim.swa_utils.AveragedModel`).
+    accumulate : int
+        Micro-steps whose gradients are summed before the optimizer's step. With 2 or more the plan is of a later
+        micro-step: the gradients of the earlier ones exist throughout. So it is with
+        `optimizer.zero_grad(set_to_none=False)`.
+    reserve : int
+        Bytes that anything else takes on the device throughout: other models, caches, a gradient scaler. A part of the
+        budget, unless that is a percentage, as in `train_step`.
     train : bool
         The model's mode.
     cost : {"measured", "flops"}, optional
         "measured" runs single ops on this machine, which then is the device; "flops" does not. By default a device
         that is named has its own rates, and this machine is measured.
     **options
-        Those of the solver in `Options`: `time_limit`, `threads`, `seed`, `order`, `cache`, `progress`, `pure`.
+        Those of the solver in `Options`: `time_limit`, `threads`, `seed`, `order`, `cache`, `progress`, `pure`, `plan`.
 
     Returns
     -------
@@ -169,7 +183,21 @@ class Question:
     sharding: str = "ddp"
     average: bool = False
     train: bool = True
+    accumulate: int = 1
+    reserve: int = 0
     cost: str | None = None
+
+    def __post_init__(self) -> None:
+        if self.cost not in (None, "measured", "flops"):
+            raise InputError("cost", f"{self.cost!r} is none of measured, flops")
+        for name, least in (("accumulate", 1), ("reserve", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(name, f"{value!r} is not a whole number of at least {least}")
+
+
+REFUSED = ("arena", "budget", "fuse", "inference")
+"""Options of `train_step` that a plan without the device does not have."""
 
 
 def options_from(
@@ -183,12 +211,12 @@ def options_from(
         If an option is none of a plan without the device.
     """
     own = {f.name for f in fields(Question)} - {"model", "loss"}
-    for name in ("fuse", "arena", "inference", "reserve", "budget"):
-        if name in options:
-            raise InputError(name, "is no option of a plan without the device")
+    available = own | {f.name for f in fields(Options)} - set(REFUSED)
+    for name in options:
+        if name not in available:
+            why = "is no option of a plan without the device" if name in REFUSED else "is no option"
+            raise InputError(name, f"{why}; there are {', '.join(sorted(available | {'budget'}))}")
     question = Question(model, loss, **{name: value for name, value in options.items() if name in own})
-    if question.cost not in (None, "measured", "flops"):
-        raise InputError("cost", f"{question.cost!r} is none of measured, flops")
     return question, Options.of({name: value for name, value in options.items() if name not in own})
 
 
@@ -202,8 +230,8 @@ def capture(question: Question, batch: Any) -> Captured:
     make = optimizer_of(question.optimizer)
     start = time.perf_counter()
     subject = subject_of(question.model, batch, question.loss, question.precision, place, question.train)
-    step, read = subject.graph()
-    trained = [p for p in read if p.requires_grad]
+    found = subject.graph(question.accumulate > 1)
+    step, trained = found.step, found.trained
     state = optimizer_memory(make, trained, place, subject.mode)
     gradients = sum(sharding.part(p) for p in trained)
     if sharding.divides:
@@ -213,8 +241,16 @@ def capture(question: Question, batch: Any) -> Captured:
     constants = fixed_memory(step) - sum(step.storages[s].size for s in given)
     if constants:
         items.append(Item("constants of the step", constants, "throughout", True))
+    if question.accumulate > 1:
+        items.append(Item("gradients", gradients, "throughout", True, "of earlier micro-steps"))
+    if question.reserve:
+        items.append(Item("reserved", question.reserve, "throughout", False, "as given"))
     shapes, costs = shapes_of(subject.batch), by_flops(step)
-    captured = Captured(subject.name, shapes, step, costs, items, state, gradients, None)
+    captured = Captured(
+        *(subject.name, shapes, step, costs, items, state, gradients, None),
+        accumulate=question.accumulate,
+        checkpoints=found.checkpoints,
+    )
     if here:
         captured.costs = _measured_here(captured, place)
     shard_graph(step, trained, sharding)
@@ -266,13 +302,16 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
         found, _ = solve(StepProblem(step, costs, captured.name), replace(options, budget=limit, reserve=reserve))
     except BudgetError as refusal:
         least, proved = max(refusal.least + reserve, captured.update), refusal.proved
+    if found is not None:
+        found.checkpoints = captured.checkpoints
+    gradients = [Item("gradients", captured.gradients, "update", True)] if captured.accumulate == 1 else []
     baseline = sum(op_cost(op, costs)[0] for op in step.ops)
     return FitPlan(
         name=captured.name,
         shapes=captured.shapes,
         device=device,
         budget=limit,
-        items=[*captured.items, Item("gradients", captured.gradients, "update", True)],
+        items=[*captured.items, *gradients],
         step=found,
         unscheduled=captured.unscheduled,
         peak=found.predicted_peak + reserve if found is not None else 0,
@@ -281,6 +320,8 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
         proved=proved or captured.update > limit,
         unscheduled_seconds=_seconds(device, baseline, len(step.ops)),
         step_seconds=_seconds(device, found.predicted_time, len(found.found.steps)) if found is not None else 0.0,
+        accumulate=captured.accumulate,
+        checkpoints=captured.checkpoints,
         seconds={**captured.seconds, "solve": time.perf_counter() - start},
     )
 

@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """What lies on a device beside the tensors of a step, and how it is divided among processes.
 
-    throughout   parameters, buffers, batch, optimizer state, average of the weights, DDP's buckets, context, workspaces
+    throughout   parameters, buffers, batch, optimizer state, average of the weights, DDP's buckets, context,
+                 workspaces, gradients of earlier micro-steps, and what the user reserves
     the step     what the schedule says, gradients included
     the update   gradients, and what the optimizer needs beside them
 

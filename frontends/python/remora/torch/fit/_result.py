@@ -20,6 +20,8 @@ from ._memory import Item
 from ._rates import FitDevice, device_from
 
 FORMAT = "remora-fit"
+_LATER_FIELDS = ("accumulate", "checkpoints")
+"""Fields that files of earlier versions do not have."""
 HOLES = 0.1
 """The share of tensors' bytes by which CUDA's allocator was seen to hold more (docs/guide/pytorch.md): no proof."""
 
@@ -57,6 +59,10 @@ class FitPlan:
         Whether it is proved that it does not fit.
     unscheduled_seconds, step_seconds : float
         Forward and backward without recompute, and as planned; the optimizer's step is not in it.
+    accumulate : int
+        Micro-steps to an update. With several all figures are of a later one, where gradients exist throughout.
+    checkpoints : int
+        The model's own activation checkpoints, which are taken out: the schedule decides what is recomputed.
     seconds : dict
         What the parts of planning took.
     """
@@ -74,6 +80,8 @@ class FitPlan:
     proved: bool
     unscheduled_seconds: float
     step_seconds: float
+    accumulate: int = 1
+    checkpoints: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -167,7 +175,7 @@ class FitPlan:
         names = [name for name in FitPlan.__dataclass_fields__ if name not in ("device", "items", "step")]
         try:
             return FitPlan(
-                **{name: value[name] for name in names},
+                **{name: value[name] for name in names if name in value or name not in _LATER_FIELDS},
                 device=device_from(value["device"], "device") if value["device"] else None,
                 items=[Item(**item) for item in value["items"]],
                 step=Plan.from_json(value["plan"]) if value["plan"] else None,
@@ -187,10 +195,16 @@ class FitPlan:
         shapes = ", ".join(f"{kind} {'x'.join(map(str, shape)) or 'scalar'}" for kind, *shape in self.shapes)
         place = self.device.name if self.device is not None else "this machine"
         yield f"{self.name}, batch {shapes}, on {place}, budget {bytes_text(self.budget)}: {self._verdict()}"
+        if self.accumulate > 1:
+            yield f"  gradient accumulation: of a later one of {self.accumulate} micro-steps, where gradients exist"
+        if self.checkpoints:
+            taken = "checkpoint of the model is" if self.checkpoints == 1 else "checkpoints of the model are"
+            yield f"  {self.checkpoints} {taken} taken out: the schedule decides what is recomputed"
         rows = [*self.items]
         if self.step is not None:
             tensors = self.peak - sum(item.size for item in rows if item.when != "update")
-            rows.append(Item("tensors of the step", tensors, "step", True, "gradients included"))
+            note = "gradients included" if self.accumulate == 1 else "each new gradient included"
+            rows.append(Item("tensors of the step", tensors, "step", True, note))
         width = max(len(row.name) for row in rows)
         for row in rows:
             kind = "exact" if row.exact else "constant or bound"

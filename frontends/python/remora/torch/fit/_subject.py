@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch import fx
 from torch._subclasses import FakeTensorMode
 from torch.overrides import TorchFunctionMode
 from torch.utils import _pytree as pytree
@@ -23,8 +24,8 @@ from torch.utils._device import _device_constructors
 
 from remora.errors import InputError
 
-from ..capture.dynamo import compiled_step
-from ..capture.graph import StepGraph
+from ..capture.dynamo import boxed, compiled_step, results_of
+from ..capture.graph import StepGraph, tensors_in
 from ..capture.simplify import simplify
 from ..errors import CaptureError
 from ..ledger import Ledger
@@ -69,8 +70,8 @@ class Subject:
         """What the model's class is called."""
         return type(self.model).__name__
 
-    def graph(self) -> tuple[StepGraph, list[torch.nn.Parameter]]:
-        """The step, captured, and the parameters that it reads.
+    def graph(self, accumulate: bool = False) -> CapturedStep:
+        """Captures the step; with `accumulate` that of a later micro-step, where the gradients of the first one exist.
 
         Raises
         ------
@@ -82,7 +83,7 @@ class Subject:
 
         def compiler(module: Any, _: Any) -> Any:
             found.append(StepGraph(module))
-            return _stop
+            return _program(module, self.mode)
 
         def step(batch: Any) -> torch.Tensor:
             with self._casting():
@@ -92,27 +93,57 @@ class Subject:
 
         # Dynamo keeps what it captured by code object, and each plan is of its own.
         own = types.FunctionType(step.__code__.replace(), step.__globals__, "step", None, step.__closure__)
-        with self.mode, standing_in(self.device), contextlib.suppress(_Captured):
-            compiled_step(own, compiler, ledger)(self.batch)
-        if not found:
+        with self.mode, standing_in(self.device):
+            compiled = compiled_step(own, compiler, ledger)
+            for _ in range(1 + accumulate):
+                compiled(self.batch)
+                for given in tensors_in(self.batch):
+                    given.grad = None  # each micro-step has a batch of its own
+        trained = [p for p in self.model.parameters() if p.grad is not None]
+        self.model.zero_grad(set_to_none=True)
+        if not trained:
             raise CaptureError("the step has no gradients: no parameter that the loss reaches requires one")
-        simplify(found[-1])
-        read = {id(r()) for r in ledger.parts[-1].parameters}
-        return found[-1], [p for p in self.model.parameters() if id(p) in read]
+        part, graph = ledger.parts[-1], found[-1]
+        simplify(graph)
+        graph.accumulates = part.accumulates
+        assert graph.accumulates == accumulate, "the second micro-step is captured with the gradients of the first"
+        return CapturedStep(graph, trained, part.checkpoints)
 
     def _casting(self) -> Any:
         return torch.autocast(self.device.type, self.autocast) if self.autocast else contextlib.nullcontext()
 
 
-class _Captured(Exception):
-    """Nothing is run: the graph is all that is wanted."""
+@dataclass
+class CapturedStep:
+    """A captured step.
+
+    Attributes
+    ----------
+    trained : list of torch.nn.Parameter
+        The parameters that have gradients behind it.
+    checkpoints : int
+        The model's own, which were taken out of it.
+    """
+
+    step: StepGraph
+    trained: list[torch.nn.Parameter]
+    checkpoints: int
 
 
-def _stop(_: list[Any]) -> list[Any]:
-    raise _Captured
+def _program(module: fx.GraphModule, mode: FakeTensorMode) -> Callable[[list[Any]], list[Any]]:
+    """Runs nothing, and returns fake results: parameters then have the gradients that the step would leave behind."""
+
+    def run(_: list[Any]) -> list[Any]:
+        with mode:
+            return [_like(node.meta.get("val")) if isinstance(node, fx.Node) else node for node in results_of(module)]
+
+    return boxed(run)
 
 
-_stop._boxed_call = True  # type: ignore[attr-defined]
+def _like(value: Any) -> Any:
+    if not isinstance(value, torch.Tensor):
+        return value
+    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
 
 
 def called(loss: Callable[..., torch.Tensor], model: torch.nn.Module, batch: Any) -> torch.Tensor:

@@ -26,6 +26,10 @@ from ..capture.graph import Op, Run, StepGraph
 from ..cost.calls import Cost, op_cost
 from ..options import Options
 
+LATER = {"micro_step": "later"}
+"""What a graph's meta says of a step that adds to the gradients of earlier micro-steps; the first has no such entry."""
+
+
 _ROOT = re.compile(r"^[A-Za-z_]\w*(\['[^']*'\])?\.?")
 
 
@@ -98,6 +102,8 @@ def graph_of(step: StepGraph, costs: dict[fx.Node, Cost], name: str) -> remora.G
     """A step as a graph: an op for each of its ops, and first of all a tensor for each storage that one makes."""
     graph = remora.Graph(name, fixed_memory=fixed_memory(step), duration_unit="ns")
     graph.meta |= {"source": "remora.torch"}
+    if step.accumulates:
+        graph.meta |= LATER
     made = {s: step.storages[s] for s in storages_made(step)}
     tensors = {s: graph.tensor(storage.name, storage.size, keep=storage.keep) for s, storage in made.items()}
     forward = forward_of(step)

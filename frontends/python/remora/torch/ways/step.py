@@ -188,6 +188,7 @@ class TrainStep:
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         seconds = {"capture": time.perf_counter() - self._start}
         problem = read_graph(module, self.options, None, seconds, name=_name(self.function))
+        problem.step.accumulates = self.ledger.parts[-1].accumulates
         options, self._limit = self.options.fixed_in_bytes(problem.fixed, problem.unscheduled, self._limit)
         plan, program = planned(problem, options, self._memory, seconds)
         self.ledger.parts[-1].keep(plan)
