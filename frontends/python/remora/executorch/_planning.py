@@ -14,16 +14,18 @@ room for it, large ones first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from executorch.exir.banked_memory_planning import BankPlacementError, TargetMemoryMap
 from executorch.exir.memory_planning import MemoryAlgoResult, SpecAllocResult
 from executorch.exir.schema import DeviceType
 from executorch.exir.tensor import TensorSpec
+from torch.fx import GraphModule
 
 from remora.errors import InputError
+from remora.executorch._nodes import OFFSETS
 from remora.limits import Limits
 from remora.placement import Buffer, Placement, place
 
@@ -90,10 +92,12 @@ def planning_algo(
     limits = limits or LIMITS
     specs = list(specs)
     roots = sorted((spec for spec in specs if spec.storage_base is None), key=_position)
-    memories = _memories(alignment, banks, getattr(graph_module, "input_mem_buffer_sizes", None) or [], extra_padding)
+    known = _known(graph_module)
+    reserved = getattr(graph_module, "input_mem_buffer_sizes", None) or []
+    memories = _memories(alignment, banks, reserved, extra_padding, known)
     if banks is None:
         for spec in roots:
-            memories.setdefault(spec.mem_id or 1, _Memory(alignment)).specs.append(spec)
+            memories.setdefault(spec.mem_id or 1, _Memory(alignment, known)).specs.append(spec)
     else:
         _fill_banks(roots, memories, banks, alignment, limits)
     result = MemoryAlgoResult({}, [0] * (max([1, *memories]) + 1))
@@ -107,9 +111,14 @@ def planning_algo(
 
 @dataclass
 class _Memory:
-    """What lies in one memory, and what it may take: bytes without the reserved ones; None for no limit."""
+    """What lies in one memory, and what it may take: bytes without the reserved ones; None for no limit.
+
+    `known` are offsets of `RecomputePass`, which are taken where the search finds no arena as small as theirs: what the
+    lowering has added (the results of writes into state) then lies between them.
+    """
 
     alignment: int
+    known: Mapping[TensorSpec, int] = field(default_factory=dict)
     reserved: int = 0
     capacity: int | None = None
     specs: list[TensorSpec] = field(default_factory=list)
@@ -124,6 +133,13 @@ class _Memory:
         self.found = place(buffers, limits=limits)
         if self.capacity is not None and self.found.arena > self.capacity:
             self.found = place(buffers, capacity=max(0, self.capacity), limits=limits)
+        offsets = [self.known.get(spec) for spec in self.specs]
+        if all(offset is None or offset % self.alignment == 0 for offset in offsets):
+            fixed = [replace(buffer, offset=offset) for buffer, offset in zip(buffers, offsets, strict=True)]
+            known = [buffer.offset + buffer.size for buffer in fixed if buffer.offset is not None]
+            if known and max(known) < self.found.arena:
+                end = max(known) if self.capacity is None else min(max(known), self.capacity)
+                self.found = place(fixed, capacity=max(0, end), limits=limits) or self.found
         return self.found
 
     def write_to(self, placed: dict[TensorSpec, SpecAllocResult], number: int, limits: Limits, padding: int) -> int:
@@ -139,15 +155,31 @@ class _Memory:
         return self.reserved + found.arena + padding
 
 
+def _known(graph_module: Any) -> dict[TensorSpec, int]:
+    """The addresses that `RecomputePass` has given to tensors; lives may have changed since."""
+    known: dict[TensorSpec, int] = {}
+    for node in graph_module.graph.nodes if isinstance(graph_module, GraphModule) else ():
+        specs = node.meta.get("spec")
+        for at, offset in node.meta.get(OFFSETS, {}).items():
+            known.setdefault(specs[at] if isinstance(specs, (list, tuple)) else specs, offset)
+    return known
+
+
 def _position(spec: TensorSpec) -> tuple[int, int, int]:
     return spec.lifetime[0], spec.lifetime[1], spec.nbytes()
 
 
 def _memories(
-    alignment: int, banks: TargetMemoryMap | None, reserved: Sequence[int], padding: int
+    alignment: int,
+    banks: TargetMemoryMap | None,
+    reserved: Sequence[int],
+    padding: int,
+    known: Mapping[TensorSpec, int],
 ) -> dict[int, _Memory]:
     """The memories that are known beforehand, by `mem_id`."""
-    memories = {number: _Memory(alignment, _aligned(size, alignment)) for number, size in enumerate(reserved) if number}
+    memories = {
+        number: _Memory(alignment, known, _aligned(size, alignment)) for number, size in enumerate(reserved) if number
+    }
     for bank in [] if banks is None else banks.banks:
         own = bank.alignment or alignment
         if own % alignment:
@@ -155,7 +187,7 @@ def _memories(
                 f"bank {bank.name}: its alignment {own} is no multiple of the program's {alignment}"
             )
         below = _aligned(reserved[bank.mem_id], own) if bank.mem_id < len(reserved) else 0
-        memories[bank.mem_id] = _Memory(own, below, bank.size - below - padding)
+        memories[bank.mem_id] = _Memory(own, known, below, bank.size - below - padding)
     return memories
 
 

@@ -18,12 +18,9 @@ for each of its computes. What runs is ExecuTorch's own kernels on equal inputs,
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
-import torch
-from executorch.exir.delegate import executorch_call_delegate
-from executorch.exir.dialects._ops import ops
 from executorch.exir.memory_planning import _contains_xnnpack_delegate
 from executorch.exir.pass_base import ExportedProgramPassBase, ExportedProgramPassResult
 from executorch.exir.tensor import ALIGNMENT
@@ -36,24 +33,21 @@ from torch.utils.flop_counter import flop_registry
 
 import remora
 from remora._arguments import Budget
-from remora.errors import InputError
+from remora.executorch._nodes import OFFSETS, base, expect_supported, is_item, is_view, may_repeat, overload, results
 from remora.limits import Limits
 
 LIMITS = Limits(work=20_000)
 """Some seconds for a graph of a hundred nodes, and the same program on every machine."""
 
 _CONSTANTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR, InputKind.CUSTOM_OBJ, InputKind.TOKEN)
-_VIEWS = (ops.edge.aten.view_copy.default, torch.ops.aten.view_copy.default)
 _XNNPACK_PADDING = 64
 """Bytes that ExecuTorch adds to an arena that XNNPACK reads (apply_algo in exir/memory_planning.py)."""
-
-_CONTROL_FLOW = ("cond", "while_loop", "map_impl", "scan")
 
 
 def work_of(node: Node) -> int:
     """What a node costs: its floating-point operations, and the bytes that it reads and writes."""
-    tensors = [tensor for other in (node, *node.all_input_nodes) for tensor in _results(other).values()]
-    count = flop_registry.get(getattr(_overload(node), "overloadpacket", None))
+    tensors = [tensor for other in (node, *node.all_input_nodes) for tensor in results(other).values()]
+    count = flop_registry.get(getattr(overload(node), "overloadpacket", None))
     operations = 0
     if count is not None:
         arguments, words = map_arg((node.args, dict(node.kwargs)), lambda other: other.meta["val"])
@@ -64,8 +58,8 @@ def work_of(node: Node) -> int:
 class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
     """Repeats nodes of a program, so that its arena fits a budget: ``edge.transform([RecomputePass("48KiB")])``.
 
-    Nodes that draw random numbers or call a delegate run once. The addresses that the schedule has prove that a
-    placement exists; `planning_algo` makes the program's own, and with banks of the budget's size it refuses what does
+    Nodes that draw random numbers or call a delegate run once. The schedule has addresses within the budget:
+    `planning_algo` takes them where it finds no smaller arena, and with banks of the budget's size it refuses what does
     not fit.
 
     Parameters
@@ -121,8 +115,7 @@ class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
             if error.certificate is not None:
                 error.args = (f"{error}. {_suggestion(nodes.get(error.certificate.op))}",)
             raise
-        repeated = program.written([nodes[step.op] for step in self.schedule.steps if step.op in nodes])
-        return ExportedProgramPassResult(repeated, True)
+        return ExportedProgramPassResult(program.written(self.schedule, nodes), True)
 
 
 class _Program:
@@ -144,31 +137,32 @@ class _Program:
         }
         self.state = {spec.arg.name for spec in signature.input_specs if spec.target in mutable}
         self.state.update(signature.user_inputs_to_mutate.values())
+        self.tensors: dict[tuple[Node, int], remora.Tensor] = {}
 
     def storage(self, node: Node) -> list[tuple[Node, int]]:
         """The tensors whose bytes a node's value lies in: the node that made each, and its place among its results."""
         if node.op == "get_attr" or (node.op == "placeholder" and node.name in self.constants):
             return []
-        if _is_view(node):
-            return self.storage(_base(node))
-        if _is_item(node):
-            return [at for at in self.storage(_base(node)) if at[1] == node.args[1]]
-        return [(node, place) for place in _results(node)]
+        if is_view(node):
+            return self.storage(base(node))
+        if is_item(node):
+            return [at for at in self.storage(base(node)) if at[1] == node.args[1]]
+        return [(node, place) for place in results(node)]
 
     def graph(self, cost: Callable[[Node], int], alignment: int) -> tuple[remora.Graph, dict[remora.Op, Node]]:
         """The graph to schedule, with the sizes that ExecuTorch plans, and the node of each op but the inputs' one."""
         padded = _contains_xnnpack_delegate(self.program.graph_module)
         graph = remora.Graph("program", fixed_memory=_XNNPACK_PADDING if padded else 0)
-        tensors: dict[tuple[Node, int], remora.Tensor] = {}
+        tensors = self.tensors
         found: dict[remora.Op, Node] = {}
         sizes: dict[Node, dict[str, int]] = {}
         for node in self.nodes:
-            if node.op in ("output", "get_attr") or _is_view(node) or _is_item(node) or node.name in self.constants:
+            if node.op in ("output", "get_attr") or is_view(node) or is_item(node) or node.name in self.constants:
                 continue
-            _expect_supported(node)
+            expect_supported(node)
             sizes[node] = {
                 f"{node.name}.{place}": -(-tensor.nbytes // alignment) * alignment
-                for place, tensor in _results(node).items()
+                for place, tensor in results(node).items()
             }
         for node in sizes:
             if node.name in self.state:
@@ -191,7 +185,7 @@ class _Program:
                 duration=cost(node),
                 inputs={tensors[at]: None for other in node.all_input_nodes for at in self.storage(other)},
                 outputs=sizes[node] or {f"{node.name}.nothing": 0},
-                recompute=_may_repeat(node),
+                recompute=may_repeat(node),
             )
             found[op] = node
             tensors.update(zip(self.storage(node), op.outputs, strict=bool(sizes[node])))
@@ -200,94 +194,44 @@ class _Program:
                 tensors[at].keep = True
         return graph, found
 
-    def written(self, order: list[Node]) -> ExportedProgram:
-        """The program whose nodes run in this order, repeated where they stand in it more than once."""
+    def written(self, schedule: remora.Schedule, nodes: dict[remora.Op, Node]) -> ExportedProgram:
+        """The program whose nodes run as the schedule says, more than once where it does."""
         written = FxGraph()
+        placed: list[Mapping[remora.Tensor, int]] = [{} for _ in schedule.steps]
+        inputs: dict[remora.Tensor, int] = {}
+        if schedule.arena is not None:
+            placed = list(schedule.arena.offsets)
+            inputs = dict(schedule.arena.inputs)
+            for step, offsets in zip(schedule.steps, placed, strict=True):
+                inputs.update({} if step.op in nodes else offsets)
         current: dict[Node, Node] = {}
 
         def value(node: Node) -> Node:
             # A view for each use: one that is older than a write in place (ExecuTorch's reinplace pass) would read it.
-            return written.node_copy(node, value) if _is_view(node) else current[node]
+            return written.node_copy(node, value) if is_view(node) else current[node]
+
+        def write(node: Node, offsets: Mapping[remora.Tensor, int]) -> None:
+            current[node] = written.node_copy(node, value)
+            made = {place: self.tensors[node, place] for place in results(node) if (node, place) in self.tensors}
+            current[node].meta[OFFSETS] = {
+                place: offsets[tensor] for place, tensor in made.items() if tensor in offsets
+            }
 
         for node in self.nodes:
             if node.op in ("placeholder", "get_attr"):
-                current[node] = written.node_copy(node)
-        for node in order:
-            current[node] = written.node_copy(node, value)
+                write(node, inputs)
+        for step, offsets in zip(schedule.steps, placed, strict=True):
+            if step.op not in nodes:
+                continue
+            node = nodes[step.op]
+            write(node, offsets)
             # At once: to ExecuTorch, an item refers to all results of its node, and a late one would keep them all.
-            for item in filter(_is_item, node.users):
+            for item in filter(is_item, node.users):
                 current[item] = written.node_copy(item, value)
         outputs = written.node_copy(self.nodes[-1], value).args[0]
         module = GraphModule(self.program.graph_module, written)
         module.meta.update(self.program.graph_module.meta)
         return self.program._update(module, _signature(self.program.graph_signature, outputs))
-
-
-def _values(node: Node) -> list[Any]:
-    """What it returns, one or several, or nothing; [None] if that is not known."""
-    value = node.meta.get("val")
-    op = _overload(node)
-    if op is not None and not op._schema.returns:
-        return []
-    return list(value) if isinstance(value, (list, tuple)) else [value]
-
-
-def _results(node: Node) -> dict[int, torch.Tensor]:
-    """The tensors that it returns, by their places: a gradient that is not asked for is None."""
-    return {place: value for place, value in enumerate(_values(node)) if isinstance(value, torch.Tensor)}
-
-
-def _is_view(node: Node) -> bool:
-    """Whether ExecuTorch makes it a view: all copies that are no outputs."""
-    return node.target in _VIEWS and all(user.op != "output" for user in node.users)
-
-
-def _base(node: Node) -> Node:
-    """What a view is of, or what an item is taken from."""
-    base: Any = node.args[0]
-    return base  # type: ignore[no-any-return]
-
-
-def _is_item(node: Node) -> bool:
-    return node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem"
-
-
-def _overload(node: Node) -> torch._ops.OpOverload | None:
-    """The op behind a node; None for a delegate or a function of Python.
-
-    A dialect wraps an overload, or leaves it as it is: the edge dialect does so with ``aten.scalar_tensor``.
-    """
-    candidates = (node.target, getattr(node.target, "_op", None))
-    return next((op for op in candidates if isinstance(op, torch._ops.OpOverload)), None)
-
-
-def _may_repeat(node: Node) -> bool:
-    op = _overload(node)
-    return op is not None and torch.Tag.nondeterministic_seeded not in op.tags
-
-
-def _expect_supported(node: Node) -> None:
-    """Refuses what the graph above does not say truly."""
-    op = _overload(node)
-    target: Any = node.target
-    unsupported = ""
-    if op is not None and op._schema.is_mutable:
-        unsupported = "nodes that write into their arguments"
-    elif isinstance(target, torch._ops.HigherOrderOperator) and target is not executorch_call_delegate:
-        name = target.__name__
-        writes = "auto_functionalized" in name
-        unsupported = "custom ops that write into their arguments" if writes else "higher-order ops"
-        unsupported = "control flow" if name in _CONTROL_FLOW else unsupported
-    if unsupported:
-        raise InputError(f"node {node.name}", f"recomputes are not for programs with {unsupported} ({op or target})")
-    several = isinstance(node.meta.get("val"), (list, tuple))
-    for value in _values(node):
-        if value is None and several:
-            continue
-        if not isinstance(value, torch.Tensor):
-            raise InputError(f"node {node.name}", f"gives {type(value).__name__}, and recomputes are for tensors alone")
-        if not all(isinstance(size, int) for size in value.shape):
-            raise InputError(f"node {node.name}", f"has the shape {list(value.shape)}, which is not constant")
 
 
 def _suggestion(node: Node | None) -> str:
@@ -296,7 +240,7 @@ def _suggestion(node: Node | None) -> str:
         return "The program's inputs and its state alone exceed the budget: no recomputation changes that"
     lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
     source = next((line for line in reversed(lines) if line.startswith("File ")), "")
-    what = f"{_overload(node) or node.target}{source.replace('File', ', at', 1)}"
+    what = f"{overload(node) or node.target}{source.replace('File', ', at', 1)}"
     return (
         f"Node {node.name} ({what}) exceeds the budget by itself, and no recomputation changes that: split it (a part "
         "of the batch, the channels or the image at a time), or store its tensors in a smaller type"

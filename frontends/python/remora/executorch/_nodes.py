@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The nodes of an edge program: what each returns, in which memory, and whether it may run again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from executorch.exir.delegate import executorch_call_delegate
+from executorch.exir.dialects._ops import ops
+from torch.fx import Node
+
+from remora.errors import InputError
+
+OFFSETS = "remora_offsets"
+"""The key of `Node.meta` under which `RecomputePass` keeps addresses: an offset for each place of a node's results."""
+
+_VIEWS = (ops.edge.aten.view_copy.default, torch.ops.aten.view_copy.default)
+_CONTROL_FLOW = ("cond", "while_loop", "map_impl", "scan")
+
+
+def values(node: Node) -> list[Any]:
+    """What it returns, one or several, or nothing; [None] if that is not known."""
+    value = node.meta.get("val")
+    op = overload(node)
+    if op is not None and not op._schema.returns:
+        return []
+    return list(value) if isinstance(value, (list, tuple)) else [value]
+
+
+def results(node: Node) -> dict[int, torch.Tensor]:
+    """The tensors that it returns, by their places: a gradient that is not asked for is None."""
+    return {place: value for place, value in enumerate(values(node)) if isinstance(value, torch.Tensor)}
+
+
+def is_view(node: Node) -> bool:
+    """Whether ExecuTorch makes it a view: all copies that are no outputs."""
+    return node.target in _VIEWS and all(user.op != "output" for user in node.users)
+
+
+def base(node: Node) -> Node:
+    """What a view is of, or what an item is taken from."""
+    base: Any = node.args[0]
+    return base  # type: ignore[no-any-return]
+
+
+def is_item(node: Node) -> bool:
+    return node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem"
+
+
+def overload(node: Node) -> torch._ops.OpOverload | None:
+    """The op behind a node; None for a delegate or a function of Python.
+
+    A dialect wraps an overload, or leaves it as it is: the edge dialect does so with ``aten.scalar_tensor``.
+    """
+    candidates = (node.target, getattr(node.target, "_op", None))
+    return next((op for op in candidates if isinstance(op, torch._ops.OpOverload)), None)
+
+
+def may_repeat(node: Node) -> bool:
+    op = overload(node)
+    return op is not None and torch.Tag.nondeterministic_seeded not in op.tags
+
+
+def expect_supported(node: Node) -> None:
+    """Refuses what the graph above does not say truly."""
+    op = overload(node)
+    target: Any = node.target
+    unsupported = ""
+    if op is not None and op._schema.is_mutable:
+        unsupported = "nodes that write into their arguments"
+    elif isinstance(target, torch._ops.HigherOrderOperator) and target is not executorch_call_delegate:
+        name = target.__name__
+        writes = "auto_functionalized" in name
+        unsupported = "custom ops that write into their arguments" if writes else "higher-order ops"
+        unsupported = "control flow" if name in _CONTROL_FLOW else unsupported
+    if unsupported:
+        raise InputError(f"node {node.name}", f"recomputes are not for programs with {unsupported} ({op or target})")
+    several = isinstance(node.meta.get("val"), (list, tuple))
+    for value in values(node):
+        if value is None and several:
+            continue
+        if not isinstance(value, torch.Tensor):
+            raise InputError(f"node {node.name}", f"gives {type(value).__name__}, and recomputes are for tensors alone")
+        if not all(isinstance(size, int) for size in value.shape):
+            raise InputError(f"node {node.name}", f"has the shape {list(value.shape)}, which is not constant")
