@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import random
+import re
 from collections.abc import Sequence
 from types import SimpleNamespace
 
@@ -193,6 +194,21 @@ def test_random_banks_hold_wherever_executorchs_do() -> None:
             for one in specs:
                 one.mem_id = None
     assert placed and more, "both kinds were drawn"
+
+
+def test_the_bank_that_a_refusal_names_is_enough() -> None:
+    draw = random.Random(7)
+    for _ in range(100):
+        specs = random_specs(draw, draw.randrange(4, 16))
+        for one in draw.choices(specs, k=draw.randrange(4)):
+            one.mem_id = 1
+        with pytest.raises(BankPlacementError, match="bytes are enough") as refusal:
+            planning_algo(16, specs, EMPTY, extra_padding=64, banks=TargetMemoryMap([Bank("small", 128, 1)]))
+        named = re.search(r"(\d+) bytes are enough for bank small to hold (\d+) of them", str(refusal.value))
+        assert named
+        held = specs if int(named[2]) == len(specs) else [one for one in specs if one.mem_id]
+        banks = TargetMemoryMap([Bank("small", int(named[1]), 1)])
+        expect_sound(held, planning_algo(16, held, EMPTY, extra_padding=64, banks=banks))
 
 
 def test_programs_run_in_several_banks() -> None:

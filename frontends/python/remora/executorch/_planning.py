@@ -18,7 +18,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from executorch.exir.banked_memory_planning import BankPlacementError, TargetMemoryMap
+from executorch.exir.banked_memory_planning import Bank, BankPlacementError, TargetMemoryMap
 from executorch.exir.memory_planning import MemoryAlgoResult, SpecAllocResult
 from executorch.exir.schema import DeviceType
 from executorch.exir.tensor import TensorSpec
@@ -240,15 +240,25 @@ def _fill_banks(
         if spec.mem_id is not None:
             memories.setdefault(spec.mem_id, _Memory(alignment)).specs.append(spec)
     for bank in banks.banks:
-        free = _fill(bank.name, memories[bank.mem_id], free, limits)
+        free = _fill(bank, memories[bank.mem_id], free, limits)
     if free:
+        first = banks.banks[0]
+        rest = [spec for spec in specs if spec.mem_id in (None, first.mem_id)]
         raise BankPlacementError(
             f"no bank has room for {len(free)} of {len(specs)} tensors, the largest of them {free[0].nbytes()} bytes; "
-            f"the banks are {banks.describe()}"
+            f"the banks are {banks.describe()}; {_enough(first, memories[first.mem_id], rest, limits)}"
         )
 
 
-def _fill(name: str, memory: _Memory, candidates: Sequence[TensorSpec], limits: Limits) -> list[TensorSpec]:
+def _enough(bank: Bank, memory: _Memory, specs: Sequence[TensorSpec], limits: Limits) -> str:
+    """The size of a bank that holds these tensors."""
+    assert memory.capacity is not None
+    whole = _Memory(memory.alignment, memory.known, specs=sorted(specs, key=_position))
+    size = bank.size - memory.capacity + whole.place(limits).arena
+    return f"{size} bytes are enough for bank {bank.name} to hold {len(specs)} of them"
+
+
+def _fill(bank: Bank, memory: _Memory, candidates: Sequence[TensorSpec], limits: Limits) -> list[TensorSpec]:
     """Puts into the memory what it holds beside what has to lie there, and returns the candidates that are left.
 
     A candidate is taken where the sum of sizes allows it. If the tensors taken do not pack, the last ones are given
@@ -271,7 +281,10 @@ def _fill(name: str, memory: _Memory, candidates: Sequence[TensorSpec], limits: 
         if memory.place(limits):
             break
         if len(taken) == len(pinned):
-            raise BankPlacementError(f"bank {name} has no room for the {len(pinned)} tensors that have to lie in it")
+            raise BankPlacementError(
+                f"bank {bank.name} has no room for the {len(pinned)} tensors that have to lie in it; "
+                f"{_enough(bank, memory, pinned, limits)}"
+            )
         del taken[max(len(pinned), len(taken) - back) :]
         back *= 2
     memory.specs = sorted(taken, key=_position)
