@@ -62,7 +62,7 @@ struct REMORA_API Curve {
   /// Of the input order without recompute.
   Duration baseline_duration{};
   Bytes baseline_peak_memory{};
-  /// Proved: no schedule holds a smaller budget.
+  /// Proved: no schedule of at most `max_computes` runs per op, or of as many as any point has, stays within a smaller budget.
   Bytes least_budget{};
   /// By budget, ascending; budgets are distinct.
   std::vector<CurvePoint> points{};

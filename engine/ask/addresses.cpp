@@ -24,6 +24,7 @@
 #include "engine/ask/problem.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/base/tasks.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/placement/place.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -48,6 +49,8 @@ constexpr std::size_t kMostKept = 16;
 /// What one placement may take.
 constexpr std::int64_t kPlacementWork = 5'000;
 constexpr double kPlacementPart = 0.1;
+/// One whose place must not depend on limits.
+constexpr std::int64_t kPlacedWork = 1'000;
 /// And of that one of a schedule on the way.
 constexpr double kFallBackPart = 0.05;
 
@@ -55,17 +58,16 @@ std::int64_t rounded_up(std::int64_t amount, std::int64_t alignment) {
   return (amount + alignment - 1) / alignment * alignment;
 }
 
-/// Throws InputError where sizes, each rounded up, add up to as much as `place` refuses.
-void check_rounded(const Graph& graph, Bytes alignment) {
+/// Whether sizes, each rounded up, add up to less than `place` refuses.
+bool can_be_rounded(const Graph& graph, Bytes alignment) {
   const std::int64_t more = alignment.count() - 1;
   std::int64_t total = graph.fixed_memory.count();
   for (const Tensor& tensor : graph.tensors) {
     total = saturating_sum(total, saturating_sum(tensor.size.count(), more));
   }
-  for (const Op& op : graph.ops) {
-    if (saturating_sum(total, saturating_sum(op.workspace.count(), more)) < kSaturated) continue;
-    throw InputError("", "sizes rounded up to the alignment add up to 2^62 bytes or more: they get no addresses");
-  }
+  return std::ranges::all_of(graph.ops, [&](const Op& op) {
+    return saturating_sum(total, saturating_sum(op.workspace.count(), more)) < kSaturated;
+  });
 }
 
 class AddressSearch {
@@ -80,13 +82,12 @@ class AddressSearch {
         allowance_(limits_of(options), callbacks.cancel),
         random_(static_cast<std::uint64_t>(options.seed)),
         baseline_peak_(baseline_peak(instance)),
-        padded_(std::make_shared<Graph>(instance.graph())) {
-    for (Tensor& tensor : padded_->tensors) tensor.size = rounded(tensor.size);
-    for (Op& op : padded_->ops) op.workspace = rounded(op.workspace);
+        padded_(rounded_graph(instance.graph(), alignment)) {
     capacity_ = instance.budget() - instance.graph().fixed_memory;
   }
 
   Schedule run(std::span<const OpId> warm_start) {
+    if (std::optional<Certificate> certificate = certificate_of_arena()) return infeasible(*std::move(certificate));
     Sequence start(warm_start.begin(), warm_start.end());
     int rounds = 0;
     while (rounds < kMostRounds) {
@@ -112,6 +113,43 @@ class AddressSearch {
 
  private:
   [[nodiscard]] Bytes rounded(Bytes amount) const { return Bytes(rounded_up(amount.count(), alignment_.count())); }
+
+  /// How much less than rounded sizes buffers take that are resident at once: the highest one ends where it is not rounded.
+  [[nodiscard]] Bytes slack(std::span<const TensorId> tensors, Bytes workspace) const {
+    Bytes most = rounded(workspace) - workspace;
+    const auto see = [&](TensorId t) {
+      most = std::max(most, rounded(instance_.graph()[t].size) - instance_.graph()[t].size);
+    };
+    std::ranges::for_each(tensors, see);
+    for (const TensorId t : instance_.tensors()) {
+      if (!instance_.producer(t).valid()) see(t);
+    }
+    return most;
+  }
+
+  /// As footprint_certificate(), of what is needed of an arena: the op, or the end, that needs most of it, if that exceeds the budget.
+  [[nodiscard]] std::optional<Certificate> certificate_of_arena() const {
+    Problem problem = instance_.problem();
+    std::optional<Certificate> worst;
+    problem.budget = Bytes();
+    const Instance all(padded_, problem);
+    for (const Certificate& each : footprint_certificates(all)) {
+      Certificate own = each;
+      own.required -= slack(own.tensors, instance_.graph()[own.op].workspace);
+      if (own.required > instance_.budget() && (!worst || own.required > worst->required)) worst = std::move(own);
+    }
+    return worst;
+  }
+
+  [[nodiscard]] Schedule infeasible(Certificate certificate) const {
+    Schedule schedule = describe_problem(instance_, options_);
+    schedule.status = Status::infeasible;
+    schedule.solver.stop = Stop::infeasible;
+    schedule.lower_bound = instance_.baseline_duration();
+    schedule.certificate = std::move(certificate);
+    schedule.solver.seconds = allowance_.elapsed();
+    return schedule;
+  }
 
   /// The budget of the rounded amounts: what lies highest may end where it is not rounded.
   [[nodiscard]] Bytes rounded_budget() const {
@@ -156,8 +194,19 @@ class AddressSearch {
   bool settle(const Schedule& schedule) {
     const ScheduleBuffers buffers = buffers_of(instance_.graph(), schedule, alignment_);
     const PlaceResult result = place_within(buffers, 1, capacity_);
-    if (result.status != PlacementStatus::optimal) return false;
+    if (result.status != PlacementStatus::optimal) return settle_on_baseline(schedule);
     keep(schedule, buffers, result);
+    return true;
+  }
+
+  /// Whether it is the input order, and the budget is what that is said to take (placed_baseline).
+  bool settle_on_baseline(const Schedule& schedule) {
+    const Order order = input_order(instance_);
+    if (!std::ranges::equal(ops_of(schedule), order)) return false;
+    Schedule baseline = placed(instance_, order, alignment_, allowance_.deadline().cancel());
+    if (baseline.arena->size > capacity_) return false;
+    best_ = schedule;
+    best_->arena = std::move(baseline.arena);
     return true;
   }
 
@@ -313,6 +362,12 @@ class AddressSearch {
   [[nodiscard]] Schedule answer(int rounds) {
     Schedule schedule = best_ ? *std::move(best_) : first_;
     schedule.lower_bound = first_.lower_bound;
+    if (!best_ && schedule.certificate) {
+      Certificate& certificate = *schedule.certificate;
+      certificate.required -= slack(certificate.tensors, instance_.graph()[certificate.op].workspace);
+      // Of rounded sizes it was no less; the budget is refuted all the same.
+      if (certificate.required <= instance_.budget()) schedule.certificate.reset();
+    }
     if (best_) {
       const bool proved = schedule.duration <= schedule.lower_bound;
       schedule.status = proved ? Status::optimal : Status::feasible;
@@ -360,6 +415,36 @@ class AddressSearch {
 
 }  // namespace
 
+bool can_have_addresses(const Instance& instance, Bytes alignment) {
+  return !instance.has_modes() && can_be_rounded(instance.graph(), alignment) &&
+         std::ranges::all_of(instance.graph().ops, [](const Op& op) { return op.in_place.empty(); });
+}
+
+std::shared_ptr<Graph> rounded_graph(const Graph& graph, Bytes alignment) {
+  auto made = std::make_shared<Graph>(graph);
+  const auto round = [&](Bytes& amount) { amount = Bytes(rounded_up(amount.count(), alignment.count())); };
+  for (Tensor& tensor : made->tensors) round(tensor.size);
+  for (Op& op : made->ops) round(op.workspace);
+  return made;
+}
+
+Schedule placed(const Instance& instance, std::span<const OpId> sequence, Bytes alignment,
+                const std::atomic<bool>* cancel) {
+  Schedule schedule = schedule_of(instance, sequence);
+  const ScheduleBuffers buffers = buffers_of(instance.graph(), schedule, alignment);
+  const PlaceResult found =
+      place(buffers.buffers, {.work_limit = kPlacedWork}, [&] { return cancel != nullptr && *cancel; });
+  schedule.arena = make_arena(schedule, buffers, found.offsets, alignment);
+  return schedule;
+}
+
+Bytes placed_baseline(const std::shared_ptr<const Graph>& graph, Bytes alignment) {
+  check_alignment(alignment);
+  const Instance instance(graph, {});
+  if (instance.op_count() == 0) return baseline_peak(instance);  // nothing is ever placed
+  return graph->fixed_memory + placed(instance, input_order(instance), alignment).arena->size;
+}
+
 Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
                               const SolveCallbacks& callbacks, std::span<const OpId> warm_start, Prover::Step proof) {
   check_alignment(alignment);
@@ -370,7 +455,9 @@ Schedule solve_with_addresses(const Instance& instance, const SolveOptions& opti
     throw InputError("op " + quote(reuses->name),
                      "graphs with in_place get no addresses: an output is placed beside its input");
   }
-  check_rounded(instance.graph(), alignment);
+  if (!can_be_rounded(instance.graph(), alignment)) {
+    throw InputError("", "sizes rounded up to the alignment add up to 2^62 bytes or more: they get no addresses");
+  }
   if (instance.op_count() > 0)
     return AddressSearch(instance, options, alignment, callbacks, std::move(proof)).run(warm_start);
   Schedule schedule = solve(instance, options, callbacks, warm_start);

@@ -123,13 +123,6 @@ void note_unread(const Instance& instance, Schedule& schedule) {
           " of the time): the input order keeps first computes in their place, another order lets them wait";
 }
 
-Advice advice_for(const Request& request, const Instance& instance, const Schedule& schedule) {
-  return {.least_budget = least_budget(instance),
-          .enough = schedule.solver.reached_peak,
-          .free_order = schedule.order == OrderMode::input,
-          .more_computes = request.max_computes.has_value()};
-}
-
 }  // namespace
 
 const char* order_request_name(OrderRequest request) {
@@ -203,7 +196,11 @@ void check_request(const Request& request) {
 
 Bytes budget_of(const std::string& text, const Request& request) {
   const Instance unlimited(request.graph, {}, request.modes);
-  return parse_budget(text, unlimited.graph().fixed_memory, baseline_peak(unlimited));
+  if (request.alignment) check_alignment(*request.alignment);
+  const bool is_placed =
+      request.alignment && text.find('%') != std::string::npos && can_have_addresses(unlimited, *request.alignment);
+  const Bytes peak = is_placed ? placed_baseline(request.graph, *request.alignment) : baseline_peak(unlimited);
+  return parse_budget(text, unlimited.graph().fixed_memory, peak);
 }
 
 std::vector<Bytes> budgets_of(const std::string& text, const Request& request) {
@@ -236,10 +233,13 @@ Answer solve(const Request& request, const SolveCallbacks& callbacks) {
   if (callbacks.settled && !answer.order.reason.empty()) callbacks.settled(answer.order.text());
   const Instance stated = with_order(instance, answer.order.mode);
   answer.schedule = solve_stated(stated, request, callbacks);
+  if (!answer.schedule.has_schedule()) answer.refusal = refuse(request, stated, answer.schedule, callbacks.cancel);
+  if (answer.schedule.order != answer.order.mode) {
+    answer.order = {answer.schedule.order, "the only one in which a schedule was found"};
+  }
   answer.order.explain(answer.schedule);
   note_unread(stated, answer.schedule);
   expect_valid(stated, answer.schedule);
-  if (!answer.schedule.has_schedule()) answer.advice = advice_for(request, stated, answer.schedule);
   return answer;
 }
 

@@ -83,15 +83,48 @@ struct Request {
   SolveOptions options{};
 };
 
-/// What could help where no schedule was found.
-struct Advice {
-  /// Below it some op alone does not fit, whatever the order and however often ops run.
-  Bytes least_budget{};
-  /// A budget for which there is a schedule: the peak of one that was found; 0 where none is known.
+/// Why a request has no schedule, and what would help: data, which every front end puts into words (frontends/text/refusal.hpp).
+struct Refusal {
+  enum class Cause : std::uint8_t {
+    none,     ///< there is a schedule
+    op,       ///< one op alone needs more than the budget, in any order and however often ops run
+    kept,     ///< so do the tensors that must be kept, after the last op
+    event,    ///< what must be resident while one op runs, in this order and with at most so many evaluations per op
+    search,   ///< proved by more than one event, for this order and at most so many evaluations per op
+    packing,  ///< schedules within the budget were found, but none whose buffers fit into one arena
+    limits,   ///< none was found within the limits, or by the method
+  };
+  enum class Help : std::uint8_t {
+    larger_budget,
+    smaller_batch,
+    split_op,
+    offload,
+    keep_less,
+    free_order,
+    more_computes,
+    longer_time,
+    more_work,
+    smaller_alignment,
+    automatic_strategy,
+  };
+
+  Cause cause = Cause::none;
+  /// Of causes op, kept and event: the op during or after which `needed` bytes are resident at once, fixed memory included.
+  OpId op{};
+  Bytes needed{};
+  /// A lower bound on any feasible budget: no smaller one has a schedule of this order and of at most `max_computes` evaluations
+  /// per op, or of any order and number where the cause is `op` or `kept`.
+  Bytes lower_bound{};
+  int max_computes = 0;
+  /// A budget that is enough: a schedule within it is known. 0 where none is known.
   Bytes enough{};
-  /// What the request has ruled out and might be worth a try: another order, more computes of an op.
-  bool free_order = false;
-  bool more_computes = false;
+  /// That schedule's ops, where they are at hand, and how often at most one of them runs.
+  Sequence ops{};
+  int computes_of_enough = 0;
+  /// What is worth a try, the most promising first.
+  std::vector<Help> help{};
+
+  [[nodiscard]] bool is_proved() const { return cause != Cause::none && cause < Cause::packing; }
 };
 
 struct Answer {
@@ -100,14 +133,19 @@ struct Answer {
   Schedule schedule{};
   /// With a reason where the engine chose the order; the schedule's note says it, too.
   OrderChoice order{};
-  /// Of an answer without a schedule.
-  Advice advice{};
+  /// Why there is no schedule.
+  Refusal refusal{};
 };
+
+/// Why the schedule has no steps, by what it says itself, without a search: its certificate and the lowest peak that it reached. Of an
+/// answer, `refusal` says more. `graph`: the schedule's.
+REMORA_API Refusal explain(const Graph& graph, const Schedule& schedule);
 
 /// `callbacks.settled` hears of the order before the search begins.
 REMORA_API Answer solve(const Request& request, const SolveCallbacks& callbacks = {});
 
-/// The budget that a text names (model/budget.hpp), of the request's graph: "80%", "12GiB".
+/// The budget that a text names (model/budget.hpp), of the request's graph: "80%", "12GiB". Where addresses are asked for, a
+/// percentage is of placed_baseline().
 REMORA_API Bytes budget_of(const std::string& text, const Request& request);
 /// The same of lists and ranges: "100%:40%:5%".
 REMORA_API std::vector<Bytes> budgets_of(const std::string& text, const Request& request);
@@ -192,6 +230,10 @@ REMORA_API SweepResult sweep(const Request& request, const SweepOptions& options
 /// it had. Throws InputError for an alignment that is not from 1 to 2^30, and for a schedule of another graph; the rest as place().
 REMORA_API PlaceResult place_schedule(const Graph& graph, Schedule& schedule, Bytes alignment,
                                       const PlaceSettings& settings, const std::function<bool()>& interrupted);
+
+/// What the input order without recompute takes with addresses: fixed memory, and the smallest arena that a short search finds for it.
+/// The same for the same graph and alignment, and a budget that is enough with addresses.
+REMORA_API Bytes placed_baseline(const std::shared_ptr<const Graph>& graph, Bytes alignment);
 
 /// Throws InputError for an alignment that is not from 1 to 2^30.
 REMORA_API void check_alignment(Bytes alignment);

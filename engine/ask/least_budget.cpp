@@ -104,21 +104,34 @@ BudgetBracket bracket_staged_with_more(const Instance& instance, const SolveOpti
   }
 }
 
-/// In free order the lower end is what one op alone needs, and one search at that budget gives the upper end; the schedule
-/// that reached it is known only where it is within that budget.
+/// In free order the lower end is what one op alone needs, and one search at that budget gives the upper end. Of a peak above the budget it
+/// gives no schedule: a second search, at that peak, does.
 BudgetBracket bracket_free(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel) {
   BudgetBracket bracket{least_budget(instance), baseline_peak(instance), input_order(instance),
                         instance.problem().max_computes};
-  const Schedule schedule = solve(instance.with_budget(bracket.proved), options, {.cancel = cancel});
-  const Bytes reached = schedule.has_schedule() ? schedule.peak_memory : schedule.solver.reached_peak;
-  if (reached > Bytes(0) && reached < bracket.reached) {
-    bracket.reached = reached;
-    bracket.sequence = ops_of(schedule);
+  const Allowance allowance({.seconds = options.time_limit}, cancel);
+  Bytes budget = bracket.proved;
+  for (const double part : {0.5, 1.0}) {
+    SolveOptions some = options;
+    some.time_limit = allowance.share(part).seconds;
+    const Schedule schedule = solve(instance.with_budget(budget), some, {.cancel = cancel});
+    if (schedule.has_schedule() && schedule.peak_memory < bracket.reached) {
+      bracket.reached = schedule.peak_memory;
+      bracket.sequence = instance.has_modes() ? Sequence() : ops_of(schedule);
+    }
+    budget = schedule.solver.reached_peak;
+    if (schedule.has_schedule() || budget <= bracket.proved || budget >= bracket.reached) break;
   }
   return bracket;
 }
 
 }  // namespace
+
+BudgetBracket least_budget(const Instance& instance, const SolveOptions& options, bool with_more,
+                           const std::atomic<bool>* cancel) {
+  if (instance.problem().order == OrderMode::free) return bracket_free(instance, options, cancel);
+  return with_more ? bracket_staged_with_more(instance, options, cancel) : bracket_staged(instance, options, cancel);
+}
 
 BudgetBracket least_budget(const Request& request, const std::atomic<bool>* cancel) {
   check_request(request);
@@ -126,9 +139,7 @@ BudgetBracket least_budget(const Request& request, const std::atomic<bool>* canc
     throw InputError("--strategy", "the least budget is searched for; a method has none");
   }
   const Instance instance = unbudgeted(request, "the least budget is of one order");
-  if (instance.problem().order == OrderMode::free) return bracket_free(instance, request.options, cancel);
-  return request.max_computes ? bracket_staged(instance, request.options, cancel)
-                              : bracket_staged_with_more(instance, request.options, cancel);
+  return least_budget(instance, request.options, !request.max_computes, cancel);
 }
 
 }  // namespace remora

@@ -7,6 +7,8 @@
 //     const Schedule schedule = solve(instance, SolveOptions{});
 #pragma once
 
+#include <atomic>
+#include <memory>
 #include <optional>
 #include <span>
 
@@ -61,6 +63,25 @@ void check_problem(const Instance& instance, const SolveOptions& options);
 Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
                               const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {},
                               Prover::Step proof = {});
+
+/// Whether solve_with_addresses() takes such a problem.
+bool can_have_addresses(const Instance& instance, Bytes alignment);
+
+/// A sequence of the instance's problem with addresses in the smallest arena that a short search finds for it, the same for the same
+/// sequence and alignment unless `cancel`, which may be null, ends it.
+Schedule placed(const Instance& instance, std::span<const OpId> sequence, Bytes alignment,
+                const std::atomic<bool>* cancel = nullptr);
+
+/// The graph with sizes rounded up to the alignment, as they are where something lies above.
+std::shared_ptr<Graph> rounded_graph(const Graph& graph, Bytes alignment);
+
+/// As the call of ask.hpp, of a problem as it is stated; `with_more`: with more computes an op, too, where they reach less.
+BudgetBracket least_budget(const Instance& instance, const SolveOptions& options, bool with_more,
+                           const std::atomic<bool>* cancel);
+
+/// Why the schedule, an answer to the request, has no steps. A short search looks for a budget that is enough; where that turns out to be the
+/// request's own, what it has found becomes the schedule, and the cause is none. Its reached_peak becomes what is enough.
+Refusal refuse(const Request& request, const Instance& stated, Schedule& schedule, const std::atomic<bool>* cancel);
 
 // How often an op may run, where that is left to the engine: ladder.cpp.
 

@@ -28,6 +28,15 @@ Certificate kept_at_the_end(const Instance& instance) {
   return kept;
 }
 
+Certificate footprint_of(const Instance& instance, OpId op) {
+  Certificate certificate{op, instance.footprint(op), {}};
+  const auto inputs = instance.inputs(op);
+  const auto outputs = instance.outputs(op);
+  certificate.tensors.assign(inputs.begin(), inputs.end());
+  certificate.tensors.insert(certificate.tensors.end(), outputs.begin(), outputs.end());
+  return certificate;
+}
+
 }  // namespace
 
 Bytes least_budget(const Instance& instance) {
@@ -36,20 +45,20 @@ Bytes least_budget(const Instance& instance) {
   return least;
 }
 
+std::vector<Certificate> footprint_certificates(const Instance& instance) {
+  std::vector<Certificate> all;
+  for (const OpId op : instance.ops()) all.push_back(footprint_of(instance, op));
+  if (!all.empty()) all.push_back(kept_at_the_end(instance));
+  return all;
+}
+
 std::optional<Certificate> footprint_certificate(const Instance& instance) {
   if (instance.op_count() == 0) return std::nullopt;
   OpId worst(0);
-  for (int v = 1; v < instance.op_count(); ++v) {
-    if (instance.footprint(OpId(v)) > instance.footprint(worst)) worst = OpId(v);
+  for (const OpId op : instance.ops()) {
+    if (instance.footprint(op) > instance.footprint(worst)) worst = op;
   }
-  if (instance.footprint(worst) > instance.budget()) {
-    Certificate certificate{worst, instance.footprint(worst), {}};
-    const auto inputs = instance.inputs(worst);
-    const auto outputs = instance.outputs(worst);
-    certificate.tensors.assign(inputs.begin(), inputs.end());
-    certificate.tensors.insert(certificate.tensors.end(), outputs.begin(), outputs.end());
-    return certificate;
-  }
+  if (instance.footprint(worst) > instance.budget()) return footprint_of(instance, worst);
   Certificate kept = kept_at_the_end(instance);
   if (kept.required > instance.budget()) return kept;
   return std::nullopt;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <optional>
+#include <vector>
 
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
@@ -17,8 +18,11 @@ namespace remora {
 /// workspace are resident beside fixed memory and the graph's inputs; at the end, so are all tensors that must be kept.
 Bytes least_budget(const Instance& instance);
 
+/// What each op needs while it runs, by op, and then the last op what must be kept after it. Nothing for a graph without ops. O(edges).
+std::vector<Certificate> footprint_certificates(const Instance& instance);
+
 /// The op of the largest footprint, if that exceeds the budget, or the last op and the tensors that must be kept after
-/// it, if those do: an exact proof that no schedule holds the budget. Nothing for a graph without ops. O(edges).
+/// it, if those do: an exact proof that no schedule fits within it. Nothing for a graph without ops. O(edges).
 std::optional<Certificate> footprint_certificate(const Instance& instance);
 
 /// What can be said of a problem without a search.

@@ -85,9 +85,10 @@ int main() {
     const remora::Answer answer = remora::solve(request, callbacks);
     const remora::Schedule& schedule = answer.schedule;  // replayed
     if (!schedule.has_schedule()) {
-      std::printf("no schedule within %lld bytes; none holds less than %lld\n",
+      std::printf("no schedule within %lld bytes; %lld are needed at least, %lld are enough\n",
                   static_cast<long long>(request.budget.count()),
-                  static_cast<long long>(answer.advice.least_budget.count()));
+                  static_cast<long long>(answer.refusal.lower_bound.count()),
+                  static_cast<long long>(answer.refusal.enough.count()));
       return 1;
     }
     print_steps(*graph, schedule);

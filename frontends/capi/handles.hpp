@@ -44,6 +44,8 @@ struct remora_instance {
   remora::Request request;
   remora::Duration baseline_duration;
   remora::Bytes baseline_peak;
+  /// The budget as it was given: a percentage is of something else with addresses.
+  std::string budget_text;
 };
 
 struct remora_options {
@@ -52,6 +54,8 @@ struct remora_options {
 
 struct remora_schedule {
   remora::Schedule value;
+  /// Why it has no steps, where a solve has said so.
+  remora::Refusal refusal{};
 };
 
 struct remora_curve {

@@ -258,7 +258,7 @@ REMORA_EXPORT size_t remora_curve_point_count(const remora_curve* curve);
 REMORA_EXPORT const remora_schedule* remora_curve_schedule(const remora_curve* curve, size_t point);
 /* Where the curve bends most: a point's index, or -1. */
 REMORA_EXPORT int64_t remora_curve_knee(const remora_curve* curve);
-/* Proved: no schedule holds less. */
+/* Proved: no schedule stays within less, with as many runs per op as the curve's points have at most. */
 REMORA_EXPORT int64_t remora_curve_least_budget(const remora_curve* curve);
 
 /* ---- Another order, each op once ---- */
@@ -344,6 +344,33 @@ REMORA_EXPORT int remora_schedule_optimal_for_max_computes(const remora_schedule
 /* duration / baseline - 1; (duration - lower bound) / duration. */
 REMORA_EXPORT double remora_schedule_overhead(const remora_schedule* schedule);
 REMORA_EXPORT double remora_schedule_gap(const remora_schedule* schedule);
+
+/* Why a schedule has no steps. */
+typedef enum remora_reason {
+  REMORA_REASON_NONE = 0,    /* it has some */
+  REMORA_REASON_OP = 1,      /* one op alone needs more than the budget, in any order and however often ops run */
+  REMORA_REASON_KEPT = 2,    /* so do the tensors that must be kept, after the last op */
+  REMORA_REASON_EVENT = 3,   /* what must be resident while one op runs, in this order and with so many runs per op */
+  REMORA_REASON_SEARCH = 4,  /* proved by more than one event, for this order and so many runs per op */
+  REMORA_REASON_PACKING = 5, /* schedules were found, but none whose buffers fit into one arena */
+  REMORA_REASON_LIMITS = 6   /* none was found within the limits */
+} remora_reason;
+
+typedef struct remora_refusal {
+  size_t size; /* sizeof(remora_refusal) */
+  remora_reason reason;
+  int32_t op;          /* of the first three reasons; else -1 */
+  int64_t needed;      /* bytes resident at once while, or after, it runs, fixed memory included; else 0 */
+  int64_t lower_bound; /* no smaller budget is feasible, in this order and with so many runs per op */
+  int64_t enough;      /* a budget for which there is a schedule; 0 where none is known */
+} remora_refusal;
+
+/* Fills `filled`, whose size says how much of it the caller knows. `graph`: the schedule's. */
+REMORA_EXPORT remora_status remora_schedule_refusal(const remora_schedule* schedule, const remora_graph* graph,
+                                                    remora_refusal* filled);
+/* The same in one line, with what could be done: "" where there is a schedule. */
+REMORA_EXPORT remora_status remora_schedule_refusal_text(const remora_schedule* schedule, const remora_graph* graph,
+                                                         char** made);
 
 /* Of the solve that gave it: wall-clock time, and units of work. */
 REMORA_EXPORT double remora_schedule_seconds(const remora_schedule* schedule);

@@ -132,6 +132,14 @@ class Schedule : public Handle<remora_schedule, remora_schedule_free> {
   /// Whether there are steps. Without, result() says why: infeasible or unknown.
   [[nodiscard]] bool found() const { return step_count() > 0; }
   [[nodiscard]] remora_result result() const { return remora_schedule_result(get()); }
+  /// Why there are no steps, and which budget would be enough, in one line; empty where there are some.
+  [[nodiscard]] std::string refusal(const Graph& graph) const {
+    char* text = nullptr;
+    if (remora_schedule_refusal_text(get(), graph.get(), &text) != REMORA_OK) return remora_last_error();
+    std::string line = text;
+    remora_text_free(text);
+    return line;
+  }
   [[nodiscard]] double overhead() const { return remora_schedule_overhead(get()); }
   [[nodiscard]] std::int64_t duration() const { return remora_schedule_duration(get()); }
   [[nodiscard]] std::int64_t peak() const { return remora_schedule_peak(get()); }

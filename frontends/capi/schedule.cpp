@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -7,6 +8,7 @@
 #include "frontends/capi/handles.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/text/refusal.hpp"
 #include "frontends/text/text.hpp"
 #include "model/evaluate.hpp"
 #include "model/table.hpp"
@@ -63,6 +65,50 @@ std::string lines_of(const std::vector<std::string>& errors) {
   std::string lines;
   for (const std::string& error : errors) lines.append(error).append("\n");
   return lines;
+}
+
+/// Where a solve has just said it, what it said.
+Refusal refusal_of(const remora_schedule& schedule, const Graph& graph) {
+  check_belongs(schedule.value, graph, "schedule");
+  if (const auto& certificate = schedule.value.certificate) {
+    op_in(graph, certificate->op, "schedule");
+    for (const TensorId t : certificate->tensors) tensor_in(graph, t, "schedule");
+  }
+  return schedule.refusal.cause == Refusal::Cause::none ? explain(graph, schedule.value) : schedule.refusal;
+}
+
+remora_reason reason_of(Refusal::Cause cause) {
+  switch (cause) {
+    case Refusal::Cause::none:
+      break;
+    case Refusal::Cause::op:
+      return REMORA_REASON_OP;
+    case Refusal::Cause::kept:
+      return REMORA_REASON_KEPT;
+    case Refusal::Cause::event:
+      return REMORA_REASON_EVENT;
+    case Refusal::Cause::search:
+      return REMORA_REASON_SEARCH;
+    case Refusal::Cause::packing:
+      return REMORA_REASON_PACKING;
+    case Refusal::Cause::limits:
+      return REMORA_REASON_LIMITS;
+  }
+  return REMORA_REASON_NONE;
+}
+
+std::string refusal_line(const remora_schedule& schedule, const Graph& graph) {
+  const Refusal refusal = refusal_of(schedule, graph);
+  if (refusal.cause == Refusal::Cause::none) return "";
+  const text::RefusalStyle style{.amount = text::exact_bytes_text,
+                                 .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },
+                                 .option =
+                                     [](std::string option, const std::string& value) {
+                                       std::ranges::replace(option, '-', '_');
+                                       return option + (value.empty() ? "" : " " + value);
+                                     }};
+  const std::string budget = text::exact_bytes_text(schedule.value.budget);
+  return text::refusal_text(graph, schedule.value, refusal, budget, style).line();
 }
 
 const Step* step_at(const remora_schedule* schedule, std::size_t step) {
@@ -256,4 +302,26 @@ std::int64_t remora_schedule_workspace_offset(const remora_schedule* schedule, s
 std::int64_t remora_schedule_input_offset(const remora_schedule* schedule, std::int32_t tensor) {
   const remora::Arena* const arena = arena_in(schedule);
   return arena == nullptr ? -1 : offset_in(arena->inputs, tensor);
+}
+
+remora_status remora_schedule_refusal(const remora_schedule* schedule, const remora_graph* graph,
+                                      remora_refusal* filled) {
+  return capi::guarded([&] {
+    const remora::Refusal refusal =
+        capi::refusal_of(capi::given(schedule, "schedule"), capi::given(graph, "graph").value);
+    const remora_refusal known{.size = sizeof(remora_refusal),
+                               .reason = capi::reason_of(refusal.cause),
+                               .op = refusal.op.valid() ? std::int32_t{refusal.op} : -1,
+                               .needed = refusal.needed.count(),
+                               .lower_bound = refusal.lower_bound.count(),
+                               .enough = refusal.enough.count()};
+    capi::write_known(known, capi::given(filled, "filled"), "filled");
+  });
+}
+
+remora_status remora_schedule_refusal_text(const remora_schedule* schedule, const remora_graph* graph, char** made) {
+  return capi::guarded([&] {
+    const std::string line = capi::refusal_line(capi::given(schedule, "schedule"), capi::given(graph, "graph").value);
+    capi::given(made, "made") = capi::copied(line);
+  });
 }

@@ -35,7 +35,10 @@ remora_instance make_instance(const Graph& graph, const std::string& budget, int
   const Instance instance = about("graph", [&] { return Instance(request.graph, {}); });
   const Bytes peak = baseline_peak(instance);
   request.budget = about("budget", [&] { return parse_budget(budget, graph.fixed_memory, peak); });
-  return {.request = std::move(request), .baseline_duration = instance.baseline_duration(), .baseline_peak = peak};
+  return {.request = std::move(request),
+          .baseline_duration = instance.baseline_duration(),
+          .baseline_peak = peak,
+          .budget_text = budget};
 }
 
 const std::vector<OptionRow>& rows() {
@@ -191,6 +194,10 @@ remora_status solved(const remora_instance* instance, const remora_options* opti
   return capi::made_by(made, [&] {
     remora::Request request = capi::request_from(capi::given(instance, "instance"), options);
     request.alignment = alignment;
+    if (alignment) {
+      capi::about("", [&] { remora::check_alignment(*alignment); });
+      request.budget = capi::about("budget", [&] { return remora::budget_of(instance->budget_text, request); });
+    }
     if (warm_start != nullptr) {
       capi::check_belongs(warm_start->value, *request.graph, "warm_start");
       request.start = remora::ops_of(warm_start->value);
@@ -199,7 +206,8 @@ remora_status solved(const remora_instance* instance, const remora_options* opti
     const remora::SolveCallbacks given =
         callbacks != nullptr ? capi::callbacks_from(capi::known_part(*callbacks), request.budget, stopped)
                              : remora::SolveCallbacks{};
-    return remora_schedule{capi::about("", [&] { return remora::solve(request, given).schedule; })};
+    remora::Answer answer = capi::about("", [&] { return remora::solve(request, given); });
+    return remora_schedule{std::move(answer.schedule), std::move(answer.refusal)};
   });
 }
 

@@ -17,6 +17,7 @@
 #include "engine/bound/first_bound.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/text/refusal.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
@@ -65,7 +66,8 @@ Request request_of(std::shared_ptr<const Graph> graph, const RematerializeOption
   return asked;
 }
 
-/// A percentage is of all memory: arguments and constants count, whatever they are in the graph.
+/// A percentage is of all memory: arguments and constants count, whatever they are in the graph. `peak`: with an arena, what the input
+/// order takes with it.
 Bytes budget_of(const RematerializeOptions& options, Bytes peak) {
   try {
     return parse_budget(options.budget, Bytes(), peak);
@@ -120,36 +122,16 @@ std::string summary_of(const Graph& graph, const Plan& plan) {
   return text.str();
 }
 
-/// A budget that works, found within a part of the limits; empty where none was found, or the arena asks for more.
-std::string enough_for(Request asked) {
-  constexpr double kSeconds = 5;
-  if (asked.alignment || asked.order == OrderRequest::automatic) return "";
-  asked.options.time_limit = std::min(asked.options.time_limit, kSeconds);
-  return text::exact_bytes_text(least_budget(asked).reached);
-}
-
-std::string failure_of(const Graph& graph, const Request& asked, const Answer& answer) {
-  const Schedule& schedule = answer.schedule;
-  std::ostringstream text;
-  text.imbue(std::locale::classic());
-  const std::string budget = text::exact_bytes_text(schedule.budget);
-  if (schedule.status == Status::infeasible) {
-    text << "infeasible, proved: no schedule with up to " << schedule.solver.max_computes << " computes per op holds "
-         << kBudgetOption << " of " << budget;
-    if (schedule.certificate) {
-      text << "; " << graph[schedule.certificate->op].name << " alone needs "
-           << text::exact_bytes_text(schedule.certificate->required);
-    }
-    const std::string enough = enough_for(asked);
-    text << (enough.empty() ? "; raise it" : "; " + enough + " would do")
-         << (answer.advice.more_computes ? ", or raise max-computes" : "");
-  } else {
-    text << "found no schedule that holds " << kBudgetOption << " of " << budget
-         << " within the limits; the lowest peak found was " << text::exact_bytes_text(schedule.solver.reached_peak)
-         << ": raise it, or time-limit";
-    if (!schedule.solver.note.empty()) text << " (" << schedule.solver.note << ')';
-  }
-  return text.str();
+std::string failure_of(const Graph& graph, const Answer& answer) {
+  const text::RefusalStyle style{
+      .amount = text::exact_bytes_text,
+      .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },
+      .option = [](const std::string& option,
+                   const std::string& value) { return option + (value.empty() ? "" : "=" + value); }};
+  const std::string budget = std::string(kBudgetOption) + " of " + text::exact_bytes_text(answer.schedule.budget);
+  const std::string line = text::refusal_text(graph, answer.schedule, answer.refusal, budget, style).line();
+  const std::string& note = answer.schedule.solver.note;
+  return (answer.refusal.is_proved() ? "infeasible, proved: " : "") + line + (note.empty() ? "" : " (" + note + ')');
 }
 
 void take_steps(const Instance& instance, Plan& plan) {
@@ -164,7 +146,8 @@ Plan solve_and_verify(const Graph& graph, const RematerializeOptions& options,
   Request asked = request_of(std::make_shared<const Graph>(graph), options);
   const Instance instance(asked.graph, {});
   const Bytes peak = baseline_peak(instance);
-  asked.budget = budget_of(options, peak);
+  const bool is_placed = asked.alignment && options.budget.ends_with('%');
+  asked.budget = budget_of(options, is_placed ? placed_baseline(asked.graph, *asked.alignment) : peak);
   // A percentage is asked of every function, also of those that are one op or little more.
   if (options.budget.ends_with('%') && asked.budget < peak && least_budget(instance) >= peak) {
     return {.nothing_to_gain = "one of its ops alone needs the peak of " + text::exact_bytes_text(peak)};
@@ -173,7 +156,7 @@ Plan solve_and_verify(const Graph& graph, const RematerializeOptions& options,
   Plan plan{.schedule = answer.schedule};
   if (!options.report.empty()) write_report(graph, plan.schedule, options.report, report_name);
   if (!plan.schedule.has_schedule()) {
-    plan.error = failure_of(graph, asked, answer);
+    plan.error = failure_of(graph, answer);
     return plan;
   }
   take_steps(instance, plan);

@@ -154,6 +154,11 @@ std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak) {
   return text;
 }
 
+std::string budget_text(Bytes amount, Bytes fixed, Bytes peak) {
+  const std::string part = peak > fixed ? ", " + part_of_peak_text(amount, fixed, peak) : "";
+  return bytes_text(amount) + " (" + std::to_string(amount.count()) + " bytes" + part + ")";
+}
+
 std::string grouped(std::int64_t number) {
   std::string text = std::to_string(number);
   const std::ptrdiff_t first = number < 0 ? 1 : 0;

@@ -58,6 +58,9 @@ std::string percent_text(double part, int digits = 2);
 /// (model/budget.hpp); "5.35 MiB less than the fixed memory of 1.07 GiB". `peak`: of the input order without recompute.
 std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak);
 
+/// The amount with both: "1.50 KiB (1536 bytes, 60.0 % of the peak)".
+std::string budget_text(Bytes amount, Bytes fixed, Bytes peak);
+
 /// "1,234,567".
 std::string grouped(std::int64_t number);
 

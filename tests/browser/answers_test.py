@@ -161,7 +161,7 @@ class Answers(PageTest):
 
     def test_a_limit_that_is_not_told_is_not_said(self):
         self.open("bare.html")
-        self.assertIn("no schedule of the stated problem holds the budget", self.text("#refusal"))
+        self.assertIn("no schedule of the stated problem stays within the budget", self.text("#refusal"))
 
     def test_the_line_of_the_history_leads_through_what_fits(self):
         self.open("hollow.html")

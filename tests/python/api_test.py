@@ -236,23 +236,53 @@ def test_the_least_budget_comes_with_its_schedule() -> None:
     assert not free.ops or remora.evaluate(graph, free.ops, order="free").peak == free.reached
 
 
-def test_a_least_budget_says_for_how_many_computes_it_is() -> None:
-    """Three computes per op hold less than two do."""
+def test_an_open_number_of_runs_refutes_no_more_than_is_proved() -> None:
+    """Three runs per op stay within less than two do: what is refuted for two is no lower bound."""
     graph = ladder(6)
     less = remora.solve(graph, 3500, work_limit=3000)
     with pytest.raises(remora.Infeasible) as caught:
         remora.solve(graph, 1400, work_limit=3000)
     bracket = caught.value.least_budget
+    assert 1400 < bracket.proved <= min(bracket.reached, less.peak)
+    assert remora.solve(graph, bracket.reached, work_limit=3000).peak <= bracket.reached
+    with pytest.raises(remora.Infeasible) as caught:
+        remora.solve(graph, 1400, max_computes=2, work_limit=3000)
+    bracket = caught.value.least_budget
     assert less.peak < bracket.proved
     assert bracket.max_computes == 2
-    assert "(with at most 2 computes per op)" in str(caught.value)
-    with pytest.raises(remora.Infeasible, match=r"\)$") as caught:
-        remora.solve(graph, 1400, max_computes=2, work_limit=3000)
-    assert "computes" not in str(caught.value)
+    assert remora.solve(graph, bracket.reached, max_computes=2, work_limit=3000).peak <= bracket.reached
+
+
+def test_one_op_that_is_too_large_is_named_with_what_could_be_done(figure_1: remora.Graph) -> None:
+    with pytest.raises(remora.Infeasible) as caught:
+        remora.solve(figure_1, 2, time_limit=600)
+    refusal = caught.value.refusal
+    assert (refusal.reason, refusal.op, refusal.needed) == ("op", figure_1.ops[3], 3)
+    assert (refusal.lower_bound, refusal.enough) == (3, 3)
+    for word in ("'D' alone needs 3 B", "the minimum budget is 3 B (3 bytes", "a smaller batch", "splitting the op"):
+        assert word in str(caught.value)
+
+
+def test_a_percentage_with_addresses_is_of_the_arena() -> None:
+    """The least budget that was named had just been refused (onnx2c #131, XNNPACK #10800, llvm #207403)."""
+    graph = remora.Graph("small2")
+    x, n, m = (
+        graph.op(f"make {name}", duration=1, outputs={name: size}) for name, size in (("x", 512), ("n", 4), ("m", 4))
+    )
+    graph.op("b", duration=1, inputs=[x, n, m], outputs={"y": 512})
+    found = remora.solve(graph, "100%", addresses=True)
+    assert found.arena is not None
+    assert (found.budget, found.arena.size, found.overhead) == (1092, 1092, 0)
+    for budget in (1032, 1091):
+        with pytest.raises(remora.Infeasible) as caught:
+            remora.solve(graph, budget, addresses=True)
+        assert caught.value.least_budget == remora.BudgetBracket(1092, 1092)
+        assert caught.value.refusal.op == graph.ops[3]
+        assert "the minimum budget is 1.07 KiB (1092 bytes" in str(caught.value)
 
 
 def test_infeasible_names_the_op_and_the_least_budget(figure_1: remora.Graph) -> None:
-    with pytest.raises(remora.Infeasible, match="'D' needs") as caught:
+    with pytest.raises(remora.Infeasible, match="'D' alone needs") as caught:
         remora.solve(figure_1, 2)
     certificate = caught.value.certificate
     assert certificate is not None
@@ -426,7 +456,9 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     large.op("f", duration=1, outputs={"t": 1 << 20})
     refuses("did you mean 80%?", bad, remora.solve, large, "80")
     refuses("did you mean 80%?", bad, remora.solve, large, "0.8")
-    refuses("no schedule holds 80 B (80 bytes, 1023.92 KiB less than", remora.Infeasible, remora.solve, large, 80)
+    refuses(
+        "no schedule stays within 80 B (80 bytes, 1023.92 KiB less than", remora.Infeasible, remora.solve, large, 80
+    )
     refuses("is 2.00 MiB (2097152 bytes, 100.0 % of the peak above", remora.Infeasible, remora.solve, large, "50%")
     refuses("budget: must not be negative", bad, remora.solve, g, -1)
     refuses("order: ", bad, remora.solve, g, 3, order="sideways")

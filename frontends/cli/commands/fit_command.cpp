@@ -262,7 +262,7 @@ class FitCommand {
     const Schedule& schedule = answer.schedule;
     fit.is_proved = schedule.status == Status::infeasible;
     if (!schedule.has_schedule()) {
-      if (answer.advice.enough > Bytes(0)) fit.least = answer.advice.enough + beside;
+      if (answer.refusal.enough > Bytes(0)) fit.least = answer.refusal.enough + beside;
       return;
     }
     fit.planned = schedule.peak_memory - in_graph;

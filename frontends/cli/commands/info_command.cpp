@@ -170,10 +170,10 @@ void print_text(const Facts& facts, const SolveOptions& options) {
       << "duration                  " << text::duration_text(facts.duration, facts.duration_unit) << "\n"
       << "no-recompute peak         " << text::exact_bytes_text(facts.peak)
       << (facts.ops == 0 ? "" : " at " + printable(facts.peak_op)) << "\n"
-      << "least conceivable budget  " << text::exact_bytes_text(facts.least_budget) << ", "
-      << text::percent_text(part, 1) << ": below it some op alone does not fit\n";
+      << "lower bound on budgets    " << text::exact_bytes_text(facts.least_budget) << ", "
+      << text::percent_text(part, 1) << ": some op alone needs as much\n";
   if (facts.bracket) {
-    out << "smallest budget           at least " << text::exact_bytes_text(facts.bracket->proved) << ", proved; "
+    out << "minimum budget            at least " << text::exact_bytes_text(facts.bracket->proved) << ", proved; "
         << text::exact_bytes_text(facts.bracket->reached) << " was reached (input order, up to "
         << facts.bracket->max_computes << " computes per op)\n";
   }

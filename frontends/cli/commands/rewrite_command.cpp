@@ -121,7 +121,7 @@ Answer solve_module(const Arguments& arguments, const hlo::LoweredModule& module
 
 void show(const Arguments& arguments, const Graph& graph, const Answer& answer) {
   if (is_quiet(arguments)) return;
-  print_summary(std::cerr, graph, answer.schedule, text::terminal_width(STDERR_FILENO, kSummaryWidth), answer.advice);
+  print_summary(std::cerr, graph, answer.schedule, text::terminal_width(STDERR_FILENO, kSummaryWidth), answer.refusal);
 }
 
 int rewrite_module(const Arguments& arguments, const FileText& file, const std::optional<FileText>& made,

@@ -130,9 +130,11 @@ namespace {
 
 OptionGroup address_options() {
   OptionGroup group("Addresses");
-  group.add_options()("addresses", "also give tensors and workspaces offsets in one arena within the budget")(
-      "alignment", po::value<std::int64_t>()->value_name("N"),
-      "offsets are multiples of N (default 64; CUDA aligns to 512)");
+  group.add_options()(
+      "addresses",
+      "also give tensors and workspaces offsets in one arena within the budget; a percentage is then of what the "
+      "input order takes with addresses")("alignment", po::value<std::int64_t>()->value_name("N"),
+                                          "offsets are multiples of N (default 64; CUDA aligns to 512)");
   return group;
 }
 
@@ -207,7 +209,7 @@ int solve_command(const Words& words) {
     arguments.files().write(output, [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
   }
   const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
-  if (!quiet) print_summary(std::cerr, *loaded.graph, schedule, width, answer.advice);
+  if (!quiet) print_summary(std::cerr, *loaded.graph, schedule, width, answer.refusal);
   const bool is_inference = onnx_frontend::looks_like_onnx(file.content) && !arguments.has("training");
   if (!quiet && is_inference && !schedule.has_schedule()) {
     std::cerr << "read as     inference; --training plans a training step of this model\n";

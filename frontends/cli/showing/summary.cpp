@@ -14,6 +14,7 @@
 
 #include "frontends/formats/keys.hpp"
 #include "frontends/report/figures.hpp"
+#include "frontends/text/refusal.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/evaluate.hpp"
@@ -95,12 +96,6 @@ std::string amount_text(const Graph& graph, const Schedule& schedule, Bytes amou
          text::part_of_peak_text(amount, graph.fixed_memory, schedule.baseline_peak_memory);
 }
 
-/// The same with the number, for the next --budget.
-std::string exact_amount_text(const Graph& graph, const Schedule& schedule, Bytes amount) {
-  return text::exact_bytes_text(amount) + ", " +
-         text::part_of_peak_text(amount, graph.fixed_memory, schedule.baseline_peak_memory);
-}
-
 }  // namespace
 
 std::string unknown_text(const Graph& graph) {
@@ -137,31 +132,19 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
   print_computes(out, schedule.status, schedule.solver);
 }
 
-void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule, const Advice& advice) {
-  if (schedule.status == Status::infeasible) {
-    out << "infeasible  proved: no schedule in the " << (schedule.order == OrderMode::input ? "input" : "free")
-        << " order with at most " << schedule.solver.max_computes << " computes per op holds the budget\n"
-        << "budget      " << amount_text(graph, schedule, schedule.budget) << "\n";
-    if (schedule.certificate) {
-      const Op& op = graph[schedule.certificate->op];
-      const Bytes required = schedule.certificate->required;
-      out << "because     " << printable(op.name) << " needs " << text::bytes_text(required) << " at once, "
-          << text::bytes_text(required - schedule.budget) << " more than the budget\n"
-          << "least       " << exact_amount_text(graph, schedule, required) << ", is the least conceivable budget\n";
-    }
-  } else {
-    out << "no schedule found\nbudget      " << amount_text(graph, schedule, schedule.budget) << "\n";
-  }
-  if (const Bytes lowest = schedule.solver.reached_peak; lowest > Bytes(0)) {
-    out << "lowest peak found: " << exact_amount_text(graph, schedule, lowest) << "; that budget works\n";
-  }
-  if (schedule.status != Status::unknown) return;
-  out << "try         a larger --budget";
-  if (advice.free_order) out << ", --order free";
-  if (advice.more_computes) out << ", --max-computes auto";
-  if (schedule.solver.stop == Stop::time) out << ", a longer --time-limit";
-  if (schedule.solver.stop == Stop::work) out << ", a larger --work-limit";
-  out << "\n";
+void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule, const Refusal& refusal) {
+  const text::RefusalStyle style{
+      .amount =
+          [&](Bytes amount) { return text::budget_text(amount, graph.fixed_memory, schedule.baseline_peak_memory); },
+      .name = [](const std::string& name) { return printable(name); },
+      .option = [](const std::string& option,
+                   const std::string& value) { return "--" + option + (value.empty() ? "" : " " + value); }};
+  const text::RefusalText text = text::refusal_text(graph, schedule, refusal, "the budget", style);
+  out << (refusal.is_proved() ? "infeasible  proved: " : "none found  ") << text.what << "\n"
+      << "budget      " << amount_text(graph, schedule, schedule.budget) << "\n";
+  if (!text.because.empty()) out << "because     " << text.because << "\n";
+  if (!text.budgets.empty()) out << "needed      " << text.budgets << "\n";
+  if (!text.suggestions.empty()) out << "try         " << text.suggestions << "\n";
 }
 
 /// Why the search ended, where the status does not say it.
@@ -241,13 +224,13 @@ std::string fitted(const std::string& name, std::size_t width) {
 
 namespace {
 
-void print_headline_lines(std::ostream& out, const Graph& graph, const Schedule& schedule, const Advice& advice) {
+void print_headline_lines(std::ostream& out, const Graph& graph, const Schedule& schedule, const Refusal& refusal) {
   out << "graph       " << (graph.name.empty() ? "without a name" : printable(graph.name)) << ": " << graph.ops.size()
       << " ops, " << graph.tensors.size() << " tensors" << unknown_text(graph) << "\n";
   if (schedule.has_schedule()) {
     print_schedule(out, graph, schedule);
   } else {
-    print_no_schedule(out, graph, schedule, advice);
+    print_no_schedule(out, graph, schedule, refusal.cause == Refusal::Cause::none ? explain(graph, schedule) : refusal);
   }
 }
 
@@ -255,13 +238,13 @@ void print_headline_lines(std::ostream& out, const Graph& graph, const Schedule&
 
 void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule, int width) {
   std::ostringstream lines;
-  print_headline_lines(lines, graph, schedule, {.free_order = schedule.order == OrderMode::input});
+  print_headline_lines(lines, graph, schedule, {});
   out << text::wrapped_lines(lines.str(), kWordColumns, width);
 }
 
-void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width, const Advice& advice) {
+void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width, const Refusal& refusal) {
   std::ostringstream lines;
-  print_headline_lines(lines, graph, schedule, advice);
+  print_headline_lines(lines, graph, schedule, refusal);
   print_stop(lines, schedule.solver);
   const std::string& integer_solver = schedule.solver.integer_solver;
   if (!integer_solver.empty() && integer_solver != "none") lines << "solver      " << integer_solver << "\n";
@@ -362,8 +345,11 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int 
   if (const auto smallest = curve.smallest_feasible()) {
     print_mark(out, "smallest    ", curve, curve.points[*smallest]);
   }
-  const std::string proved = "no schedule holds less than " + text::bytes_text(curve.least_budget) + " (" +
-                             std::to_string(curve.least_budget.count()) + " bytes)";
+  int most = curve.max_computes;
+  for (const CurvePoint& point : curve.points) most = std::max(most, point.max_computes);
+  const std::string proved = "no schedule with at most " + std::to_string(most) +
+                             (most == 1 ? " run per op" : " runs per op") + " stays within less than " +
+                             text::exact_bytes_text(curve.least_budget);
   out << text::wrapped_lines("proved      " + proved, kWordColumns, width);
 }
 

@@ -32,8 +32,9 @@ inline constexpr int kNoWidth = 1 << 20;
 void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule, int width = kSummaryWidth);
 
 /// What a person wants to know of a finished solve: the headline, which ops are recomputed most, and how it went.
+/// `refusal`: why there is no schedule; where that is not given, what the schedule says itself.
 void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width = kSummaryWidth,
-                   const Advice& advice = {});
+                   const Refusal& refusal = {});
 
 /// For which numbers of computes the bound of the line before is proved; nothing where that is not said.
 void print_computes(std::ostream& out, Status status, const SolverReport& solver);

@@ -1,8 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/python/extension/schedule.hpp"
 
+#include <algorithm>
 #include <optional>
 #include <ostream>
+#include <string>
 #include <tuple>
 #include <utility>
 
@@ -18,6 +20,7 @@
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/problem.hpp"
 #include "frontends/report/schedule_profile.hpp"
+#include "frontends/text/refusal.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -88,6 +91,45 @@ std::optional<CertificateRow> certificate_of(const ScheduleHandle& handle) {
   const auto& certificate = handle.schedule.certificate;
   if (!certificate) return std::nullopt;
   return CertificateRow(certificate->op, certificate->required, certificate->tensors);
+}
+
+/// In a word.
+const char* word_of(Refusal::Cause cause) {
+  switch (cause) {
+    case Refusal::Cause::none:
+      break;
+    case Refusal::Cause::op:
+      return "op";
+    case Refusal::Cause::kept:
+      return "kept";
+    case Refusal::Cause::event:
+      return "event";
+    case Refusal::Cause::search:
+      return "search";
+    case Refusal::Cause::packing:
+      return "packing";
+    case Refusal::Cause::limits:
+      return "limits";
+  }
+  return "";
+}
+
+/// Why there is no schedule, in one line.
+std::string refusal_line(const ScheduleHandle& handle) {
+  const auto amount = [&](Bytes bytes) {
+    return text::budget_text(bytes, handle.graph->fixed_memory, handle.schedule.baseline_peak_memory);
+  };
+  const text::RefusalStyle style{.amount = amount,
+                                 .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },
+                                 .option =
+                                     [](std::string option, const std::string& value) {
+                                       std::ranges::replace(option, '-', '_');
+                                       return option + (value.empty() ? "" : "=\"" + value + "\"");
+                                     }};
+  const std::string& note = handle.schedule.solver.note;
+  return text::refusal_text(*handle.graph, handle.schedule, handle.refusal, amount(handle.schedule.budget), style)
+             .line() +
+         (note.empty() ? "" : " (" + note + ")");
 }
 
 /// Alignment, size, offsets of inputs, and for each step of what it allocates and of its workspace.
@@ -166,6 +208,14 @@ void bind_schedule(nb::module_& module) {
       .def_ro("peak_step", &Verdict::peak_step)
       .def_ro("recomputes", &Verdict::recomputes);
   const auto field = [](auto member) { return [member](const ScheduleHandle& self) { return self.schedule.*member; }; };
+  nb::class_<Refusal>(module, "Refusal")
+      .def_prop_ro("reason", [](const Refusal& self) { return word_of(self.cause); })
+      .def_ro("op", &Refusal::op)
+      .def_ro("needed", &Refusal::needed)
+      .def_ro("lower_bound", &Refusal::lower_bound)
+      .def_ro("enough", &Refusal::enough)
+      .def_ro("ops", &Refusal::ops)
+      .def_ro("max_computes", &Refusal::computes_of_enough);
   nb::class_<ScheduleHandle>(module, "Schedule")
       .def_static("read", &read_schedule, nb::arg("graph"), nb::arg("text"))
       .def_static("evaluate", &evaluate_sequence, nb::arg("graph"), nb::arg("ops"), nb::arg("max_computes"),
@@ -191,6 +241,8 @@ void bind_schedule(nb::module_& module) {
       .def_prop_ro("step_count", [](const ScheduleHandle& self) { return self.schedule.steps.size(); })
       .def_prop_ro("steps", &steps_of)
       .def_prop_ro("certificate", &certificate_of)
+      .def_prop_ro("refusal", [](const ScheduleHandle& self) { return &self.refusal; })
+      .def_prop_ro("refusal_line", &refusal_line)
       .def_prop_ro("arena", &arena_of)
       .def("memory", &memory_of)
       .def("residences", &residences_of);

@@ -11,6 +11,7 @@
 
 #include <nanobind/nanobind.h>
 
+#include "engine/ask/ask.hpp"
 #include "model/curve.hpp"
 #include "model/graph.hpp"
 #include "model/instance.hpp"
@@ -24,6 +25,8 @@ struct ScheduleHandle {
   Schedule schedule{};
   /// The problem, where ops have several modes; else null.
   std::shared_ptr<const Instance> with_modes{};
+  /// Why it has no steps, where the engine has just said so.
+  Refusal refusal{};
 };
 
 /// A sweep's answer and the graph as it was when it was swept.

@@ -62,15 +62,17 @@ std::pair<ScheduleHandle, nb::object> solve_graph(const Asked& asked, const std:
       throw InputError("warm_start", "an op that is not there");
   }
   request.start = start;
-  check_request(request);
   request.alignment = alignment;
+  check_request(request);
   const Listeners listeners{std::move(incumbent), std::move(progress), std::move(heartbeat)};
   WatchedRun watch(std::move(stop));
   ScheduleHandle found{.graph = request.graph};
   const SolveCallbacks callbacks = callbacks_for(listeners, request, watch);
   watch.run([&] {
     request.budget = amount_from(budget, request, "budget");
-    found.schedule = solve(request, callbacks).schedule;
+    Answer answer = solve(request, callbacks);
+    found.schedule = std::move(answer.schedule);
+    found.refusal = std::move(answer.refusal);
     found.schedule.graph_sha256 = asked.graph_sha256;
     found.with_modes = with_modes(request, found.schedule);
   });

@@ -21,7 +21,7 @@ from remora.calls import Ordering
 from remora.curve import Curve, CurvePoint, sweep
 from remora.device_schedule import DeviceSchedule, DeviceStep
 from remora.devices import Device, DeviceGraph, load_graph
-from remora.errors import Certificate, Error, Infeasible, InputError, NoDeviceSchedule, NoSchedule
+from remora.errors import Certificate, Error, Infeasible, InputError, NoDeviceSchedule, NoSchedule, Refusal
 from remora.graph import Graph, Op, Phase, Tensor
 from remora.limits import Limits, Option, options, strategies
 from remora.modes import InnerPeak, Mode, Modes, OpModes
@@ -70,6 +70,7 @@ __all__ = [
     "PipelineTask",
     "Placement",
     "Progress",
+    "Refusal",
     "Residence",
     "Schedule",
     "Stage",

@@ -134,7 +134,7 @@ class Curve:
 
     @property
     def least_budget(self) -> int:
-        """Bytes. Proved: no schedule holds a smaller budget."""
+        """Bytes. Proved: no smaller budget is feasible with at most as many runs per op as the curve's points have."""
         budget: int = self._data["least_budget"]
         return budget
 

@@ -58,12 +58,6 @@ def framed(line: str, picture: str) -> str:
     return f"<div><p>{escape(line)}</p>{picture}</div>"
 
 
-def amount(size: int, fixed: int, peak: int) -> str:
-    """``"1.50 GiB (1610612736 bytes, 60.0 % of the peak)"``: of the peak above the fixed memory."""
-    part = f", {_engine.part_of_peak_text(size, fixed, peak)}" if peak > fixed else ""
-    return f"{_engine.bytes_text(size)} ({size} bytes{part})"
-
-
 def memory_unit(most: int) -> tuple[str, int]:
     """The largest unit of which this is at least one, and its bytes."""
     power = 0

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from remora.graph import Op, Tensor
     from remora.schedule import Schedule
 
-__all__ = ["Certificate", "Error", "Infeasible", "InputError", "NoDeviceSchedule", "NoSchedule"]
+__all__ = ["Certificate", "Error", "Infeasible", "InputError", "NoDeviceSchedule", "NoSchedule", "Refusal"]
 
 
 class Error(Exception):
@@ -66,6 +66,35 @@ class Certificate:
     tensors: tuple[Tensor, ...]
 
 
+@dataclass(frozen=True)
+class Refusal:
+    """Why there is no schedule, and which budgets are known.
+
+    Attributes
+    ----------
+    reason : {"op", "kept", "event", "search", "packing", "limits"}
+        ``"op"``: one op alone needs more than the budget, in any order and however often ops run. ``"kept"``: so do
+        the tensors that must be kept, after the last op. ``"event"``: what must be resident while one op runs exceeds
+        it, in this order and with so many runs per op. ``"search"``: proved by more than one event. ``"packing"``:
+        schedules were found, but none whose buffers fit into one arena. ``"limits"``: none was found within the
+        limits.
+    op : Op or None
+        The op of the first three reasons.
+    needed : int
+        Bytes resident at once while (or after) it runs, fixed memory included.
+    lower_bound : int
+        Bytes: no smaller budget is feasible, with the order and the number of runs per op that were asked for.
+    enough : int
+        Bytes: a budget for which there is a schedule; 0 if none is known.
+    """
+
+    reason: str
+    op: Op | None
+    needed: int
+    lower_bound: int
+    enough: int
+
+
 class NoSchedule(Error):
     """No schedule was found within the limits, though there may be one.
 
@@ -73,14 +102,19 @@ class NoSchedule(Error):
     ----------
     answer : Schedule
         What is known: its ``status``, ``bound`` and ``solver``; it has no steps.
-    reached_peak : int
-        Bytes: the lowest peak that the search found, a budget that would have been feasible; 0 if unknown.
+    refusal : Refusal
+        Why there is none, and which budget would be enough.
     """
 
-    def __init__(self, message: str, answer: Schedule, reached_peak: int) -> None:
+    def __init__(self, message: str, answer: Schedule, refusal: Refusal) -> None:
         super().__init__(message)
         self.answer = answer
-        self.reached_peak = reached_peak
+        self.refusal = refusal
+
+    @property
+    def reached_peak(self) -> int:
+        """Bytes: a budget for which there is a schedule; 0 if none is known."""
+        return self.refusal.enough
 
 
 class NoDeviceSchedule(Error):
@@ -103,25 +137,25 @@ class NoDeviceSchedule(Error):
 
 
 class Infeasible(NoSchedule):
-    """Proved: no schedule of the stated problem holds the budget.
+    """Proved: no schedule of the stated problem stays within the budget.
 
     Attributes
     ----------
     certificate : Certificate or None
         The one event that proves it; None where it takes more than one to prove it.
     least_budget : BudgetBracket
-        The least feasible budget: no schedule holds less than ``proved``; one holds ``reached``. With at most its
-        ``max_computes`` computes per op, which is two where the solve left the number open.
+        Bounds on the smallest feasible budget: none below ``proved`` is feasible, and there is a schedule within
+        ``reached``, with at most ``max_computes`` runs per op.
     """
 
     def __init__(
         self,
         message: str,
         answer: Schedule,
-        reached_peak: int,
+        refusal: Refusal,
         certificate: Certificate | None,
         least_budget: BudgetBracket,
     ) -> None:
-        super().__init__(message, answer, reached_peak)
+        super().__init__(message, answer, refusal)
         self.certificate = certificate
         self.least_budget = least_budget

@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast, overload
 
 from remora import _engine
 from remora._arguments import Budget, boolean, budget_text
-from remora.budgets import least_budget
+from remora.budgets import BudgetBracket
 from remora.calls import Ordering, interrupt, request, solve_telling, stop_of
 from remora.device_schedule import DeviceSchedule, solve_devices
 from remora.devices import DeviceGraph
-from remora.display import amount, schedule_line
-from remora.errors import Infeasible, InputError, NoSchedule
-from remora.graph import Graph, OpLike, listed, op_number
+from remora.display import schedule_line
+from remora.errors import Infeasible, InputError, NoSchedule, Refusal
+from remora.graph import Graph, OpLike, listed, op_at, op_number
 from remora.limits import LIMITS, Limits, option_texts
 from remora.modes import Modes
 from remora.placement import SCHEDULE_ALIGNMENT, alignment_of
@@ -30,9 +29,6 @@ if TYPE_CHECKING:
     from remora.limits import LimitWords, OptionWords
 
 __all__ = ["solve"]
-
-_LEAST_BUDGET_SECONDS = 5.0
-"""An infeasible budget names the least one after at most this long a search."""
 
 
 @overload
@@ -102,8 +98,9 @@ def solve(
     ----------
     graph : Graph or DeviceGraph
     budget : int or str
-        Bytes, fixed memory included; or text: ``"12GiB"``, ``"60%"`` of the input order's peak above fixed memory. Of a
-        `DeviceGraph` a mapping of devices to bytes; a device that is left out has no limit.
+        Bytes, fixed memory included; or text: ``"12GiB"``, ``"60%"`` of the input order's peak above fixed memory; with
+        addresses, of the arena that the input order takes. Of a `DeviceGraph` a mapping of devices to bytes; a device
+        that is left out has no limit.
     order : {"input", "free", "auto"}, optional
         Whether first computes follow the graph's order; ``"input"`` by default (``"free"`` for ``"twremat"``).
     max_computes : int, optional
@@ -151,7 +148,8 @@ def solve(
     NoDeviceSchedule
         Of a `DeviceGraph`: if it is proved that there is none, or none was found.
     Infeasible
-        If it is proved that there is none. It names the least feasible budget.
+        If it is proved that there is none. It names a lower bound on any feasible budget, a budget that is enough, and
+        the op that is too large by itself, if there is one.
     NoSchedule
         If none was found within the limits.
     InputError
@@ -198,7 +196,6 @@ def solve(
     aligned = alignment_of(alignment, SCHEDULE_ALIGNMENT) if boolean(addresses, "addresses") else None
     if alignment is not None and not addresses:
         raise InputError("alignment", "is for addresses: give addresses=True, too")
-    begun = time.monotonic()
     with SolveDisplay(graph, texts) if progress else Display() as display:
         core, interruption = _engine.solve(
             asked,
@@ -213,7 +210,7 @@ def solve(
     interrupt(interruption, schedule if schedule else None)
     if schedule:
         return schedule
-    raise _no_schedule(schedule, dict(texts), max_computes, modes, time.monotonic() - begun, stop)
+    raise _no_schedule(schedule)
 
 
 def _refuse(why: str, **given: object) -> None:
@@ -235,39 +232,21 @@ def _start(graph: Graph, warm_start: Schedule | Iterable[OpLike] | None) -> list
     return numbers
 
 
-def _no_schedule(
-    answer: Schedule,
-    texts: dict[str, str],
-    max_computes: SupportsIndex | None,
-    modes: Modes | None,
-    seconds: float,
-    stop: threading.Event | None,
-) -> NoSchedule:
-    graph, found = answer.graph, schedule_core_of(answer)
-
-    def said(size: int) -> str:
-        return amount(size, graph.fixed_memory, graph.baseline_peak)
-
-    if answer.status != "infeasible":
-        reached = f"; the lowest peak found is {said(found.reached_peak)}" if found.reached_peak else ""
-        note = f" ({found.note})" if found.note else ""
-        text = f"no schedule within {said(found.budget)} was found in {seconds:.1f} s{reached}{note}"
-        return NoSchedule(text, answer, found.reached_peak)
-    limits = Limits(
-        time=min(float(texts.get("time_limit", _LEAST_BUDGET_SECONDS)), _LEAST_BUDGET_SECONDS),
-        threads=int(texts["threads"]) if "threads" in texts else None,
-        seed=int(texts["seed"]) if "seed" in texts else None,
+def _no_schedule(answer: Schedule) -> NoSchedule:
+    graph, core = answer.graph, schedule_core_of(answer)
+    found = core.refusal
+    is_one_op = found.reason in ("op", "kept", "event")
+    refusal = Refusal(
+        reason=found.reason,
+        op=op_at(graph, found.op) if is_one_op else None,
+        needed=found.needed,
+        lower_bound=found.lower_bound,
+        enough=found.enough,
     )
-    bracket = least_budget(graph, order=answer.order, max_computes=max_computes, modes=modes, limits=limits, stop=stop)
-    certificate = answer.certificate
-    why = ""
-    if certificate is not None:
-        why = f": {certificate.op.name!r} needs {_engine.bytes_text(certificate.required)} while it runs"
-    least = f"the least feasible budget is {said(bracket.proved)}"
-    if not bracket.exact:
-        least = f"no schedule holds less than {said(bracket.proved)}; one of {said(bracket.reached)} was found"
-    if max_computes is None and modes is None:
-        # Where the number is open, the bracket is for two.
-        least += f" (with at most {bracket.max_computes} computes per op)"
-    text = f"no schedule holds {said(found.budget)}{why}; {least}"
-    return Infeasible(text, answer, found.reached_peak, certificate, bracket)
+    if answer.status != "infeasible":
+        return NoSchedule(core.refusal_line, answer, refusal)
+    # A method that does not search has nothing to offer but the graph as it is.
+    known, computes = (found.enough, found.max_computes) if found.enough else (graph.baseline_peak, 1)
+    ops = tuple(op_at(graph, number) for number in found.ops)
+    bracket = BudgetBracket(found.lower_bound, max(known, found.lower_bound), ops, computes)
+    return Infeasible(core.refusal_line, answer, refusal, answer.certificate, bracket)

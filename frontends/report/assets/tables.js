@@ -49,11 +49,11 @@ function showRefusal(place, schedule, graph) {
   place.hidden = schedule.found || graph.opCount === 0;
   if (place.hidden) return;
   const heading = element("h2", {}, "Why there is no schedule");
+  const reached = schedule.solver.reached;
+  const enough = reached > 0 ? ` ${bytesText(reached)} (${grouped(reached)} bytes) is enough.` : "";
   if (schedule.status !== "infeasible") {
-    const reached = schedule.solver.reached;
     place.replaceChildren(heading, element("p", {}, "None was found within the limits of the search, and none was " +
-      "proved impossible." + (reached > 0 ? ` The smallest peak reached was ${bytesText(reached)} ` +
-      `(${grouped(reached)} bytes): a budget of that much is feasible.` : "")));
+      `proved impossible.${enough}`));
     return;
   }
   const certificate = schedule.certificate;
@@ -61,7 +61,7 @@ function showRefusal(place, schedule, graph) {
     const computes = schedule.solver.max_computes;
     const limit = computes > 0 ? ` (at most ${plural(computes, "compute")} an op)` : "";
     place.replaceChildren(heading, element("p", {}, `It is proved that no schedule of the stated problem${limit} ` +
-      "holds the budget; the proof needs more than one op."));
+      `stays within the budget; the proof needs more than one op.${enough}`));
     return;
   }
   const row = (tensor) => element("tr", {}, element("td", {}, graph.tensors.name[tensor]),
@@ -73,7 +73,7 @@ function showRefusal(place, schedule, graph) {
       element("th", { scope: "col", class: "number" }, "Size"))), element("tbody", {}, ...rows));
   place.replaceChildren(heading, element("p", {}, `While ${graph.opText(certificate.op)} runs, ` +
     `${bytesText(certificate.required)} (${grouped(certificate.required)} bytes) must be in memory at once: ` +
-    `${bytesText(certificate.required - schedule.budget)} more than the budget. No recompute changes that.`), table);
+    `${bytesText(certificate.required - schedule.budget)} more than the budget. No recompute changes that.${enough}`), table);
 }
 
 // The tables: what is in memory at a step, and which ops are recomputed.

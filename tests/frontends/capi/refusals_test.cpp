@@ -147,5 +147,65 @@ TEST(CRefusals, ScheduleOfAnotherGraphIsRefused) {
   EXPECT_EQ(made, nullptr);
 }
 
+TEST(CRefusals, AScheduleWithoutStepsSaysWhy) {
+  const GraphHandle graph = network(6);
+  const ScheduleHandle none = solved(under(graph, "150B"));
+  EXPECT_EQ(remora_schedule_result(none.get()), REMORA_INFEASIBLE);
+  remora_refusal refusal{};
+  expect_argument_refused(remora_schedule_refusal(none.get(), graph.get(), &refusal), "filled: its size");
+  refusal.size = sizeof refusal;
+  ASSERT_EQ(remora_schedule_refusal(none.get(), graph.get(), &refusal), REMORA_OK) << remora_last_error();
+  EXPECT_EQ(refusal.reason, REMORA_REASON_OP);
+  EXPECT_EQ(refusal.op, 4);
+  EXPECT_EQ(refusal.needed, 300);
+  EXPECT_GE(refusal.lower_bound, 300);
+  const ScheduleHandle some = solved(under(graph, (std::to_string(refusal.enough) + "B").c_str()));
+  EXPECT_GT(remora_schedule_step_count(some.get()), 0U);
+  char* text = nullptr;
+  ASSERT_EQ(remora_schedule_refusal_text(none.get(), graph.get(), &text), REMORA_OK);
+  EXPECT_NE(std::string(text).find("'f4' alone needs 300 B"), std::string::npos) << text;
+  remora_text_free(text);
+  ASSERT_EQ(remora_schedule_refusal(some.get(), graph.get(), &refusal), REMORA_OK);
+  EXPECT_EQ(refusal.reason, REMORA_REASON_NONE);
+  EXPECT_EQ(refusal.op, -1);
+  ASSERT_EQ(remora_schedule_refusal_text(some.get(), graph.get(), &text), REMORA_OK);
+  EXPECT_STREQ(text, "");
+  remora_text_free(text);
+  expect_argument_refused(remora_schedule_refusal(none.get(), network(2).get(), &refusal), "schedule: ");
+}
+
+TEST(CRefusals, APercentageWithAddressesIsOfTheArena) {
+  remora_graph* made = nullptr;
+  ASSERT_EQ(remora_graph_new("small2", &made), REMORA_OK);
+  const GraphHandle graph(made);
+  std::vector<std::int32_t> tensors(4);
+  const std::vector<std::int64_t> sizes{512, 4, 4, 512};
+  for (std::size_t i = 0; i < 4; ++i) {
+    const std::string number = std::to_string(i);
+    ASSERT_EQ(remora_graph_add_tensor(made, ("t" + number).c_str(), sizes[i], 0, &tensors[i]), REMORA_OK);
+    const std::size_t inputs = i == 3 ? 3 : 0;
+    ASSERT_EQ(remora_graph_add_op(made, ("f" + number).c_str(), 1, tensors.data(), inputs, &tensors[i], 1, nullptr),
+              REMORA_OK);
+  }
+  const auto placed = [&](const char* budget) {
+    remora_schedule* schedule = nullptr;
+    EXPECT_EQ(
+        remora_solve_with_addresses(under(graph, budget).get(), reproducible().get(), 64, nullptr, nullptr, &schedule),
+        REMORA_OK)
+        << remora_last_error();
+    return ScheduleHandle(schedule);
+  };
+  const ScheduleHandle all = placed("100%");
+  EXPECT_EQ(remora_schedule_budget(all.get()), 1092);
+  EXPECT_EQ(remora_schedule_arena(all.get()), 1092);
+  const ScheduleHandle none = placed("1091B");
+  EXPECT_EQ(remora_schedule_result(none.get()), REMORA_INFEASIBLE);
+  remora_refusal refusal{};
+  refusal.size = sizeof refusal;
+  ASSERT_EQ(remora_schedule_refusal(none.get(), graph.get(), &refusal), REMORA_OK);
+  EXPECT_EQ(refusal.lower_bound, 1092);
+  EXPECT_EQ(refusal.enough, 1092);
+}
+
 }  // namespace
 }  // namespace remora::test

@@ -21,6 +21,7 @@
 #include "frontends/mlir/plan.hpp"
 #include "model/evaluate.hpp"
 #include "tests/frontends/cli/run_words.hpp"
+#include "tests/support/fewer.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_training_graph.hpp"
 #include "tests/support/temporary_folder.hpp"
@@ -227,6 +228,157 @@ TEST_F(Doors, TheCompilerPassAnswersAsTheEngine) {
     ++asked;
   }
   EXPECT_GT(asked, 5);
+}
+
+/// Requests that the engine refuses, and its reasons.
+class RefusingDoors : public remora::test::TemporaryFolder {
+ protected:
+  void SetUp() override {
+    TemporaryFolder::SetUp();
+    std::mt19937 random(815);
+    while (requests_.size() < static_cast<std::size_t>(remora::test::fewer(200))) {
+      Request request = random_request(random);
+      request.options.strategy = Strategy::automatic;
+      request.options.work_limit = 300;
+      const std::string file = file_of(requests_.size());
+      json::write_file(file, [&](std::ostream& out) { json::write_graph(out, *request.graph); });
+      request.graph = std::make_shared<const Graph>(json::read_graph(json::Text(json::read_file(file))));
+      const std::int64_t fixed = request.graph->fixed_memory.count();
+      request.budget = Bytes(fixed + (request.budget.count() - fixed) * static_cast<std::int64_t>(random() % 9) / 8);
+      Answer answer = solve(request);
+      if (answer.schedule.has_schedule()) continue;
+      requests_.push_back(std::move(request));
+      refusals_.push_back(std::move(answer.refusal));
+    }
+  }
+  [[nodiscard]] std::string file_of(std::size_t i) const { return path("refused-" + std::to_string(i) + ".json"); }
+  [[nodiscard]] static std::string budget_of(const Request& request) {
+    return std::to_string(request.budget.count()) + "B";
+  }
+
+  /// Whether the words name the op that is too large by itself, the budgets, and what could be done.
+  void expect_named(const std::string& words, std::size_t i) const {
+    std::string line = words;
+    // The command line wraps at blanks.
+    for (std::size_t at = line.find("\n"); at != std::string::npos; at = line.find("\n", at)) {
+      line.replace(at, line.find_first_not_of(" \n", at) - at, " ");
+    }
+    const Refusal& refusal = refusals_[i];
+    const Graph& graph = *requests_[i].graph;
+    EXPECT_NE(line.find("(" + std::to_string(refusal.enough.count()) + " bytes"), std::string::npos) << line;
+    if (refusal.is_proved()) {
+      EXPECT_NE(line.find("(" + std::to_string(refusal.lower_bound.count()) + " bytes"), std::string::npos) << line;
+    }
+    if (refusal.cause == Refusal::Cause::op) {
+      EXPECT_NE(line.find(graph[refusal.op].name), std::string::npos) << line;
+      EXPECT_NE(line.find("a smaller batch, splitting the op or offloading"), std::string::npos) << line;
+    }
+    EXPECT_NE(line.find("a larger budget"), std::string::npos) << line;
+  }
+
+  std::vector<Request> requests_{};
+  std::vector<Refusal> refusals_{};
+};
+
+TEST_F(RefusingDoors, TheCommandLineSaysWhatTheEngineSays) {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    SCOPED_TRACE(i);
+    std::string words = "solve " + file_of(i) + " -b " + budget_of(requests_[i]) + " -o " + path("out.json");
+    for (const auto& [name, value] : words_of(requests_[i])) words += " --" + name + " " + value;
+    if (requests_[i].alignment) words += " --addresses --alignment " + std::to_string(kAlignment.count());
+    expect_named(test::run_words(words).err, i);
+    const Schedule written = json::read_schedule(json::Text(json::read_file(path("out.json"))), *requests_[i].graph);
+    EXPECT_LE(written.solver.reached_peak, refusals_[i].enough) << words;
+    EXPECT_GT(written.solver.reached_peak, requests_[i].budget) << words;
+  }
+}
+
+TEST_F(RefusingDoors, CSaysWhatTheEngineSays) {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    SCOPED_TRACE(i);
+    const Request& request = requests_[i];
+    remora_graph* graph = nullptr;
+    remora_instance* instance = nullptr;
+    remora_options* options = nullptr;
+    remora_schedule* schedule = nullptr;
+    ASSERT_EQ(remora_graph_read(file_of(i).c_str(), &graph), REMORA_OK) << remora_last_error();
+    ASSERT_EQ(remora_instance_new(graph, budget_of(request).c_str(), request.max_computes.value_or(0),
+                                  static_cast<remora_order>(*request.order), &instance),
+              REMORA_OK);
+    ASSERT_EQ(remora_options_new(&options), REMORA_OK);
+    for (const auto& [name, value] : words_of(request)) {
+      if (name == "max-computes" || name == "order") continue;
+      ASSERT_EQ(remora_options_set(options, name.c_str(), value.c_str()), REMORA_OK) << remora_last_error();
+    }
+    ASSERT_EQ(remora_options_set(options, "time-limit", "1000000000"), REMORA_OK);
+    ASSERT_EQ(request.alignment
+                  ? remora_solve_with_addresses(instance, options, kAlignment.count(), nullptr, nullptr, &schedule)
+                  : remora_solve(instance, options, nullptr, nullptr, &schedule),
+              REMORA_OK);
+    remora_refusal refusal{};
+    refusal.size = sizeof refusal;
+    ASSERT_EQ(remora_schedule_refusal(schedule, graph, &refusal), REMORA_OK) << remora_last_error();
+    EXPECT_EQ(refusal.reason, static_cast<remora_reason>(refusals_[i].cause));
+    EXPECT_EQ(refusal.op, refusals_[i].op.valid() ? static_cast<std::int32_t>(refusals_[i].op) : -1);
+    EXPECT_EQ(refusal.needed, refusals_[i].needed.count());
+    EXPECT_EQ(refusal.lower_bound, refusals_[i].lower_bound.count());
+    EXPECT_EQ(refusal.enough, refusals_[i].enough.count());
+    char* text = nullptr;
+    ASSERT_EQ(remora_schedule_refusal_text(schedule, graph, &text), REMORA_OK);
+    expect_named(text, i);
+    remora_text_free(text);
+    remora_schedule_free(schedule);
+    remora_options_free(options);
+    remora_instance_free(instance);
+    remora_graph_free(graph);
+  }
+}
+
+TEST_F(RefusingDoors, TheCompilerPassSaysWhatTheEngineSays) {
+  for (std::size_t i = 0; i < requests_.size(); ++i) {
+    SCOPED_TRACE(i);
+    const Request& request = requests_[i];
+    mlir_frontend::RematerializeOptions plan{.budget = budget_of(request),
+                                             .order = order_request_name(*request.order),
+                                             .time_limit = kNoTimeLimit,
+                                             .work_limit = request.options.work_limit,
+                                             .seed = request.options.seed,
+                                             .threads = 1,
+                                             .arena = request.alignment.has_value(),
+                                             .alignment = kAlignment.count()};
+    if (request.max_computes) plan.max_computes = std::to_string(*request.max_computes);
+    expect_named(mlir_frontend::make_plan(*request.graph, plan).error, i);
+  }
+}
+
+TEST_F(RefusingDoors, ABatchKeepsABudgetThatIsKnown) {
+  std::size_t asked = 0;
+  json::write_file(path("tasks.jsonl"), [&](std::ostream& out) {
+    for (std::size_t i = 0; i < requests_.size(); ++i) {
+      if (requests_[i].alignment) continue;  // a batch gives no addresses
+      nlohmann::json options;
+      for (const auto& [name, value] : words_of(requests_[i])) {
+        if (name != "threads") options[option_name(name)] = value;
+      }
+      ++asked;
+      out << nlohmann::json{{"id", std::to_string(i)},
+                            {"graph", file_of(i)},
+                            {"budget", budget_of(requests_[i])},
+                            {"options", options}}
+          << "\n";
+    }
+  });
+  test::run_words("batch " + path("tasks.jsonl") + " -q --threads 1 -o " + path("results"));
+  std::size_t count = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(path("results") + "/results")) {
+    const nlohmann::json record = nlohmann::json::parse(json::read_file(entry.path()));
+    const auto i = static_cast<std::size_t>(std::stoi(record.at("task").get<std::string>()));
+    const Schedule schedule = json::read_schedule(json::Text(record.at("schedule").dump()), *requests_[i].graph);
+    EXPECT_LE(schedule.solver.reached_peak, refusals_[i].enough) << i;
+    EXPECT_GT(schedule.solver.reached_peak, requests_[i].budget) << i;
+    ++count;
+  }
+  EXPECT_EQ(count, asked);
 }
 
 }  // namespace

@@ -1,0 +1,279 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why there is no schedule, and which budget would be enough.
+//
+//     explain    what a schedule without steps says itself: its certificate, and the lowest peak that was reached
+//     refuse     the same of an answer, where a short search from a lower bound upwards finds a budget that is enough
+//
+// The short search does not depend on the budget that was refused. So the budget that it names is enough when it is asked for next: if
+// nothing else finds a schedule there, the same short search does, and what it finds is the answer.
+#include <algorithm>
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "engine/ask/ask.hpp"
+#include "engine/ask/problem.hpp"
+#include "engine/base/deadline.hpp"
+#include "engine/baselines/method.hpp"
+#include "engine/bound/first_bound.hpp"
+#include "engine/search/search.hpp"
+#include "engine/search/segments.hpp"
+#include "model/evaluate.hpp"
+#include "model/sequence.hpp"
+
+namespace remora {
+namespace {
+
+using Cause = Refusal::Cause;
+using Help = Refusal::Help;
+
+/// Of the short search: each of its searches takes no more work, and all of them no more time. Where work is limited, they
+/// take less of it, and time seldom ends them.
+constexpr std::int64_t kWork = 2'000;
+constexpr std::int64_t kWorkUnderLimit = 200;
+constexpr double kSeconds = 0.3;
+constexpr double kSecondsUnderWorkLimit = 2;
+/// Of larger graphs the relaxation alone takes longer.
+constexpr int kMostOpsToRelax = 1'000;
+
+/// Whether the op's own inputs, outputs and workspace are all that its certificate counts.
+bool is_alone(const Graph& graph, const Certificate& certificate) {
+  const Op& op = graph[certificate.op];
+  const auto is_own = [&](TensorId t) {
+    return std::ranges::find(op.inputs, t) != op.inputs.end() || std::ranges::find(op.outputs, t) != op.outputs.end();
+  };
+  if (!std::ranges::all_of(certificate.tensors, is_own)) return false;
+  // An output that takes over an input's storage does so only if the input is not read again.
+  return op.in_place.empty() ||
+         certificate.required <= Instance(std::make_shared<const Graph>(graph), {}).footprint(certificate.op);
+}
+
+/// Whether it counts what is left after the last op, all of which must be kept.
+bool is_kept(const Graph& graph, const Certificate& certificate) {
+  return certificate.op.index() + 1 == graph.ops.size() &&
+         std::ranges::all_of(certificate.tensors, [&](TensorId t) { return graph[t].keep; });
+}
+
+Cause cause_of(const Graph& graph, const Schedule& schedule) {
+  if (schedule.has_schedule()) return Cause::none;
+  if (schedule.status != Status::infeasible) return Cause::limits;
+  if (!schedule.certificate) return Cause::search;
+  if (is_alone(graph, *schedule.certificate)) return Cause::op;
+  return is_kept(graph, *schedule.certificate) ? Cause::kept : Cause::event;
+}
+
+/// What no other budget, order or limit takes the place of.
+std::vector<Help> help_by_cause(Cause cause) {
+  switch (cause) {
+    case Cause::none:
+      return {};
+    case Cause::op:
+      return {Help::larger_budget, Help::smaller_batch, Help::split_op, Help::offload};
+    case Cause::kept:
+      return {Help::larger_budget, Help::smaller_batch, Help::keep_less, Help::offload};
+    case Cause::packing:
+      return {Help::larger_budget, Help::smaller_alignment};
+    case Cause::event:
+    case Cause::search:
+    case Cause::limits:
+      break;
+  }
+  return {Help::larger_budget};
+}
+
+/// Of causes that another order, more evaluations or longer limits may remove.
+void add_help(const Request& request, const Schedule& schedule, Refusal& refusal) {
+  if (refusal.cause == Cause::op || refusal.cause == Cause::kept) return;
+  if (schedule.order == OrderMode::input) refusal.help.push_back(Help::free_order);
+  if (!is_search(request.options.strategy)) {
+    refusal.help.push_back(Help::automatic_strategy);
+    return;
+  }
+  if (request.max_computes) refusal.help.push_back(Help::more_computes);
+  if (schedule.solver.stop == Stop::time) refusal.help.push_back(Help::longer_time);
+  if (schedule.solver.stop == Stop::work) refusal.help.push_back(Help::more_work);
+}
+
+/// Keeps the sequence if it reaches less.
+void take(const Instance& instance, Sequence sequence, BudgetBracket& bracket) {
+  const Bytes peak = evaluate(instance, sequence).peak;
+  if (sequence.empty() || peak >= bracket.reached) return;
+  bracket.reached = peak;
+  std::vector<int> runs(static_cast<std::size_t>(instance.op_count()));
+  for (const OpId op : sequence) bracket.max_computes = std::max(bracket.max_computes, ++runs[op.index()]);
+  bracket.sequence = std::move(sequence);
+}
+
+/// What needs many evaluations of an op where it reaches less: checkpoints between segments, and the methods of the literature.
+void construct_less(const Instance& unlimited, const Request& request, const Deadline& deadline,
+                    BudgetBracket& bracket) {
+  const bool applies = unlimited.problem().order == OrderMode::input && !unlimited.has_modes() &&
+                       is_whole_search(request.options) && request.options.segments;
+  const Bytes least = least_budget(unlimited);
+  if (!applies || bracket.reached <= least) return;
+  const Instance deep = with_computes(unlimited, request.max_computes.value_or(kMostComputes));
+  const Solution cut = start_from_segments(deep.with_budget(least), [&] { return deadline.reached(); });
+  take(deep, ops_of(cut.computes(deep)), bracket);
+  const Instance often =
+      with_computes(unlimited, request.max_computes.value_or(static_cast<int>(kComputesWithin64Bits)));
+  for (const std::int64_t part : {0, 1, 2}) {
+    const Bytes target = least + Bytes((bracket.reached - least).count() * part / 4);
+    if (target >= bracket.reached) return;
+    Construction found = construct(often.with_budget(target), request.options, deadline);
+    if (!found.sequence.empty()) return take(often, std::move(found.sequence), bracket);
+  }
+}
+
+/// As least_budget(), in a moment and without a look at the request's budget. Nothing where mode 0 does not do for every op.
+std::optional<BudgetBracket> short_search(const Instance& unlimited, const Request& request,
+                                          const std::atomic<bool>* cancel) {
+  if (unlimited.has_modes() && !modes_hold(unlimited, computes_of(input_order(unlimited)))) return std::nullopt;
+  SolveOptions options = request.options;
+  const bool counts = options.work_limit > 0;
+  options.work_limit = counts ? std::min(options.work_limit, kWorkUnderLimit) : kWork;
+  options.time_limit = std::min(options.time_limit, counts ? kSecondsUnderWorkLimit : kSeconds);
+  if (unlimited.op_count() > kMostOpsToRelax) options.covering = Covering::off;
+  BudgetBracket bracket = least_budget(unlimited, options, !request.max_computes, cancel);
+  options.time_limit /= 2;
+  construct_less(unlimited, request, Deadline(options.time_limit, cancel), bracket);
+  const bool is_deep = !request.max_computes && !unlimited.has_modes() && !bracket.sequence.empty();
+  if (is_deep && unlimited.problem().order == OrderMode::input && bracket.reached > least_budget(unlimited)) {
+    // One more at a time may bring nothing where many together do.
+    const Instance deep = with_computes(unlimited, kMostComputes);
+    take(deep, least_budget(deep, options, false, cancel).sequence, bracket);
+  }
+  return bracket;
+}
+
+/// What the short search finds, in which order, and what that takes: the peak, or with addresses fixed memory and arena.
+struct Known {
+  BudgetBracket bracket{};
+  OrderMode order = OrderMode::input;
+  Bytes enough{};
+  std::optional<Arena> arena{};
+
+  [[nodiscard]] bool is_below(const Known& other) const { return enough < other.enough; }
+};
+
+/// The bracket is of rounded sizes; of its schedule and the input order, that with the smaller arena.
+Known with_addresses(const Instance& stated, BudgetBracket bracket, Bytes alignment, const std::atomic<bool>* cancel) {
+  const Bytes fixed = stated.graph().fixed_memory;
+  const auto known_of = [&](const Sequence& sequence) {
+    Known known{.bracket = bracket, .order = stated.problem().order};
+    known.bracket.sequence = sequence;
+    known.arena = placed(stated, sequence, alignment, cancel).arena;
+    known.enough = fixed + known.arena->size;
+    return known;
+  };
+  // What lies highest need not be rounded.
+  bracket.proved = std::max(Bytes(), bracket.proved - alignment + Bytes(1));
+  Known baseline = known_of(input_order(stated));
+  if (bracket.sequence.empty()) return baseline;
+  Known found = known_of(bracket.sequence);
+  return baseline.is_below(found) ? baseline : found;
+}
+
+std::optional<Known> known_of(const Request& request, const Instance& stated, const std::atomic<bool>* cancel) {
+  if (!request.alignment || stated.op_count() == 0) {
+    std::optional<BudgetBracket> found = short_search(stated.with_budget(Bytes::max()), request, cancel);
+    if (!found) return std::nullopt;
+    return Known{.bracket = *found, .order = stated.problem().order, .enough = found->reached};
+  }
+  Problem problem = stated.problem();
+  problem.budget = Bytes::max();
+  const Instance rounded(rounded_graph(stated.graph(), *request.alignment), problem);
+  return with_addresses(stated, short_search(rounded, request, cancel).value_or(BudgetBracket{}), *request.alignment,
+                        cancel);
+}
+
+/// The same; where the order is left open, of both orders that with the smaller one.
+std::optional<Known> lowest_of(const Request& request, const Instance& stated, const std::atomic<bool>* cancel) {
+  std::optional<Known> known = known_of(request, stated, cancel);
+  if (order_asked(request) != OrderRequest::automatic || stated.has_modes()) return known;
+  const bool is_free = stated.problem().order == OrderMode::free;
+  const std::optional<Known> other =
+      known_of(request, with_order(stated, is_free ? OrderMode::input : OrderMode::free), cancel);
+  return known && other && other->is_below(*known) ? other : known;
+}
+
+/// What the short search has found is a schedule within the budget.
+void adopt(const Request& request, const Instance& stated, Known known, Schedule& schedule) {
+  SolverReport& report = schedule.solver;
+  const int computes = std::max(report.max_computes, known.bracket.max_computes);
+  // What is proved of another problem is not proved of this one.
+  const bool is_same = computes == report.max_computes && request.max_computes && known.order == stated.problem().order;
+  if (!is_same || schedule.status == Status::infeasible) schedule.lower_bound = stated.baseline_duration();
+  schedule.order = known.order;
+  report.max_computes = computes;
+  report.note.clear();
+  if (report.stop == Stop::infeasible) report.stop = Stop::unknown;
+  schedule.certificate.reset();
+  write_steps(with_computes(with_order(stated, known.order), computes), computes_of(known.bracket.sequence), schedule);
+  schedule.arena = std::move(known.arena);
+  report.reached_peak = schedule.peak_memory;
+  report.history.push_back({report.seconds, schedule.duration, schedule.peak_memory, source_name(Source::start)});
+}
+
+}  // namespace
+
+Refusal explain(const Graph& graph, const Schedule& schedule) {
+  Refusal refusal{.cause = cause_of(graph, schedule), .max_computes = schedule.solver.max_computes};
+  if (refusal.cause == Cause::none) return refusal;
+  if (refusal.is_proved()) refusal.lower_bound = schedule.budget + Bytes(1);
+  if (schedule.certificate) {
+    refusal.op = schedule.certificate->op;
+    refusal.needed = schedule.certificate->required;
+    refusal.lower_bound = std::max(refusal.lower_bound, refusal.needed);
+  }
+  if (schedule.solver.reached_peak > schedule.budget) refusal.enough = schedule.solver.reached_peak;
+  refusal.help = help_by_cause(refusal.cause);
+  return refusal;
+}
+
+Refusal refuse(const Request& request, const Instance& stated, Schedule& schedule, const std::atomic<bool>* cancel) {
+  Refusal refusal = explain(*request.graph, schedule);
+  Bytes& reached = schedule.solver.reached_peak;
+  // Where a sum of sizes was within the budget.
+  if (request.alignment && reached > Bytes() && reached <= schedule.budget) {
+    refusal.cause = Cause::packing;
+    refusal.help = help_by_cause(refusal.cause);
+  }
+  add_help(request, schedule, refusal);
+  if (request.alignment) {
+    refusal.enough = {};
+  } else {
+    refusal.lower_bound = std::max(refusal.lower_bound, least_budget(stated));
+  }
+  refusal.computes_of_enough = schedule.solver.max_computes;
+  if (request.options.strategy == Strategy::none && !request.alignment) refusal.enough = baseline_peak(stated);
+  const bool is_cancelled = cancel != nullptr && cancel->load();
+  if (is_search(request.options.strategy) && !is_cancelled) {
+    std::optional<Known> known = lowest_of(request, stated, cancel);
+    const bool is_new = known && (!refusal.is_proved() || known->order != stated.problem().order);
+    const bool has_ops = known && !known->bracket.sequence.empty() && !stated.has_modes();
+    if (has_ops && is_new && known->enough <= schedule.budget) {
+      adopt(request, stated, *std::move(known), schedule);
+      return {};
+    }
+    // In free order, what one search reaches is not reached again when it is asked for.
+    const bool is_repeated = schedule.order == OrderMode::input && order_asked(request) == OrderRequest::input;
+    if (known && (refusal.enough == Bytes() || !is_repeated || known->enough <= refusal.enough)) {
+      refusal.enough = known->enough;
+      refusal.computes_of_enough = known->bracket.max_computes;
+      refusal.ops = std::move(known->bracket.sequence);
+    }
+    // Where the number of evaluations is open, what is proved of so many is not proved of more.
+    if (known && request.max_computes && known->order == stated.problem().order)
+      refusal.lower_bound = std::max(refusal.lower_bound, known->bracket.proved);
+  }
+  const bool is_lower = reached > schedule.budget && reached < refusal.enough && !request.alignment;
+  if (!is_lower) reached = refusal.enough;
+  return refusal;
+}
+
+}  // namespace remora

@@ -1,0 +1,129 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "frontends/text/refusal.hpp"
+
+#include <cstddef>
+#include <string>
+
+#include "frontends/text/text.hpp"
+
+namespace remora::text {
+namespace {
+
+using Cause = Refusal::Cause;
+using Help = Refusal::Help;
+
+/// " in the input order with at most 2 runs per op".
+std::string problem_text(const Schedule& schedule, int max_computes) {
+  return std::string(" in ") + (schedule.order == OrderMode::input ? "the input" : "any") + " order with at most " +
+         std::to_string(max_computes) + (max_computes == 1 ? " run per op" : " runs per op");
+}
+
+std::string what_text(const Schedule& schedule, const Refusal& refusal, const std::string& budget) {
+  switch (refusal.cause) {
+    case Cause::event:
+    case Cause::search:
+      return "no schedule" + problem_text(schedule, refusal.max_computes) + " stays within " + budget;
+    case Cause::packing:
+      return "no schedule was found whose buffers fit into one arena within " + budget;
+    case Cause::limits:
+      return "no schedule within " + budget + " was found in " + fixed(schedule.solver.seconds, 1) + " s";
+    case Cause::none:
+    case Cause::op:
+    case Cause::kept:
+      break;
+  }
+  return "no schedule stays within " + budget;
+}
+
+std::string because_text(const Graph& graph, const Schedule& schedule, const Refusal& refusal,
+                         const RefusalStyle& style) {
+  const std::string much = bytes_text(refusal.needed) + " at once, " + bytes_text(refusal.needed - schedule.budget) +
+                           " more than the budget";
+  switch (refusal.cause) {
+    case Cause::op:
+      return style.name(graph[refusal.op].name) + " alone needs " + much + ", in any order and however often ops run";
+    case Cause::kept:
+      return "the tensors that must be kept after the last op, " + style.name(graph[refusal.op].name) + ", need " +
+             much;
+    case Cause::event:
+      return "while " + style.name(graph[refusal.op].name) +
+             " runs, its tensors and those that cannot be recomputed need " + much;
+    case Cause::none:
+    case Cause::search:
+    case Cause::packing:
+    case Cause::limits:
+      break;
+  }
+  return "";
+}
+
+std::string budgets_text(const Refusal& refusal, Bytes reached, const RefusalStyle& style) {
+  const bool has_least = refusal.is_proved() && refusal.lower_bound > Bytes();
+  const bool has_enough = refusal.enough > Bytes();
+  if (has_least && refusal.enough == refusal.lower_bound)
+    return "the minimum budget is " + style.amount(refusal.enough);
+  std::string text;
+  if (has_least) text = "lower bound on any feasible budget: " + style.amount(refusal.lower_bound);
+  if (has_enough) {
+    text += (text.empty() ? "" : "; ") + style.amount(refusal.enough) + " is enough";
+    const bool needs_more = refusal.computes_of_enough > refusal.max_computes;
+    if (needs_more) text += " (with up to " + std::to_string(refusal.computes_of_enough) + " runs per op)";
+    if (reached > Bytes() && reached < refusal.enough) {
+      text += ", and this search came down to " + style.amount(reached) + ", which another may miss";
+    }
+  }
+  return text;
+}
+
+std::string help_text(Help help, const RefusalStyle& style) {
+  switch (help) {
+    case Help::larger_budget:
+      return "a larger budget";
+    case Help::smaller_batch:
+      return "a smaller batch";
+    case Help::split_op:
+      return "splitting the op";
+    case Help::offload:
+      return "offloading tensors to another device";
+    case Help::keep_less:
+      return "keeping fewer tensors";
+    case Help::free_order:
+      return style.option("order", "free");
+    case Help::more_computes:
+      return "a larger " + style.option("max-computes", "");
+    case Help::longer_time:
+      return "a longer " + style.option("time-limit", "");
+    case Help::more_work:
+      return "a larger " + style.option("work-limit", "");
+    case Help::smaller_alignment:
+      return "a smaller " + style.option("alignment", "");
+    case Help::automatic_strategy:
+      return style.option("strategy", "auto");
+  }
+  return "";
+}
+
+}  // namespace
+
+std::string RefusalText::line() const {
+  std::string text = what;
+  if (!because.empty()) text += ": " + because;
+  if (!budgets.empty()) text += "; " + budgets;
+  if (!suggestions.empty()) text += "; try " + suggestions;
+  return text;
+}
+
+RefusalText refusal_text(const Graph& graph, const Schedule& schedule, const Refusal& refusal,
+                         const std::string& budget, const RefusalStyle& style) {
+  RefusalText text{.what = what_text(schedule, refusal, budget),
+                   .because = because_text(graph, schedule, refusal, style),
+                   .budgets = budgets_text(refusal, schedule.solver.reached_peak, style),
+                   .suggestions = ""};
+  for (std::size_t i = 0; i < refusal.help.size(); ++i) {
+    const bool is_last = i + 1 == refusal.help.size();
+    text.suggestions += (i == 0 ? "" : is_last ? " or " : ", ") + help_text(refusal.help[i], style);
+  }
+  return text;
+}
+
+}  // namespace remora::text

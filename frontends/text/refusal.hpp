@@ -1,0 +1,48 @@
+// SPDX-License-Identifier: Apache-2.0
+//
+// Why there is no schedule, in words: the same sentences in every front end, with options as each of them spells them.
+//
+//     no schedule stays within 2 B (2 bytes): 'D' alone needs 3 B (3 bytes) at once, 1 B more, in any order and however often ops run;
+//     the minimum budget is 3 B (3 bytes); try a larger budget, a smaller batch, splitting the op, or offloading its tensors
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include "engine/ask/ask.hpp"
+#include "model/graph.hpp"
+#include "model/schedule.hpp"
+#include "model/types.hpp"
+
+namespace remora::text {
+
+/// How a front end writes what stands in the sentences.
+struct RefusalStyle {
+  /// "60.0 MiB (62914560 bytes)".
+  std::function<std::string(Bytes)> amount;
+  /// A name from the graph: "'D'".
+  std::function<std::string(const std::string&)> name;
+  /// An option, with its value if it is to have a certain one: "--order free", "--time-limit".
+  std::function<std::string(const std::string& option, const std::string& value)> option;
+};
+
+/// Parts of a sentence, any but the first perhaps empty.
+struct RefusalText {
+  /// "no schedule stays within BUDGET".
+  std::string what;
+  /// "'D' alone needs ...".
+  std::string because;
+  /// Which budget is needed at least, and which is enough.
+  std::string budgets;
+  /// "a larger budget, ...".
+  std::string suggestions;
+
+  /// All of it.
+  [[nodiscard]] std::string line() const;
+};
+
+/// `budget`: what the sentence calls it: "the budget", "2 B (2 bytes)".
+RefusalText refusal_text(const Graph& graph, const Schedule& schedule, const Refusal& refusal,
+                         const std::string& budget, const RefusalStyle& style);
+
+}  // namespace remora::text
