@@ -25,8 +25,6 @@ if TYPE_CHECKING:
 
 __all__ = ["Installed", "install", "knapsack_solver", "runtime_estimator", "uninstall"]
 
-_GUARD = "fusion_memory_timeline_peak_memory_increase_gb"
-
 
 class Installed:
     """What `install` gives back; as a context manager it ends with `uninstall`."""
@@ -118,6 +116,6 @@ def _hooks() -> Any:
 def _config() -> Any:
     from torch._inductor import config
 
-    if not all(hasattr(config, name) for name in ("custom_partitioner_fn", _GUARD)):
+    if not hasattr(config, "custom_partitioner_fn"):
         raise TorchError(f"torch {torch.__version__} has no place for a partitioner in Inductor")
     return config

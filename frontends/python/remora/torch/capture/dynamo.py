@@ -17,6 +17,7 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
 from ..errors import CaptureError, in_plain_words
+from ..internals import setting_of
 from ..ledger import Ledger
 from .whole_ops import whole_ops
 
@@ -66,7 +67,7 @@ def tracing(**patches: Any) -> Any:
         "recompile_limit": max(SHAPES, config.recompile_limit),
         "optimize_ddp": False,  # else DistributedDataParallel's buckets cut the graph, and each part has a budget
         "reorderable_logging_functions": {*config.reorderable_logging_functions, print, warnings.warn},
-        "ignore_logging_functions": {*getattr(config, "ignore_logging_functions", ()), *ignored},
+        "ignore_logging_functions": setting_of({*getattr(config, "ignore_logging_functions", ()), *ignored}),
     }
     return config.patch({name: value for name, value in {**wanted, **patches}.items() if hasattr(config, name)})
 

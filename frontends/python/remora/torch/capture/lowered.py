@@ -9,6 +9,8 @@ device; `replay` (capture/launches.py) says what that program takes.
 from __future__ import annotations
 
 import copy
+import functools
+import inspect
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -169,9 +171,15 @@ def _stopped(metadata: Any) -> Iterator[tuple[Any, Any]]:
             torch._C._DisableAutocast(),
             TracingContext.report_output_strides() as strides,
         ):
-            yield lambda: _with_strides(found(), strides), compile_fx.create_compiler_config_extra
+            yield lambda: _with_strides(found(), strides), functools.partial(_compiler_extra, compile_fx)
     finally:
         context.fw_metadata = before
+
+
+def _compiler_extra(compile_fx: Any, module: fx.GraphModule) -> Any:
+    """Settings of a compilation; before PyTorch 2.15 they are those of Inductor, not of a graph."""
+    make = compile_fx.create_compiler_config_extra
+    return make(compile_fx.config if list(inspect.signature(make).parameters) == ["config"] else module)
 
 
 def _with_strides(lowered: Lowered, strides: Any) -> Lowered:

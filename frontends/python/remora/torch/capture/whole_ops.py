@@ -17,34 +17,17 @@ from typing import Any
 import torch
 from torch._C import DispatchKey
 
+from ..internals import hidden_kernels
+
 _WHOLE = ("upsample_", "_upsample_")
 _KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 
 
-@contextlib.contextmanager
-def whole_ops() -> Iterator[None]:
+def whole_ops() -> contextlib.AbstractContextManager[None]:
     """While it lasts, tracing sees these ops as eager does."""
-    hidden: list[tuple[Any, Any, Any]] = []
-    for op in _overloads():
-        for key in _KEYS:
-            if key in op.py_kernels:
-                hidden.append((op, key, op.py_kernels.pop(key)))
-        op._dispatch_cache.clear()
     normalization = torch.ops.aten.batch_norm.default
-    for key in _KEYS:
-        if key in normalization.py_kernels:
-            hidden.append((normalization, key, normalization.py_kernels.pop(key)))
-        normalization.py_impl(key)(batch_norm)
-    try:
-        yield
-    finally:
-        for key in _KEYS:
-            del normalization.py_kernels[key]
-        normalization._dispatch_cache.clear()
-        for op, key, kernel in hidden:
-            op.py_kernels[key] = kernel
-        for op in {id(op): op for op, _, _ in hidden}.values():
-            op._dispatch_cache.clear()
+    ops = [*_overloads(), normalization]
+    return hidden_kernels(ops, _KEYS, lambda op: batch_norm if op is normalization else None)
 
 
 def batch_norm(

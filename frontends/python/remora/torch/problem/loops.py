@@ -19,6 +19,7 @@ from torch import fx
 from ..capture.launches import Trace
 from ..capture.lowered import Loop, Lowered
 from ..cost.kernels import Calls
+from ..internals import reused_buffers
 
 CUT = "cut"
 """The op for what the user does between forward and backward."""
@@ -83,7 +84,7 @@ def graph_of(
 
     def write(half: Half, prefix: str, named: Callable[[str], list[str]], keep: frozenset[str]) -> None:
         durations = _durations(half, calls)
-        taken = _taken_over(half.program.source)
+        taken = reused_buffers(half.program.source)
         for loops in merged(half):
             own = {name for loop in loops for name in loop.writes}
             names = [name for loop in loops for name in loop.writes if half.program.sizes.get(name, 0)]
@@ -185,14 +186,6 @@ def merged(half: Half) -> list[list[Loop]]:
         groups.setdefault(parent, []).append(loop)
         maker.update(dict.fromkeys(loop.writes, parent))
     return list(groups.values())
-
-
-_REUSE = re.compile(r"^\s*(\w+) = (?:reinterpret_tensor\()?(\w+).*; del \2  # reuse$", re.MULTILINE)
-
-
-def _taken_over(source: str) -> dict[str, str]:
-    """For buffers whose memory was another's, that other one; it may still be read by whoever writes the buffer."""
-    return dict(_REUSE.findall(source))
 
 
 _NAME = re.compile(r"\b[A-Za-z_]\w*\b")

@@ -24,6 +24,7 @@ from ..capture.launches import Kernel, Look, hint_of, look_of, replay, storage_o
 from ..capture.lowered import Lowered, lowered_backward, lowered_forward
 from ..cost.kernels import Calls
 from ..errors import CaptureError
+from ..internals import saved_values_chosen_by
 from .loops import Half
 
 Halves = tuple[fx.GraphModule, fx.GraphModule]
@@ -116,14 +117,8 @@ class Joint:
 
         module = fx.GraphModule(self.module, copy.deepcopy(self.module.graph))
         module.meta = self.module.meta
-        stock = partitioners.choose_saved_values_set
-        if choose is not None:
-            given: Any = lambda graph, info, memory_budget=1.0: choose(graph, info)  # noqa: E731
-            partitioners.choose_saved_values_set = given
-        try:
+        with saved_values_chosen_by(choose):
             return partitioners.min_cut_rematerialization_partition(module, self.inputs, **self.named)
-        finally:
-            partitioners.choose_saved_values_set = stock
 
     def stock(self, share: float = 1.0, solver: Any = None) -> tuple[str, ...]:
         """What PyTorch saves by itself, by name, for a value of `activation_memory_budget` and one of its solvers.

@@ -149,7 +149,7 @@ class Partitioner(Named, CustomPartitionerFn):
         from torch._inductor import config
 
         guards = [f"fusion_memory_timeline_peak_memory_{unit}" for unit in ("increase_gb", "pct_threshold")]
-        if all(getattr(config, name) is None for name in guards):
+        if all(getattr(config, name, "missing") is None for name in guards):  # PyTorch 2.15 has them
             # A loop that is made again would be fused with a later reader, and what is freed between them lives longer.
             self._guard = {guards[0]: 0.0}
         self._patches.enter_context(config.patch({"custom_partitioner_fn": self, **self._guard}))

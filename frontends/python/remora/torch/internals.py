@@ -1,0 +1,290 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Everything of PyTorch that Remora uses though PyTorch does not document it.
+
+`NAMES` lists each private name with what it is used for; tests/torch/internals_test.py looks each of them up in the
+PyTorch that is installed, and finds names in the sources that are not listed. The functions change PyTorch for the
+length of a call, or read what it writes; nothing else in this package does either.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import re
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+
+
+@dataclass(frozen=True)
+class Name:
+    """A private name of PyTorch.
+
+    Attributes
+    ----------
+    name : str
+        Importable, with an attribute at its end; of an object, the class that has it, then `.attribute`.
+    purpose : str
+        What Remora does with it.
+    since : str
+        Oldest version of PyTorch, of 2.11 and 2.15, that has it.
+    without : str
+        What is lost in older versions; empty if all supported versions have it.
+    """
+
+    name: str
+    purpose: str
+    since: str = "2.11"
+    without: str = ""
+
+
+def _names(purpose: str, *names: str) -> tuple[Name, ...]:
+    return tuple(Name(name, purpose) for name in names)
+
+
+NAMES: tuple[Name, ...] = (
+    *_names(
+        "capture of a step by Dynamo and AOTAutograd",
+        "torch._dynamo.backends.common.aot_autograd",
+        "torch._dynamo.config.recompile_limit",
+        "torch._functorch.config.patch",
+        "torch._functorch._aot_autograd.descriptors.SavedForBackwardsAOTOutput",
+        "torch._functorch.partitioners._extract_fwd_bwd_modules",
+        "torch._guards.CompileContext",
+        "torch._guards.TracingContext",
+        "torch._guards.tracing",
+        "torch.nn.Module._call_impl",
+        "torch.nn.Module._compiled_call_impl",
+    ),
+    *_names(
+        "messages about graph breaks and recompilation",
+        "torch._dynamo.callback.callback_handler",
+        "torch._dynamo.exc.BackendCompilerFailed",
+        "torch._dynamo.exc.ShortenTraceback",
+        "torch._dynamo.exc.TorchDynamoException",
+        "torch._dynamo.utils.counters",
+        "torch._dynamo.utils.get_metrics_context",
+    ),
+    *_names(
+        "ops: schemas, effects, storages, and fake tensors",
+        "torch._higher_order_ops.effects._get_effect",
+        "torch._neg_view",
+        "torch._ops.HigherOrderOperator",
+        "torch._ops.OpOverload",
+        "torch._ops.OpOverload._opname",
+        "torch._ops.OpOverload._overloadname",
+        "torch._ops.OpOverload._schema",
+        "torch._subclasses.FakeTensor",
+        "torch._subclasses.FakeTensorMode",
+        "torch._subclasses.fake_tensor.FakeTensor",
+        "torch._subclasses.fake_tensor.unset_fake_temporarily",
+        "torch.UntypedStorage._cdata",
+        "torch.Tensor._use_count",
+        "torch.fx.node._side_effectful_functions",
+        "torch.fx.Graph._codegen",
+        "torch.ops.aten._batch_norm_impl_index",
+        "torch.ops.aten._batch_norm_with_update",
+        "torch.ops.aten._native_batch_norm_legit",
+        "torch.ops.aten._native_batch_norm_legit_functional",
+        "torch.utils._python_dispatch.TorchDispatchMode",
+        "torch.utils._python_dispatch._disable_current_modes",
+        "torch.utils._pytree.tree_map",
+    ),
+    *_names(
+        "kernels that are hidden while a step is captured (`hidden_kernels`)",
+        "torch._C.DispatchKey",
+        "torch._ops.OpOverload._dispatch_cache",
+    ),
+    *_names(
+        "memory and time of calls",
+        "torch._C._DisableAutocast",
+        "torch._C._autograd._disable_profiler_legacy",
+        "torch._C._autograd._enable_profiler_legacy",
+        "torch._C._autograd._profiler_enabled",
+        "torch._C._len_torch_dispatch_stack",
+        "torch._C._profiler.ProfilerConfig",
+        "torch._C._profiler.ProfilerState.CPU",
+        "torch._C._profiler._ExperimentalConfig",
+    ),
+    *_names(
+        "the autograd node that runs, and hooks that a captured step would leave out",
+        "torch._C._autograd._get_sequence_nr",
+        "torch._C._current_autograd_node",
+        "torch.autograd.graph.Node._input_metadata",
+        "torch.autograd.graph.Node._sequence_nr",
+        "torch.Tensor._backward_hooks",
+        "torch.nn.Module._backward_hooks",
+        "torch.nn.Module._backward_pre_hooks",
+        "torch.nn.Module._buffers",
+        "torch.nn.Module._parameters",
+        "torch.amp.GradScaler._lazy_init_scale_growth_tracker",
+        "torch.amp.GradScaler._scale",
+    ),
+    *_names(
+        "Inductor's compiler, its lowering, and its partitioner",
+        "torch._functorch._aot_autograd.graph_compile.collect_fw_donated_buffer_idxs",
+        "torch._functorch.partitioners.choose_saved_values_set",
+        "torch._functorch.partitioners.estimate_runtime",
+        "torch._inductor.async_compile.AsyncCompile",
+        "torch._inductor.compile_fx.compile_fx_backward",
+        "torch._inductor.compile_fx.compile_fx_forward",
+        "torch._inductor.config",
+        "torch._inductor.custom_graph_pass.CustomKnapsackSolver",
+        "torch._inductor.custom_graph_pass.CustomPartitionerFn",
+        "torch._inductor.custom_graph_pass.CustomRuntimeEstimator",
+        "torch._inductor.decomposition.select_decomp_table",
+        "torch._inductor.dependencies.MemoryDep",
+        "torch._inductor.dependencies.WeakDep",
+        "torch._inductor.graph.GraphLowering",
+        "torch._inductor.ir",
+        "torch._inductor.lowering.fallbacks",
+        "torch._inductor.lowering.lowerings",
+        "torch._inductor.scheduler.SchedulerNode",
+        "torch._inductor.virtualized.V",
+    ),
+    *_names(
+        "FSDP2's groups of parameters, the schedules of pipelines, and the store of a job",
+        "torch.distributed.distributed_c10d._get_default_store",
+        "torch.distributed.fsdp.FSDPModule._get_fsdp_state",
+        "torch.distributed.fsdp._fully_shard._fsdp_state.FSDPState._states_to_backward_prefetch",
+        "torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._all_gather_comm",
+        "torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._reduce_scatter_comm",
+        "torch.distributed.pipelining.schedules.PipelineScheduleSingle._stage",
+    ),
+    *_names(
+        "`rt.plan`: devices that are absent, and the constructors of tensors",
+        "torch.autograd.Variable._execution_engine",
+        "torch.optim.optimizer._foreach_supported_types",
+        "torch.utils._device._device_constructors",
+        "torch._C._get_cudnn_batch_norm_reserve_space_size",
+        "torch.ops.aten._scaled_dot_product_attention_math",
+        "torch.ops.aten._scaled_dot_product_efficient_attention",
+        "torch.ops.aten._scaled_dot_product_flash_attention",
+    ),
+    Name(
+        "torch.distributed.fsdp._fully_shard._fsdp_state.FSDPState._fsdp_param_groups",
+        "the groups of parameters of a module that FSDP2 shards",
+        since="2.15",
+        without="auto_fsdp is refused",
+    ),
+    Name(
+        "torch.distributed.fsdp.FSDPModule.reset_iter_state",
+        "a step of FSDP2 that runs again from its beginning",
+        since="2.15",
+        without="auto_fsdp is refused",
+    ),
+    Name(
+        "torch._inductor.config.fusion_memory_timeline_peak_memory_increase_gb",
+        "refuses fusions that raise a peak",
+        since="2.15",
+        without="partitions that recompute are compiled with all fusions, so that some of them need more memory",
+    ),
+)
+
+
+# -- Kernels that are hidden while a step is captured ------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def hidden_kernels(ops: Iterable[Any], keys: Iterable[Any], instead: Callable[[Any], Any]) -> Iterator[None]:
+    """Hides the kernels in Python that ops have under some dispatch keys; tracing then sees the ops themselves.
+
+    Parameters
+    ----------
+    ops : iterable of OpOverload
+    keys : iterable of DispatchKey
+    instead : callable
+        Kernel that takes the place of those of an op, or None.
+    """
+    keys, hidden = tuple(keys), list[tuple[Any, Any, Any]]()
+    replaced = []
+    for op in ops:
+        for key in keys:
+            if key in op.py_kernels:
+                hidden.append((op, key, op.py_kernels.pop(key)))
+        kernel = instead(op)
+        if kernel is not None:
+            for key in keys:
+                op.py_impl(key)(kernel)
+            replaced.append(op)
+        op._dispatch_cache.clear()
+    try:
+        yield
+    finally:
+        for op in replaced:
+            for key in keys:
+                del op.py_kernels[key]
+        for op, key, kernel in hidden:
+            op.py_kernels[key] = kernel
+        for op in {id(op): op for op in (*replaced, *(op for op, _, _ in hidden))}.values():
+            op._dispatch_cache.clear()
+
+
+# -- Settings of Dynamo that are functions -----------------------------------------------------------------------------
+
+
+class _Functions(str):
+    """Functions that are JSON."""
+
+    functions: frozenset[Any]
+
+    def __contains__(self, function: object) -> bool:
+        return function in self.functions
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.functions)
+
+
+def setting_of(functions: Iterable[Any]) -> Any:
+    """Functions as a setting of Dynamo: a set, or a text that contains them if Dynamo cannot log that (PyTorch 2.11).
+
+    Dynamo writes its settings as JSON at each capture, and prints a traceback if that fails.
+    """
+    if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) >= (2, 15):
+        return set(functions)
+    found = _Functions("functions")
+    found.functions = frozenset(functions)
+    return found
+
+
+# -- Inductor's partitioner --------------------------------------------------------------------------------------------
+
+_partitioning = threading.RLock()
+
+
+@contextlib.contextmanager
+def saved_values_chosen_by(choose: Callable[[Any, Any], list[Any]] | None) -> Iterator[None]:
+    """Lets PyTorch's partitioner save the values that a function chooses; None leaves PyTorch's own choice.
+
+    The partitioner has no parameter for it, so a function of its module is replaced, by one thread at a time.
+    """
+    from torch._functorch import partitioners
+
+    if choose is None:
+        yield
+        return
+    with _partitioning:
+        stock = partitioners.choose_saved_values_set
+
+        def chosen(graph: Any, info: Any, memory_budget: float = 1.0) -> list[Any]:
+            return choose(graph, info)
+
+        partitioners.choose_saved_values_set = chosen
+        try:
+            yield
+        finally:
+            partitioners.choose_saved_values_set = stock
+
+
+_REUSE = re.compile(r"^\s*(\w+) = (?:reinterpret_tensor\()?(\w+).*; del \2  # reuse$", re.MULTILINE)
+
+
+def reused_buffers(source: str) -> dict[str, str]:
+    """Buffers of a program of Inductor that take over the memory of another one, by their names.
+
+    The program says so in a comment alone. What is not recognized counts as memory of its own, so a peak is never too
+    low.
+    """
+    return dict(_REUSE.findall(source))
