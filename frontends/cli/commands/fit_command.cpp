@@ -59,8 +59,10 @@ struct Fit {
   std::optional<Bytes> planned{};
   /// While the optimizer works; 0 without one.
   Bytes update{};
-  /// The least budget for which a schedule is known; 0 where there is none.
+  /// A budget that is enough, and an op that alone needs more than the budget, with what it needs; nothing where none is known.
   Bytes least{};
+  std::string op{};
+  Bytes op_needs{};
   bool is_proved = false;
   std::int64_t recomputes = 0;
   double overhead = 0;
@@ -251,18 +253,23 @@ class FitCommand {
 
   void plan(Fit& fit, const std::shared_ptr<const Graph>& graph, Bytes in_graph) const {
     const Bytes beside = fit.resident() - in_graph;
-    if (fit.update > fit.budget || fit.budget <= beside) {
+    if (fit.update > fit.budget) {
       fit.is_proved = true;
       return;
     }
     Request request = request_;
     request.graph = graph;
-    request.budget = fit.budget - beside;
+    request.budget = std::max(Bytes(0), fit.budget - beside);
     const Answer answer = solve(request, {.cancel = &signals_.flag()});
     const Schedule& schedule = answer.schedule;
     fit.is_proved = schedule.status == Status::infeasible;
     if (!schedule.has_schedule()) {
-      if (answer.refusal.enough > Bytes(0)) fit.least = answer.refusal.enough + beside;
+      const Refusal& refusal = answer.refusal;
+      if (refusal.enough > Bytes(0)) fit.least = std::max(refusal.enough + beside, fit.update);
+      if (refusal.cause == Refusal::Cause::op) {
+        fit.op = (*graph)[refusal.op].name;
+        fit.op_needs = refusal.needed + beside;
+      }
       return;
     }
     fit.planned = schedule.peak_memory - in_graph;
@@ -293,8 +300,12 @@ std::string verdict(const Fit& fit) {
     return fit.recomputes > 0 ? "fits, with " + text::grouped(fit.recomputes) + " recomputes"
                               : "fits without recompute";
   }
-  std::string why = fit.update > fit.budget ? "the update alone takes more" : "no schedule holds it";
-  if (fit.least > Bytes(0)) why += "; the least budget with a known schedule is " + text::bytes_text(fit.least);
+  std::string why = fit.update > fit.budget ? "the update alone takes more" : "no schedule stays within the budget";
+  if (!fit.op.empty()) {
+    why += ": while " + printable(fit.op) + " runs, " + text::bytes_text(fit.op_needs) +
+           " are resident, whatever is recomputed (a smaller batch, or that op in parts, needs less)";
+  }
+  if (fit.least > Bytes(0)) why += "; " + text::exact_bytes_text(fit.least) + " is enough";
   return "does not fit: " + why + (fit.is_proved ? "" : " (none was found; none is not proved)");
 }
 
@@ -348,6 +359,10 @@ void write_json(std::ostream& out, const std::string& name, const std::vector<Fi
       row.number("seconds", fit.seconds);
     } else if (fit.least > Bytes(0)) {
       row.integer("least_known_budget", fit.least.count());
+      if (!fit.op.empty()) {
+        row.string("op", fit.op);
+        row.integer("op_needs", fit.op_needs.count());
+      }
     }
     row.close();
   });

@@ -175,6 +175,13 @@ TEST_F(FitCommand, SaysWhatDoesNotFit) {
       fit("--training --device " + device("tiny", 200000) + "," + device("large", std::int64_t{1} << 30));
   EXPECT_EQ(one.code, kSuccess);
   EXPECT_NE(one.out.find("fits without recompute"), std::string::npos) << one.out;
+  // What is named as enough is enough, and the op that is too large by itself is named.
+  const std::string words = "--training --device " + device("large", std::int64_t{1} << 30) + " --budget ";
+  const Json refused = only(words + "200000");
+  EXPECT_TRUE(refused["proved"]);
+  EXPECT_GT(refused["op_needs"], 200000);
+  EXPECT_NE(none.out.find("while " + refused["op"].get<std::string>() + " runs, "), std::string::npos) << none.out;
+  EXPECT_TRUE(only(words + std::to_string(refused["least_known_budget"].get<std::int64_t>()))["fits"]);
   // The update alone: no schedule is asked for.
   const Json update = only("--training --optimizer adamw --budget " + std::to_string(4 * kParameters) + " --device " +
                            device("large", std::int64_t{1} << 30));
