@@ -80,16 +80,31 @@ class Large(nn.Module):
         return x.repeat(64).tanh().sum()
 
 
-def test_an_op_that_is_too_large_by_itself_is_named() -> None:
-    edge, _ = programs.exported((Large(), (torch.ones(16),)))
+class Unused(nn.Module):
+    """Inputs that nothing reads, which ExecuTorch places next to the others, and one that is no tensor."""
+
+    def forward(self, a: torch.Tensor, b: torch.Tensor, number: int, c: torch.Tensor) -> torch.Tensor:
+        return c.tanh() + number
+
+
+@pytest.mark.parametrize(
+    ("made", "reason", "minimum"),
+    [
+        ((Large(), (torch.ones(16),)), f'node aten_tanh_default (aten.tanh.default, at "{__file__}", line', 8192),
+        (
+            (Unused(), (torch.rand(64), torch.rand(64), 2, torch.rand(4))),
+            "the program's start, with all its inputs, alone needs 528 bytes",
+            528,
+        ),
+    ],
+)
+def test_an_op_that_is_too_large_by_itself_is_named(made: Any, reason: str, minimum: int) -> None:
+    edge, _ = programs.exported(made)
     with pytest.raises(Exception, match="RecomputePass") as caught:
-        edge.transform([RecomputePass("2KiB")])
-    refusal = str(caught.value.__cause__)
-    assert "aten_tanh_default (aten.tanh.default" in refusal and "recompute_test.py" in refusal
-    assert "exceeds the budget by itself" in refusal and "split it" in refusal
-    with pytest.raises(Exception, match="RecomputePass") as caught:
-        edge.transform([RecomputePass(16)])
+        edge.transform([RecomputePass(256)])
     assert isinstance(caught.value.__cause__, remora.Infeasible)
+    refusal = str(caught.value.__cause__)
+    assert reason in refusal and "split it" in refusal and f"the minimum budget is {minimum} bytes" in refusal
 
 
 class Mask(nn.Module):
@@ -107,13 +122,6 @@ class Assertion(nn.Module):
         y = x.tanh()
         torch._assert_async(y.sum() < 1000, "too large")
         return y.sin() + y
-
-
-class Unused(nn.Module):
-    """Inputs that nothing reads, which ExecuTorch places next to the others, and one that is no tensor."""
-
-    def forward(self, a: torch.Tensor, b: torch.Tensor, number: int, c: torch.Tensor) -> torch.Tensor:
-        return c.tanh() + number
 
 
 class Late(nn.Module):

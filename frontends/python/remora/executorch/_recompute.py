@@ -34,6 +34,7 @@ from torch.utils.flop_counter import flop_registry
 import remora
 from remora._arguments import Budget
 from remora.executorch._nodes import OFFSETS, base, expect_supported, is_item, is_view, may_repeat, overload, results
+from remora.executorch._refusal import refusal_text
 from remora.limits import Limits
 
 LIMITS = Limits(work=20_000)
@@ -111,9 +112,8 @@ class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
             self.schedule = remora.solve(
                 graph, self.budget, order="input", addresses=True, alignment=self.alignment, limits=self.limits
             )
-        except remora.Infeasible as error:
-            if error.certificate is not None:
-                error.args = (f"{error}. {_suggestion(nodes.get(error.certificate.op))}",)
+        except remora.NoSchedule as error:
+            error.args = (refusal_text(error, nodes, self.alignment),)
             raise
         return ExportedProgramPassResult(program.written(self.schedule, nodes), True)
 
@@ -149,12 +149,8 @@ class _Program:
             return [at for at in self.storage(base(node)) if at[1] == node.args[1]]
         return [(node, place) for place in results(node)]
 
-    def graph(self, cost: Callable[[Node], int], alignment: int) -> tuple[remora.Graph, dict[remora.Op, Node]]:
-        """The graph to schedule, with the sizes that ExecuTorch plans, and the node of each op but the inputs' one."""
-        padded = _contains_xnnpack_delegate(self.program.graph_module)
-        graph = remora.Graph("program", fixed_memory=_XNNPACK_PADDING if padded else 0)
-        tensors = self.tensors
-        found: dict[remora.Op, Node] = {}
+    def sizes(self, alignment: int) -> dict[Node, dict[str, int]]:
+        """The nodes whose results have memory of their own, and the bytes of each as ExecuTorch plans them, by name."""
         sizes: dict[Node, dict[str, int]] = {}
         for node in self.nodes:
             if node.op in ("output", "get_attr") or is_view(node) or is_item(node) or node.name in self.constants:
@@ -164,6 +160,15 @@ class _Program:
                 f"{node.name}.{place}": -(-tensor.nbytes // alignment) * alignment
                 for place, tensor in results(node).items()
             }
+        return sizes
+
+    def graph(self, cost: Callable[[Node], int], alignment: int) -> tuple[remora.Graph, dict[remora.Op, Node]]:
+        """The graph to schedule, and the node of each op but the inputs' one."""
+        padded = _contains_xnnpack_delegate(self.program.graph_module)
+        graph = remora.Graph("program", fixed_memory=_XNNPACK_PADDING if padded else 0)
+        tensors = self.tensors
+        found: dict[remora.Op, Node] = {}
+        sizes = self.sizes(alignment)
         for node in sizes:
             if node.name in self.state:
                 made = [graph.tensor(name, size) for name, size in sizes[node].items()]
@@ -232,19 +237,6 @@ class _Program:
         module = GraphModule(self.program.graph_module, written)
         module.meta.update(self.program.graph_module.meta)
         return self.program._update(module, _signature(self.program.graph_signature, outputs))
-
-
-def _suggestion(node: Node | None) -> str:
-    """What could be done where this node by itself exceeds the budget; None stands for the program's inputs."""
-    if node is None:
-        return "The program's inputs and its state alone exceed the budget: no recomputation changes that"
-    lines = [line.strip() for line in str(node.meta.get("stack_trace") or "").splitlines()]
-    source = next((line for line in reversed(lines) if line.startswith("File ")), "")
-    what = f"{overload(node) or node.target}{source.replace('File', ', at', 1)}"
-    return (
-        f"Node {node.name} ({what}) exceeds the budget by itself, and no recomputation changes that: split it (a part "
-        "of the batch, the channels or the image at a time), or store its tensors in a smaller type"
-    )
 
 
 def _signature(signature: ExportGraphSignature, outputs: Any) -> ExportGraphSignature:
