@@ -73,6 +73,32 @@ def test_a_part_is_of_what_is_saved_without_checkpoint() -> None:
         assert saved_bytes(function, rj.policy(function, WEIGHTS, X, budget=f"{part}%")) <= whole * part // 100
 
 
+def test_a_body_counts_as_often_as_its_loop_runs() -> None:
+    def body(x: jax.Array, w: jax.Array) -> tuple[jax.Array, None]:
+        first = jnp.tanh(checkpoint_name(x @ w, "first"))
+        return jnp.sin(checkpoint_name(first @ w, "second")) + x, None
+
+    length, weights = 6, 0.1 * jax.random.normal(jax.random.PRNGKey(3), (6, 32, 32))
+    one = X.size * X.dtype.itemsize
+
+    def saved(budget: Any, **words: Any) -> int:
+        policy = rj.policy(lambda x, w: body(x, w)[0], X, weights[0], budget=budget, **words)
+
+        def loss(x: jax.Array, weights: jax.Array) -> jax.Array:
+            return jax.lax.scan(jax.checkpoint(body, policy=policy), x, weights)[0].sum()
+
+        # Of the forward loop's stacks: what is saved beyond its inputs.
+        jaxpr = jax.make_jaxpr(jax.grad(loss, (0, 1)))(X, weights)
+        (forward, _) = (eqn for eqn in jaxpr.eqns if eqn.primitive.name == "scan")
+        return sum(var.aval.shape == (length, *X.shape) for var in forward.outvars) - 1
+
+    assert [saved(part * one, length=length) for part in (0, 6, 11, 12)] == [0, 1, 1, 2]
+    assert [saved(part * one) for part in (0, 1, 2)] == [0, 1, 2]
+    assert saved("0%", length=length) == 0
+    with pytest.raises(remora.InputError, match="length"):
+        saved("50%", length=0)
+
+
 def test_calls_are_opened_and_shapes_will_do() -> None:
     inner = jax.jit(layers(NAMES))
     shapes = jax.tree.map(lambda one: jax.ShapeDtypeStruct(one.shape, one.dtype), (WEIGHTS, X))
@@ -86,7 +112,7 @@ def test_what_cannot_be_chosen_is_refused() -> None:
 
     with pytest.raises(remora.InputError, match="names nothing"):
         rj.policy(lambda x: jnp.sin(x).sum(), X, budget="50%")
-    with pytest.raises(remora.InputError, match="inside of scan"):
+    with pytest.raises(remora.InputError, match="inside scan"):
         rj.policy(scanned, X, budget="50%")
     with pytest.raises(remora.InputError):
         rj.policy(layers(NAMES), WEIGHTS, X, budget="much")

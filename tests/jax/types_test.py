@@ -14,4 +14,5 @@ def test_types(tmp_path: Path) -> None:
 
 
 def test_style() -> None:
-    check_style("frontends/python/remora/jax", "tests/jax", "benchmarks/jax/measure_budgets")
+    programs = ("benchmarks/jax/measure_budgets", "benchmarks/jax/measure_loops")
+    check_style("frontends/python/remora/jax", "tests/jax", *programs)

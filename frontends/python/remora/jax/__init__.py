@@ -5,8 +5,21 @@
 scheduled again, with recomputes, so that XLA's temporaries hold the budget.
 """
 
+from remora.jax._checkpoint import Checkpointed, checkpoint_loops
 from remora.jax._pass import CPU, LIMITS, Plan, Plans, budget, install, uninstall
 from remora.jax._planning import plan_module
 from remora.jax._policy import policy
 
-__all__ = ["CPU", "LIMITS", "Plan", "Plans", "budget", "install", "plan_module", "policy", "uninstall"]
+__all__ = [
+    "CPU",
+    "LIMITS",
+    "Checkpointed",
+    "Plan",
+    "Plans",
+    "budget",
+    "checkpoint_loops",
+    "install",
+    "plan_module",
+    "policy",
+    "uninstall",
+]

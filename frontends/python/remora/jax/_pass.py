@@ -214,11 +214,12 @@ class _Pass:
         except Error as error:
             warnings.warn(f"remora.jax: {name} is left as it is: {error}", RuntimeWarning, stacklevel=2)
             return plain
+        program = plain if written is None else executables[written]
         settings.plans.all.append(plan)
         _LOG.info("%s", plan)
-        if plan.note:
-            warnings.warn(f"remora.jax: {plan}", RuntimeWarning, stacklevel=2)
-        return plain if written is None else executables[written]
+        if plan.note or plan.undonated:
+            warnings.warn(f"remora.jax: {plan}{_total(plain, program)}", RuntimeWarning, stacklevel=2)
+        return program
 
     def _run(self, compiled: Callable[[], Any], asked: _Compile) -> Any:
         self.current = asked
@@ -226,6 +227,21 @@ class _Pass:
             return compiled()
         finally:
             self.current = None
+
+
+def _total(plain: Any, planned: Any) -> str:
+    """What the module takes in total, where donated arguments are no longer reused; empty where they are."""
+    before, after = plain.get_compiled_memory_stats(), planned.get_compiled_memory_stats()
+    if after.alias_size_in_bytes >= before.alias_size_in_bytes:
+        return ""
+    sizes = [
+        each.argument_size_in_bytes + each.output_size_in_bytes + each.temp_size_in_bytes - each.alias_size_in_bytes
+        for each in (before, after)
+    ]
+    return (
+        f". With arguments and outputs the module takes {_engine.bytes_text(sizes[1])}, "
+        f"{100 * sizes[1] / sizes[0]:.0f} % of {_engine.bytes_text(sizes[0])}"
+    )
 
 
 def _temporaries(executable: Any) -> int:
@@ -276,8 +292,9 @@ def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = C
     Warns
     -----
     RuntimeWarning
-        For a module that is left as it is: the budget is not held (the least that was found is named), or it cannot be
-        read, or XLA for its platform does not hand it to passes.
+        For a module that is left as it is: the budget is not met (the minimum that was found is named), or it cannot be
+        read, or XLA for its platform does not hand it to passes. And for a module that donates arguments: the warning
+        gives the total, since XLA does not reuse them with a plan.
 
     Raises
     ------

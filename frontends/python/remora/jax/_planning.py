@@ -88,10 +88,11 @@ class Plan:
         if self.before == self.temporaries and not self.recomputes:
             return f"{self.module}: {_said(self.before)} of temporaries hold {_said(self.budget)} as they are"
         donations = f"; {_said(self.undonated)} of donated memory is not reused" if self.undonated else ""
+        bound = f" (at least {100 * self.bound:.2f} %)" if self.bound else ""
         return (
             f"{self.module}: {_said(self.before)} of temporaries become {_said(self.temporaries)} "
-            f"(budget {_said(self.budget)}) with {self.recomputes} recomputes, {100 * self.overhead:.2f} % overhead "
-            f"(at least {100 * self.bound:.2f} %){donations}"
+            f"(budget {_said(self.budget)}) with {self.recomputes} recomputes, {100 * self.overhead:.2f} % overhead"
+            f"{bound}{donations}"
         )
 
 

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Training steps whose loops save less between the forward and the backward pass, within a budget of temporaries.
+
+What the loops save gets a part of the budget: first all that the other temporaries leave. XLA's own figure for the step
+then says whether that part has to be smaller, or may be larger.
+"""
+
+from __future__ import annotations
+
+import logging
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from remora import _engine
+from remora._arguments import Budget, budget_text
+from remora.errors import InputError, NoSchedule
+from remora.jax._jaxpr import Work, duration, saved_values
+from remora.jax._loops import Choice, Loops, Pair, find_loops
+from remora.jax._planning import CPU, LIMITS, Plan
+from remora.limits import Limits
+from remora.onnx import Roofline
+
+__all__ = ["Checkpointed", "checkpoint_loops"]
+
+_LOG = logging.getLogger("remora.jax")
+_ATTEMPTS = 8
+
+
+@dataclass(frozen=True)
+class Checkpointed:
+    """A function with the same arguments and results as the one it was made from, and what was planned for it.
+
+    Attributes
+    ----------
+    plan : Plan
+        The budget, and what XLA's temporaries take without the plan and with it.
+    """
+
+    plan: Plan
+    _run: Callable[..., Any]
+
+    def __call__(self, *args: Any) -> Any:
+        return self._run(*args)
+
+
+def checkpoint_loops(
+    function: Callable[..., Any],
+    *args: Any,
+    budget: Budget,
+    exact: bool = False,
+    jit: Callable[..., Any] = jax.jit,
+    limits: Limits | None = None,
+    device: Roofline = CPU,
+) -> Checkpointed:
+    """The training step with less saved in its loops (`jax.lax.scan`, Flax's ``nn.scan``), so that it meets the budget.
+
+    A loop over layers stacks residuals for its backward loop. For each of them the engine chooses whether it is saved
+    or recomputed in the backward loop's body; where not even the carries of all iterations fit, only every k-th is
+    saved. The step is compiled for each choice that may meet the budget: XLA's own figure decides.
+
+    Parameters
+    ----------
+    function : callable
+        A whole step, gradients included. It runs as traced here, so values that it closes over are constants.
+    *args
+        Its arguments, or `jax.ShapeDtypeStruct` in place of arrays.
+    budget : int or str
+        Bytes of XLA's temporaries, ``temp_size_in_bytes`` of ``compiled.memory_analysis()``, or text: ``"2GiB"``,
+        ``"60%"`` of the temporaries of the function itself.
+    exact : bool
+        Whether only choices count with which the results for these arguments, arrays then, are equal in every bit to
+        those of the function. It runs once as it is, and once with each choice that is within the budget. Otherwise,
+        results may differ in the last bits, as with `jax.checkpoint`: XLA may round differently what it compiles into
+        another kernel. What is chosen keeps them equal where that can be foreseen.
+    jit : callable
+        How the step will be compiled, if not by `jax.jit` alone: ``functools.partial(jax.jit, donate_argnums=0)``.
+    limits : Limits, optional
+        Of each search; 2,000 units of work by default.
+    device : Roofline
+        The device on which equations run.
+
+    Returns
+    -------
+    Checkpointed
+        A function of the same arguments, to be compiled by `jit`.
+
+    Warns
+    -----
+    RuntimeWarning
+        If the budget is not met. The function is left as it is, and the warning gives the minimum that was found.
+
+    Raises
+    ------
+    InputError
+        For a budget that means nothing. The returned function raises it for arguments of other shapes.
+
+    Examples
+    --------
+    ::
+
+        step = remora.jax.checkpoint_loops(step, parameters, batch, budget="40%")
+        print(step.plan)
+        step = jax.jit(step)
+    """
+    _engine.parse_budget(budget_text(budget), 0, 1 << 40)
+    search = _Search(function, args, jit, exact, limits or LIMITS, device)
+    allowed = _engine.parse_budget(budget_text(budget), 0, search.before)
+    plan, run = search.run(allowed)
+    _LOG.info("%s", plan)
+    if plan.note:
+        warnings.warn(f"remora.jax: {plan}", RuntimeWarning, stacklevel=2)
+    return Checkpointed(plan, run)
+
+
+class _Search:
+    """Choices for the loops of one function, each measured once."""
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        jit: Callable[..., Any],
+        exact: bool,
+        limits: Limits,
+        device: Roofline,
+    ) -> None:
+        self.function, self.args, self.jit, self.exact = function, args, jit, exact
+        self.limits, self.device = limits, device
+        jaxpr, shapes = jax.make_jaxpr(function, return_shape=True)(*args)
+        self.loops = find_loops(jaxpr)
+        self.pairs = list(self.loops.all_pairs())
+        self.results = jax.tree.structure(shapes)
+        self.duration = max(1, sum(duration(one.eqn, device) for one in self.loops.program.equations))
+        self.known: dict[tuple[Choice, ...], int] = {}
+        self.equal: dict[tuple[Choice, ...], bool] = {}
+        self.expected: list[bytes] = []
+        program = self._compiled(function)
+        self.before = _temporaries(program)
+        if exact:
+            self.expected = self._bits(program)
+        self.least = self.before
+
+    def run(self, allowed: int) -> tuple[Plan, Callable[..., Any]]:
+        """A plan within so many bytes, and the function with it; the function itself where there is none."""
+        name = getattr(self.function, "__name__", "function")
+        if self.before <= allowed:
+            return Plan(name, allowed, self.before, self.before, self.before), self.function
+        found = self._within(allowed) if self.pairs else None
+        if found is None:
+            why = (
+                f"{100 * self.least / self.before:.0f} % remain where each loop saves a single carry"
+                if self.pairs
+                else "it has no scan whose residuals a later scan reads: remora.jax.budget plans what is not in loops"
+            )
+            said = [_engine.bytes_text(size) for size in (allowed, self.before, self.least)]
+            note = f"{said[0]} of {said[1]} is not met, the minimum that was found is {said[2]} ({why})"
+            return Plan(name, allowed, self.before, self.before, self.least, note=note), self.function
+        recomputed = [pair.recomputed(choice) for pair, choice in zip(self.pairs, found, strict=True)]
+        plan = Plan(
+            name,
+            allowed,
+            self.before,
+            self.known[found],
+            self.least,
+            overhead=self._extra(found) / self.duration,
+            recomputes=sum(one.total() for one in recomputed),
+        )
+        return plan, self._rewritten(found)
+
+    def _within(self, allowed: int) -> tuple[Choice, ...] | None:
+        """The choices with the least recompute among those measured that are within so many bytes."""
+        stacked = sum(pair.stacked for pair in self.pairs)
+        room = allowed - (self.before - stacked)
+        below: int | None = None
+        above = stacked
+        best: tuple[Choice, ...] | None = None
+        for _ in range(_ATTEMPTS):
+            choices = choose(self.pairs, room, self.limits, self.device)
+            is_new = choices not in self.known
+            taken = self._measured(choices)
+            if taken <= allowed and self.equal[choices]:
+                if best is None or self._extra(choices) < self._extra(best):
+                    best = choices
+                below, following = room, room + allowed - taken
+            else:
+                above, following = room, room - max(1, taken - allowed, sum(self._sizes(choices)) // _ATTEMPTS)
+            if below is not None and not below < following < above:
+                following = (below + above) // 2
+            if not is_new and (below is None or following in (below, room)):
+                break
+            room = following
+        if best is None:
+            choices = choose(self.pairs, -1, self.limits, self.device)
+            best = choices if self._measured(choices) <= allowed and self.equal[choices] else None
+        return best
+
+    def _sizes(self, choices: Sequence[Choice]) -> list[int]:
+        return [pair.size(choice) for pair, choice in zip(self.pairs, choices, strict=True)]
+
+    def _extra(self, choices: Sequence[Choice]) -> int:
+        """Nanoseconds of recompute on the roofline."""
+        return sum(
+            times * duration(pair.body.equations[place].eqn, self.device)
+            for pair, choice in zip(self.pairs, choices, strict=True)
+            for place, times in pair.recomputed(choice).items()
+        )
+
+    def _measured(self, choices: tuple[Choice, ...]) -> int:
+        """Bytes of XLA's temporaries."""
+        if choices not in self.known:
+            program = self._compiled(self._rewritten(choices))
+            self.known[choices] = _temporaries(program)
+            self.equal[choices] = not self.exact or self._bits(program) == self.expected
+            if self.equal[choices]:
+                self.least = min(self.least, self.known[choices])
+        return self.known[choices]
+
+    def _compiled(self, function: Callable[..., Any]) -> Any:
+        return self.jit(lambda *args: function(*args)).lower(*self.args).compile()
+
+    def _bits(self, program: Any) -> list[bytes]:
+        # Copies, which the program may take over if it is compiled to.
+        results = program(*jax.tree.map(jnp.copy, self.args))
+        keys = jax.dtypes.prng_key
+        leaves = (
+            jax.random.key_data(leaf) if jax.dtypes.issubdtype(leaf.dtype, keys) else leaf
+            for leaf in jax.tree.leaves(results)
+        )
+        return [np.asarray(leaf).tobytes() for leaf in leaves]
+
+    def _rewritten(self, choices: Sequence[Choice]) -> Callable[..., Any]:
+        by_pair = {id(pair): choice for pair, choice in zip(self.pairs, choices, strict=True)}
+        return _rewritten(self.loops, by_pair, jax.tree.structure(self.args), self.results)
+
+
+def _temporaries(program: Any) -> int:
+    try:
+        return int(program.memory_analysis().temp_size_in_bytes)
+    except (AttributeError, RuntimeError) as error:
+        raise InputError("temporaries", f"XLA does not report them: {error}") from None
+
+
+def _rewritten(loops: Loops, choices: Mapping[int, Choice], arguments: Any, results: Any) -> Callable[..., Any]:
+    shapes = [loops.program.avals[value] for value in loops.program.inputs]
+
+    def run(*args: Any) -> Any:
+        leaves, structure = jax.tree.flatten(args)
+        if structure != arguments:
+            raise InputError("arguments", f"planned for {arguments}, but called with {structure}")
+        for number, (leaf, shape) in enumerate(zip(leaves, shapes, strict=True)):
+            given = jax.typeof(leaf)
+            if given.shape != shape.shape or given.dtype != shape.dtype:
+                why = f"planned for {shape.str_short()}, but called with {given.str_short()}"
+                raise InputError(f"arguments[{number}]", why)
+        return jax.tree.unflatten(results, loops.evaluate(leaves, choices))
+
+    return run
+
+
+def choose(pairs: Sequence[Pair], allowed: int, limits: Limits, device: Roofline) -> tuple[Choice, ...]:
+    """A choice for each pair: together at most so many bytes, where that is possible, with the least recompute.
+
+    All pairs are one problem, in which each value of a body counts as often as the body runs. Where not even the
+    carries fit, each pair saves the same part of them.
+    """
+    ops: list[Work] = []
+    sizes: dict[int, int] = {}
+    needed: list[int] = []
+    shifts = [0]
+    for pair in pairs:
+        shift = shifts[-1]
+        ops += pair.work(device, shift)
+        for value in range(len(pair.body.avals)):
+            never = max(0, allowed) + 1 if value in pair.fused else 0
+            sizes[shift + value] = max(never, pair.length * pair.body.size(value))
+        needed += [shift + value for value in pair.needed]
+        shifts.append(shift + len(pair.body.avals))
+    if allowed >= 0:
+        try:
+            saved, _ = saved_values(ops, sizes, needed, allowed, limits)
+        except NoSchedule:
+            pass
+        else:
+            return tuple(
+                Choice(tuple(sorted(value - begin for value in saved if begin <= value < end)), 1)
+                for begin, end in pairwise(shifts)
+            )
+    whole = max(1, sum(pair.length * pair.carry_bytes for pair in pairs))
+    starts = [max(1, min(pair.length, pair.length * max(0, allowed) // whole)) for pair in pairs]
+    return tuple(pair.sparse(-(-pair.length // count)) for pair, count in zip(pairs, starts, strict=True))
