@@ -187,11 +187,12 @@ class Covering {
 ///     a there              ####################          given up over B: back before C, for a price
 ///
 /// The devices add up. Exact integers: dual ascent, and the duals of a linear program where there is CBC.
-Cover cover_of(const Instance& instance, const Allowed& allowed) {
+Cover cover_of(const Instance& instance, const Allowed& allowed, const std::function<bool()>& interrupted = {}) {
   Cover cover;
   if (instance.problem().order == OrderMode::free) return cover;
   for (const DeviceId d : instance.computing()) {
     if (!instance.problem().budget[d]) continue;
+    if (interrupted && interrupted()) break;
     const Covering covering(instance, allowed, d);
     for (const OpId v : instance.graph().runs.ids()) {
       if (!allowed(v, d)) continue;
@@ -313,7 +314,7 @@ std::string fixed_excess(const DeviceGraph& graph, const Problem& problem) {
 
 }  // namespace
 
-Bound bound_of(const DeviceGraph& graph, const Problem& problem) {
+Bound bound_of(const DeviceGraph& graph, const Problem& problem, const std::function<bool()>& interrupted) {
   Bound bound{.infeasible = fixed_excess(graph, problem)};
   if (!bound.infeasible.empty()) return bound;
   const Instance instance(graph, problem);
@@ -322,9 +323,11 @@ Bound bound_of(const DeviceGraph& graph, const Problem& problem) {
   do {
     bound.infeasible = rooms.missing();
     if (!bound.infeasible.empty()) return bound;
-    cover = cover_of(instance, rooms.allowed());
+    cover = cover_of(instance, rooms.allowed(), interrupted);
   } while (rooms.rule_out(cover));
-  RemainingCost cost = remaining_cost(instance, State(instance), rooms.allowed());
+  // Whatever is known without a cut is enough where there is no time for one.
+  const std::int64_t enough = interrupted && interrupted() ? 0 : kNoWay;
+  RemainingCost cost = remaining_cost(instance, State(instance), rooms.allowed(), enough);
   if (cost.least == kNoWay) {
     bound.infeasible = "something can be brought to no device where it is read or kept";
     return bound;

@@ -24,7 +24,8 @@ struct Bound {
 /// from one to the other paid (remaining.hpp, of the state before all steps), and what memory adds to
 /// that (cover_of). Infeasible where an op has room nowhere, whatever gives way; where what is always on a device, with
 /// what must be kept there, exceeds its budget; or where something can be brought to no device that reads it.
-Bound bound_of(const DeviceGraph& graph, const Problem& problem);
+/// Once `interrupted`, which may be empty, says so, the cut and what memory adds are left out: the bound is lower then.
+Bound bound_of(const DeviceGraph& graph, const Problem& problem, const std::function<bool()>& interrupted = {});
 
 /// In input order, once a schedule is known that costs `below`: an op runs first where a schedule may still cost less, and
 /// what certainly runs on a device makes memory count there. No schedule costs less than what is returned, which is

@@ -156,31 +156,33 @@ std::int64_t per_weight(std::int64_t bound, std::int64_t weights) {
 }
 
 /// What a lane has to do by itself, while all other streams work for nothing; of the lanes the most.
-std::int64_t busiest_lane(const DeviceGraph& graph, const Problem& problem) {
+std::int64_t busiest_lane(const DeviceGraph& graph, const Problem& problem, const std::function<bool()>& interrupted) {
   const Weights lanes = plain_weights(graph, 0);
   std::int64_t most = 0;
   for (std::size_t i = 0; i < lanes.size(); ++i) {
     if (lanes[i] == 0) continue;
+    if (interrupted && interrupted()) break;
     Weights alone(lanes.size(), 0);
     alone[i] = 1;
     const std::optional<DeviceGraph> one = weighted(graph, alone);
     if (!one) continue;
-    const Bound bound = bound_of(*one, in_sequence(problem, 1));
+    const Bound bound = bound_of(*one, in_sequence(problem, 1), interrupted);
     if (bound.infeasible.empty()) most = std::max(most, bound.least);
   }
   return most;
 }
 
 /// Without a search: the critical path, and lanes that share all runs evenly while copies take no time.
-Bound overlap_bound(const DeviceGraph& graph, const Problem& problem) {
+Bound overlap_bound(const DeviceGraph& graph, const Problem& problem, const std::function<bool()>& interrupted) {
   const Weights weights = plain_weights(graph, 0);
   const std::int64_t sum = sum_of(weights);
   const std::optional<DeviceGraph> free_copies = sum > 0 ? weighted(graph, weights) : std::nullopt;
-  Bound bound = bound_of(free_copies ? *free_copies : graph, in_sequence(problem, free_copies ? sum : kSaturated));
+  Bound bound =
+      bound_of(free_copies ? *free_copies : graph, in_sequence(problem, free_copies ? sum : kSaturated), interrupted);
   if (problem.objective == Objective::energy) return bound;
   bound.least = free_copies ? per_weight(bound.least, sum) : 0;
   bound.least = std::max(bound.least, CriticalPath(Instance(graph, problem)).length());
-  if (has_lanes(graph)) bound.least = std::max(bound.least, busiest_lane(graph, problem));
+  if (has_lanes(graph)) bound.least = std::max(bound.least, busiest_lane(graph, problem, interrupted));
   return bound;
 }
 
@@ -211,7 +213,7 @@ class OverlappedTurns final : public Turns {
   }
 
   [[nodiscard]] std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const override {
-    return overlapped_turns(graph_, once, options, false);
+    return overlapped_turns(graph_, once, options, past_limit(options), false);
   }
 
  private:
@@ -244,7 +246,8 @@ class OverlappedTurns final : public Turns {
     options.seed = options_.seed + rounds_++;
     options.start = best_;
     options.teller = nullptr;
-    const auto turns = sequential_turns(*graph, in_sequence(problem_, sum), options, !weighs(problem_) && delegates_);
+    const auto turns = sequential_turns(*graph, in_sequence(problem_, sum), options, past_limit(options),
+                                        !weighs(problem_) && delegates_);
     turns->sit(part);
     spend(std::max(Work(1), turns->work()).count());
     if (turns->refuted()) {
@@ -314,20 +317,21 @@ class OverlappedTurns final : public Turns {
 }  // namespace
 
 std::unique_ptr<Turns> overlapped_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
-                                        bool shares) {
-  return std::make_unique<OverlappedTurns>(graph, problem, options, overlap_bound(graph, problem), shares);
+                                        const std::function<bool()>& interrupted, bool shares) {
+  return std::make_unique<OverlappedTurns>(graph, problem, options, overlap_bound(graph, problem, interrupted), shares);
 }
 
-void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& problem, DeviceSchedule& schedule) {
+void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& problem,
+                                  const std::function<bool()>& interrupted, DeviceSchedule& schedule) {
   schedule.baseline_peak_memory.assign(graph.devices.size(), Bytes());
   Problem unlimited = problem;
   unlimited.budget.assign(graph.devices.size(), std::nullopt);
-  const Bound bound = overlap_bound(graph, unlimited);
+  const Bound bound = overlap_bound(graph, unlimited, interrupted);
   if (!bound.infeasible.empty()) return;
   schedule.baseline_cost = bound.least;
   unlimited.objective = Objective::duration;
   const bool fast = problem.objective == Objective::duration;
-  schedule.baseline_duration = Duration(fast ? bound.least : overlap_bound(graph, unlimited).least);
+  schedule.baseline_duration = Duration(fast ? bound.least : overlap_bound(graph, unlimited, interrupted).least);
   const auto plan = plan_of(graph, problem, bound.assignment);
   if (!plan) return;
   const OverlappedTimes times = times_of(graph, unlimited, *plan, false);

@@ -16,16 +16,19 @@
 // Beside that the critical path is a bound: when something can be on a device at the earliest; and each lane's load by itself.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "engine/devices/turns.hpp"
 
 namespace remora::devices {
 
+/// `interrupted` ends what is done before the first turn.
 std::unique_ptr<Turns> overlapped_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
-                                        bool shares);
+                                        const std::function<bool()>& interrupted, bool shares);
 
 /// The best schedule without memory limits, as far as the bound's assignment is one.
-void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& problem, DeviceSchedule& schedule);
+void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& problem,
+                                  const std::function<bool()>& interrupted, DeviceSchedule& schedule);
 
 }  // namespace remora::devices

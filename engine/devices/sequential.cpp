@@ -48,7 +48,7 @@ class SequentialTurns final : public Turns {
   }
 
   [[nodiscard]] std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const override {
-    return sequential_turns(graph_, once, options, false);
+    return sequential_turns(graph_, once, options, past_limit(options), false);
   }
 
   /// What a new incumbent rules out raises the bound.
@@ -172,8 +172,8 @@ class SequentialTurns final : public Turns {
 }  // namespace
 
 std::unique_ptr<Turns> sequential_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
-                                        bool shares) {
-  return std::make_unique<SequentialTurns>(graph, problem, options, bound_of(graph, problem), shares);
+                                        const std::function<bool()>& interrupted, bool shares) {
+  return std::make_unique<SequentialTurns>(graph, problem, options, bound_of(graph, problem, interrupted), shares);
 }
 
 }  // namespace remora::devices

@@ -4,13 +4,15 @@
 // growing length, the last in turns too, or in a thread of its own.
 #pragma once
 
+#include <functional>
 #include <memory>
 
 #include "engine/devices/turns.hpp"
 
 namespace remora::devices {
 
+/// `interrupted` ends what is done before the first turn.
 std::unique_ptr<Turns> sequential_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
-                                        bool shares);
+                                        const std::function<bool()>& interrupted, bool shares);
 
 }  // namespace remora::devices

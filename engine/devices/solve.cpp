@@ -25,15 +25,16 @@ void check(const DeviceGraph& graph, const Problem& problem) {
 }
 
 /// The best schedule without memory limits, as far as the bound's assignment is one: every op once.
-void describe_baseline(const DeviceGraph& graph, const Problem& problem, DeviceSchedule& schedule) {
+void describe_baseline(const DeviceGraph& graph, const Problem& problem, const std::function<bool()>& interrupted,
+                       DeviceSchedule& schedule) {
   schedule.baseline_peak_memory.assign(graph.devices.size(), Bytes());
   Problem unlimited = problem;
   unlimited.budget.assign(graph.devices.size(), std::nullopt);
-  const Bound bound = bound_of(graph, unlimited);
+  const Bound bound = bound_of(graph, unlimited, interrupted);
   if (!bound.infeasible.empty()) return;
   schedule.baseline_cost = bound.least;
   unlimited.objective = Objective::duration;
-  schedule.baseline_duration = Duration(bound_of(graph, unlimited).least);
+  schedule.baseline_duration = Duration(bound_of(graph, unlimited, interrupted).least);
   const auto plan = plan_of(graph, problem, bound.assignment);
   if (!plan) return;
   const DeviceEvaluation& evaluation = plan->evaluation;
@@ -59,8 +60,9 @@ DeviceSchedule solve_or_wish(const DeviceGraph& graph, const Problem& problem, c
   schedule.solver.max_computes = problem.max_computes;
   schedule.solver.work_limit = options.work_limit;
   const bool overlaps = problem.copies == CopyMode::overlap;
-  (overlaps ? describe_overlapped_baseline : describe_baseline)(graph, problem, schedule);
-  const auto turns = (overlaps ? overlapped_turns : sequential_turns)(graph, problem, options, true);
+  const std::function<bool()> interrupted = past_limit(options);
+  (overlaps ? describe_overlapped_baseline : describe_baseline)(graph, problem, interrupted, schedule);
+  const auto turns = (overlaps ? overlapped_turns : sequential_turns)(graph, problem, options, interrupted, true);
   if (options.teller != nullptr) options.teller->begin(schedule, turns->bound().least);
   if (wish != nullptr) turns->choose_computes(doubts);
   turns->sit(allowance.left());
@@ -211,7 +213,7 @@ class Ladder {
     // What no number of computes can mend.
     Problem most = problem_;
     most.max_computes = kMostComputes;
-    return bound_of(graph_, most).infeasible.empty();
+    return bound_of(graph_, most, [&] { return allowance_.deadline().reached(); }).infeasible.empty();
   }
 
   void explain() {

@@ -33,6 +33,11 @@ constexpr double kLongest = 600;
 
 }  // namespace
 
+std::function<bool()> past_limit(const Options& options) {
+  const double most = options.time_limit > 0 ? options.time_limit : kNoTimeLimit;
+  return [deadline = Deadline(most, options.cancel)] { return deadline.reached(); };
+}
+
 Turns::Turns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
     : graph_(graph),
       problem_(problem),

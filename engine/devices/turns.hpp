@@ -13,6 +13,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <vector>
 
@@ -40,6 +41,9 @@ struct Options {
   /// Hears how it goes. May be null.
   Teller* teller = nullptr;
 };
+
+/// Whether the time limit, counted from now, or a wish to stop has come. A limit of 0 asks for bounds alone: those it does not cut short.
+std::function<bool()> past_limit(const Options& options);
 
 /// That ops may run so often instead, and a schedule where they do, if there is one.
 struct Wish {

@@ -4,6 +4,9 @@
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <set>
+#include <utility>
+#include <vector>
 
 #include <gecode/search.hh>
 
@@ -12,7 +15,8 @@
 namespace remora::placement {
 namespace {
 
-/// The constraints, on all variables together. A pass costs the sections of all buffers, and sorts.
+/// The constraints, on all variables together. A pass costs the sections of all buffers, and sorts; of a problem that is too large for that,
+/// what remains when the search is to end is left out: a bound is then lower, and fewer values are removed.
 class BankBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
  public:
   using Views = Gecode::ViewArray<Gecode::Int::IntView>;
@@ -69,16 +73,26 @@ class BankBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::I
   }
 
   Gecode::ExecStatus bound_loads(Gecode::Space& home, bool& changed) {
-    loads_.assign(context_->problem().banks.size() * at(context_->sections()), 0);
+    // Each size is added where a stretch begins and taken away where it ends; sums over the sections make loads of that.
+    const std::size_t row = at(context_->sections()) + 1;
+    loads_.assign(context_->problem().banks.size() * row, 0);
     for (int i = 0; i < x.size(); ++i) {
       if (!x[i].assigned()) continue;
       const std::size_t bank = choice(i, x[i].val()).bank;
-      for (const int s : context_->variables()[at(i)].sections) {
-        if ((load(bank, s) += context_->size(i)) > capacity(bank)) return Gecode::ES_FAILED;
+      for (const BankContext::Stretch& stretch : context_->variables()[at(i)].alive) {
+        load(bank, stretch.first) += context_->size(i);
+        load(bank, stretch.end) -= context_->size(i);
+      }
+    }
+    for (std::size_t bank = 0; bank < context_->problem().banks.size(); ++bank) {
+      for (int s = 0; s < context_->sections(); ++s) {
+        if (s > 0) load(bank, s) += load(bank, s - 1);
+        if (load(bank, s) > capacity(bank)) return Gecode::ES_FAILED;
       }
     }
     for (int i = 0; i < x.size(); ++i) {
       if (x[i].assigned()) continue;
+      if (context_->is_over()) break;
       const int most = x[i].max();
       for (int k = x[i].min(); k <= most; ++k) {
         if (!x[i].in(k) || has_room(i, choice(i, k).bank)) continue;
@@ -90,16 +104,17 @@ class BankBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::I
   }
 
   [[nodiscard]] std::int64_t& load(std::size_t bank, int section) {
-    return loads_[bank * at(context_->sections()) + at(section)];
+    return loads_[bank * (at(context_->sections()) + 1) + at(section)];
   }
   [[nodiscard]] std::int64_t capacity(std::size_t bank) const {
     return context_->problem().banks[bank].capacity.count();
   }
   [[nodiscard]] bool has_room(int i, std::size_t bank) {
-    if (context_->size(i) > capacity(bank) && !context_->variables()[at(i)].sections.empty()) return false;
-    const std::vector<int>& sections = context_->variables()[at(i)].sections;
-    return std::all_of(sections.begin(), sections.end(),
-                       [&](int s) { return load(bank, s) <= capacity(bank) - context_->size(i); });
+    return std::ranges::all_of(context_->variables()[at(i)].alive, [&](const BankContext::Stretch& stretch) {
+      const std::int64_t* const first = &load(bank, stretch.first);
+      return std::all_of(first, first + (stretch.end - stretch.first),
+                         [&](std::int64_t load) { return load <= capacity(bank) - context_->size(i); });
+    });
   }
 
   Gecode::ExecStatus avoid_clashes(Gecode::Space& home, bool& changed) {
@@ -132,48 +147,76 @@ class BankBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::I
     return k;
   }
 
+  /// To the next bank, of a buffer that is not assigned.
+  struct Move {
+    std::int64_t cost;
+    std::int64_t size;
+    int variable;
+
+    /// The cheapest for its bytes first.
+    friend bool operator<(const Move& a, const Move& b) {
+      const auto left = static_cast<long double>(a.cost) * static_cast<long double>(b.size);
+      const auto right = static_cast<long double>(b.cost) * static_cast<long double>(a.size);
+      return left != right ? left < right : a.variable < b.variable;
+    }
+  };
+
   /// What moves cost at least, where cheapest choices do not fit: of every bank the dearest section.
   [[nodiscard]] std::int64_t least_moves() {
-    struct Move {
-      std::int64_t cost;
-      std::int64_t size;
-    };
     const std::size_t banks = context_->problem().banks.size();
-    std::vector<std::vector<Move>> moves(banks * at(context_->sections()));
+    std::vector<std::vector<int>> open(banks);
     for (int i = 0; i < x.size(); ++i) {
-      if (x[i].assigned()) continue;
-      const std::size_t bank = choice(i, x[i].min()).bank;
-      const Move move{choice(i, next(i)).cost - choice(i, x[i].min()).cost, context_->size(i)};
-      for (const int s : context_->variables()[at(i)].sections) {
-        moves[bank * at(context_->sections()) + at(s)].push_back(move);
-      }
+      if (!x[i].assigned()) open[choice(i, x[i].min()).bank].push_back(i);
     }
     std::int64_t sum = 0;
-    for (std::size_t bank = 0; bank < banks; ++bank) {
-      std::int64_t dearest = 0;
-      for (int s = 0; s < context_->sections(); ++s) {
-        std::vector<Move>& here = moves[bank * at(context_->sections()) + at(s)];
-        std::int64_t excess = load(bank, s) - capacity(bank);
-        for (const Move& move : here) excess += move.size;
-        if (excess <= 0) continue;
-        std::sort(here.begin(), here.end(), [](const Move& a, const Move& b) {
-          return static_cast<long double>(a.cost) * static_cast<long double>(b.size) <
-                 static_cast<long double>(b.cost) * static_cast<long double>(a.size);
-        });
-        long double cost = 0;
-        for (const Move& move : here) {
-          if (excess <= 0) break;
-          const auto part = static_cast<long double>(std::min(excess, move.size)) / static_cast<long double>(move.size);
-          cost += static_cast<long double>(move.cost) * part;
-          excess -= move.size;
-        }
-        // Costs are whole, sums of floats are not exact.
-        constexpr long double kDoubt = 1e-9L;
-        dearest = std::max(dearest, static_cast<std::int64_t>(std::ceil(cost - kDoubt * (1 + cost))));
-      }
-      sum = saturating_sum(sum, dearest);
-    }
+    for (std::size_t bank = 0; bank < banks; ++bank) sum = saturating_sum(sum, dearest_section(bank, open[bank]));
     return sum;
+  }
+
+  /// Of one bank, whose cheapest choice these variables are. A sweep that keeps the moves of what is alive sorted.
+  [[nodiscard]] std::int64_t dearest_section(std::size_t bank, const std::vector<int>& open) {
+    struct Change {
+      int section;
+      bool begins;
+      int variable;
+    };
+    std::vector<Change> changes;
+    for (const int i : open) {
+      for (const BankContext::Stretch& stretch : context_->variables()[at(i)].alive) {
+        changes.push_back({stretch.first, true, i});
+        changes.push_back({stretch.end, false, i});
+      }
+    }
+    // What ends goes first: a buffer may end and begin in one section.
+    std::ranges::sort(changes, {}, [](const Change& change) { return std::pair(change.section, change.begins); });
+    std::set<Move> moves;
+    std::int64_t sizes = 0;
+    std::int64_t dearest = 0;
+    auto change = changes.begin();
+    for (int s = 0; s < context_->sections() && !context_->is_over(); ++s) {
+      for (; change != changes.end() && change->section == s; ++change) {
+        const int i = change->variable;
+        const Move move{choice(i, next(i)).cost - choice(i, x[i].min()).cost, context_->size(i), i};
+        change->begins ? (void)moves.insert(move) : (void)moves.erase(move);
+        sizes += change->begins ? move.size : -move.size;
+      }
+      dearest = std::max(dearest, cost_of_moves(moves, load(bank, s) + sizes - capacity(bank)));
+    }
+    return dearest;
+  }
+
+  /// Until the bytes in excess are gone; the last move in part.
+  [[nodiscard]] static std::int64_t cost_of_moves(const std::set<Move>& moves, std::int64_t excess) {
+    long double cost = 0;
+    for (const Move& move : moves) {
+      if (excess <= 0) break;
+      const auto part = static_cast<long double>(std::min(excess, move.size)) / static_cast<long double>(move.size);
+      cost += static_cast<long double>(move.cost) * part;
+      excess -= move.size;
+    }
+    // Costs are whole, sums of floats are not exact.
+    constexpr long double kDoubt = 1e-9L;
+    return std::max<std::int64_t>(0, static_cast<std::int64_t>(std::ceil(cost - kDoubt * (1 + cost))));
   }
 
   /// The second choice of a variable that is not assigned.

@@ -29,12 +29,23 @@ class BankContext {
  public:
   BankContext(const BankProblem& problem, const PlaceBanksSettings& settings, const std::function<bool()>& interrupted);
 
+  /// Sections of time first .. end - 1.
+  struct Stretch {
+    int first = 0;
+    int end = 0;
+  };
   struct Variable {
     std::size_t buffer = 0;
     /// The cheapest first.
     std::vector<BankChoice> choices{};
-    /// Maximal sections of time in which it is alive.
-    std::vector<int> sections{};
+    /// In order and apart: the maximal sections in which it is alive.
+    std::vector<Stretch> alive{};
+
+    [[nodiscard]] int sections() const {
+      int sum = 0;
+      for (const Stretch& stretch : alive) sum += stretch.end - stretch.first;
+      return sum;
+    }
   };
   /// The ones that are dear to move, for their bytes and time, first.
   [[nodiscard]] const std::vector<Variable>& variables() const { return variables_; }

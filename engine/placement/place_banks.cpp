@@ -23,8 +23,10 @@ constexpr std::int64_t kFirstBankNodes = 2'000;
 constexpr std::int64_t kNeighbourhoodNodes = 500;
 constexpr int kNeighbourhoods = 10;
 
+using Stretch = BankContext::Stretch;
+
 /// Of every buffer the sections in which it is alive, of those of which no other holds all buffers; and their number.
-std::pair<std::vector<std::vector<int>>, int> sections_of(const std::vector<Buffer>& buffers) {
+std::pair<std::vector<std::vector<Stretch>>, int> sections_of(const std::vector<Buffer>& buffers) {
   std::set<std::int64_t> begins;
   std::set<std::int64_t> ends;
   for (const Buffer& buffer : buffers) {
@@ -45,12 +47,14 @@ std::pair<std::vector<std::vector<int>>, int> sections_of(const std::vector<Buff
     tops.push_back(*time);
     has_begun = false;
   }
-  std::vector<std::vector<int>> sections(buffers.size());
+  const auto section_at = [&](std::int64_t time) {
+    return static_cast<int>(std::lower_bound(tops.begin(), tops.end(), time) - tops.begin());
+  };
+  std::vector<std::vector<Stretch>> sections(buffers.size());
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     for (const Lifespan& life : alive(buffers[i])) {
-      const auto first = std::lower_bound(tops.begin(), tops.end(), life.lower);
-      const auto end = std::lower_bound(tops.begin(), tops.end(), life.upper);
-      for (auto top = first; top != end; ++top) sections[i].push_back(static_cast<int>(top - tops.begin()));
+      const Stretch stretch{section_at(life.lower), section_at(life.upper)};
+      if (stretch.first < stretch.end) sections[i].push_back(stretch);
     }
   }
   return {std::move(sections), static_cast<int>(tops.size())};
@@ -59,12 +63,12 @@ std::pair<std::vector<std::vector<int>>, int> sections_of(const std::vector<Buff
 /// What moving it from its cheapest bank to the next one costs, for each byte and section.
 double worth(const BankContext::Variable& variable, const Buffer& buffer) {
   if (variable.choices.size() < 2) return std::numeric_limits<double>::max();
-  const auto area = static_cast<double>(buffer.size.count()) * static_cast<double>(variable.sections.size());
+  const auto area = static_cast<double>(buffer.size.count()) * static_cast<double>(variable.sections());
   return static_cast<double>(variable.choices[1].cost - variable.choices[0].cost) / std::max(area, 1.0);
 }
 
 /// Buffers in the variables' order, each in the cheapest bank in which this part of the capacity has room; empty if one has
-/// none.
+/// none, or the search is to end.
 std::vector<int> start_with(const BankContext& context, double part) {
   const auto sections = at(context.sections());
   std::vector<std::int64_t> loads(context.problem().banks.size() * sections);
@@ -73,13 +77,19 @@ std::vector<int> start_with(const BankContext& context, double part) {
     const BankContext::Variable& variable = context.variables()[at(i)];
     const auto has_room = [&](const BankChoice& choice) {
       const auto capacity = static_cast<double>(context.problem().banks[choice.bank].capacity.count());
-      return std::all_of(variable.sections.begin(), variable.sections.end(), [&](int s) {
-        return static_cast<double>(loads[choice.bank * sections + at(s)] + context.size(i)) <= part * capacity;
+      const auto first = loads.begin() + static_cast<std::ptrdiff_t>(choice.bank * sections);
+      return std::ranges::all_of(variable.alive, [&](const Stretch& stretch) {
+        return std::all_of(first + stretch.first, first + stretch.end, [&](std::int64_t load) {
+          return static_cast<double>(load + context.size(i)) <= part * capacity;
+        });
       });
     };
+    if (context.is_over()) return {};
     const auto found = std::find_if(variable.choices.begin(), variable.choices.end(), has_room);
     if (found == variable.choices.end()) return {};
-    for (const int s : variable.sections) loads[found->bank * sections + at(s)] += context.size(i);
+    for (const Stretch& stretch : variable.alive) {
+      for (int s = stretch.first; s < stretch.end; ++s) loads[found->bank * sections + at(s)] += context.size(i);
+    }
     choices.push_back(static_cast<int>(found - variable.choices.begin()));
   }
   return choices;
@@ -101,9 +111,9 @@ std::vector<int> neighbourhood(const BankContext& context, Random& random) {
   const int centre = static_cast<int>(random.below(at(std::max(1, context.sections()))));
   std::vector<std::pair<double, int>> by_distance;
   for (int i = 0; i < context.count(); ++i) {
-    const std::vector<int>& sections = context.variables()[at(i)].sections;
-    if (sections.empty() || context.variables()[at(i)].choices.size() < 2) continue;
-    const int away = std::max({0, sections.front() - centre, centre - sections.back()});
+    const std::vector<Stretch>& alive = context.variables()[at(i)].alive;
+    if (alive.empty() || context.variables()[at(i)].choices.size() < 2) continue;
+    const int away = std::max({0, alive.front().first - centre, centre - (alive.back().end - 1)});
     by_distance.emplace_back(away + random.unit(), i);
   }
   std::sort(by_distance.begin(), by_distance.end());
@@ -119,7 +129,7 @@ BankContext::BankContext(const BankProblem& problem, const PlaceBanksSettings& s
   auto [sections, count] = sections_of(problem.buffers);
   section_count_ = count;
   for (std::size_t i = 0; i < problem.buffers.size(); ++i) {
-    Variable variable{.buffer = i, .choices = problem.choices[i], .sections = std::move(sections[i])};
+    Variable variable{.buffer = i, .choices = problem.choices[i], .alive = std::move(sections[i])};
     std::stable_sort(variable.choices.begin(), variable.choices.end(),
                      [](const BankChoice& a, const BankChoice& b) { return a.cost < b.cost; });
     variables_.push_back(std::move(variable));

@@ -85,6 +85,31 @@ TEST(PlaceBanks, CutShortItsBoundHolds) {
   }
 }
 
+/// Whenever the clock runs out, also within a pass of the propagator.
+TEST(PlaceBanks, StoppedAtAnyMomentItsAnswerHolds) {
+  constexpr int kCases = 2'000;
+  Random random(61);
+  for (int i = 0; i < fewer(kCases); ++i) {
+    const BankProblem problem = test::random_bank_problem(random);
+    const std::optional<std::int64_t> truth = test::least_bank_cost(problem);
+    SCOPED_TRACE("case " + std::to_string(i) + "\n" + text_of(problem));
+    std::uint64_t looks = random.below(200);
+    const PlaceBanksResult result = place_banks(problem, {}, [&] { return looks == 0 || --looks == 0; });
+    if (result.status == PlacementStatus::infeasible) {
+      ASSERT_FALSE(truth);
+      continue;
+    }
+    ASSERT_LE(result.lower_bound, truth.value_or(result.lower_bound));
+    if (result.status == PlacementStatus::unknown) continue;
+    ASSERT_EQ(bank_fault(problem, result.placement), "");
+    ASSERT_TRUE(truth);
+    ASSERT_GE(result.cost, *truth);
+    if (result.status == PlacementStatus::optimal) {
+      ASSERT_EQ(result.cost, *truth);
+    }
+  }
+}
+
 TEST(PlaceBanks, ManyBuffersHaveAPlacementOfCheapMoves) {
   // Twice what the fast bank holds: half of the bytes have to move, at one a byte.
   Random random(59);
