@@ -89,9 +89,9 @@ namespace po = boost::program_options;
 namespace {
 
 constexpr std::array<std::string_view, 4> kOwn = {"objective", "copies", "duration-limit", "energy-limit"};
-constexpr std::array<std::string_view, 11> kShared = {"files",      "budget", "max-computes", "order",
+constexpr std::array<std::string_view, 12> kShared = {"files",      "budget", "max-computes", "order",
                                                       "time-limit", "seed",   "work-limit",   "threads",
-                                                      "output",     "quiet",  "warm-start"};
+                                                      "output",     "quiet",  "warm-start",   "memory-limit"};
 
 template <class Names>
 bool is_among(std::string_view name, const Names& names) {
