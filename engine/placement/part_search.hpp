@@ -40,8 +40,8 @@ struct StackProblem {
   /// The highest offset that ends within the capacity; negative: there is none.
   std::vector<int> highest{};
   std::vector<std::vector<int>> overlaps{};
-  /// Of every item the maximal sections that it is alive in.
-  std::vector<std::vector<int>> sections_of{};
+  /// Of every item the maximal sections that it is alive in, as stretches in order.
+  std::vector<std::vector<Sections>> sections_of{};
   int section_count = 0;
   /// Items of one number live at the same times and may swap where they touch; -1: nobody else's.
   std::vector<int> twins{};

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <limits>
+#include <utility>
 
 #include "engine/placement/stack_space.hpp"
 
@@ -11,11 +12,17 @@ constexpr int kHigh = std::numeric_limits<int>::max() / 2;
 
 }  // namespace
 
+void StackBounds::note_moved(int item) {
+  if (std::exchange(context_->has_moved[at(item)], char{1}) == 0) context_->moved.push_back(item);
+}
+
 bool StackBounds::raise(int item, int offset, bool& changed) {
   int& low = context_->low[at(item)];
   if (offset <= low) return true;
   low = context_->problem.aligned(item, offset);
   changed = true;
+  context_->has_risen = true;
+  note_moved(item);
   return low <= context_->high[at(item)];
 }
 
@@ -24,6 +31,7 @@ bool StackBounds::lower(int item, int offset, bool& changed) {
   if (offset >= high) return true;
   high = offset;
   changed = true;
+  note_moved(item);
   return context_->low[at(item)] <= high;
 }
 
@@ -65,16 +73,24 @@ bool StackBounds::rest_floating(const StackSpace& space, bool& changed) {
   return true;
 }
 
-bool StackBounds::order_pairs(bool& changed) {
+bool StackBounds::order_pair(int below, int above, bool& changed) {
+  // The one above has no room there: it lies below instead.
   const StackProblem& problem = context_->problem;
-  std::vector<int>& low = context_->low;
-  std::vector<int>& high = context_->high;
-  for (const int i : context_->waiting) {
-    for (const int k : problem.overlaps[at(i)]) {
-      // k above i has no room: i is above k. The other way round is k's turn.
-      if (low[at(i)] + problem.size[at(i)] <= high[at(k)]) continue;
-      if (!raise(i, low[at(k)] + problem.size[at(k)], changed)) return false;
-      if (!lower(k, high[at(i)] - problem.size[at(k)], changed)) return false;
+  if (context_->low[at(below)] + problem.size[at(below)] <= context_->high[at(above)]) return true;
+  return raise(below, context_->low[at(above)] + problem.size[at(above)], changed) &&
+         lower(above, context_->high[at(below)] - problem.size[at(above)], changed);
+}
+
+bool StackBounds::order_pairs(bool& changed) {
+  // Pairs of which no bound changed are as they were found at the last fixpoint.
+  std::vector<int>& moved = context_->moved;
+  while (!moved.empty()) {
+    const int i = moved.back();
+    moved.pop_back();
+    context_->has_moved[at(i)] = 0;
+    for (const int k : context_->problem.overlaps[at(i)]) {
+      if (context_->low[at(k)] == kHigh) continue;
+      if (!order_pair(i, k, changed) || !order_pair(k, i, changed)) return false;
     }
   }
   return true;
@@ -83,31 +99,51 @@ bool StackBounds::order_pairs(bool& changed) {
 bool StackBounds::fill_sections(bool& changed) {
   const StackProblem& problem = context_->problem;
   std::vector<int>& waiting = context_->waiting;
+  auto& [sum, lowest, second, lowest_item, above_first] = context_->sections;
+  if (!std::exchange(context_->has_risen, false)) return true;
   // From the highest start down.
   std::sort(waiting.begin(), waiting.end(), [&](int a, int b) { return context_->low[at(a)] > context_->low[at(b)]; });
-  for (auto& section : context_->sections) section = {0, kHigh, kHigh, -1};
+  std::fill(sum.begin(), sum.end(), 0);
+  std::fill(lowest.begin(), lowest.end(), kHigh);
+  std::fill(second.begin(), second.end(), kHigh);
   for (const int i : waiting) {
     const int low = context_->low[at(i)];
-    for (const int s : problem.sections_of[at(i)]) {
-      StackContext::Section& section = context_->sections[at(s)];
-      section.sum += problem.size[at(i)];
-      if (low + section.sum > problem.capacity) return false;
-      section.second = section.lowest;
-      section.lowest = low;
-      section.lowest_item = i;
-    }
-  }
-  if (!context_->settings.inferences.first) return true;
-  for (const int i : waiting) {
-    for (const int s : problem.sections_of[at(i)]) {
-      const StackContext::Section& section = context_->sections[at(s)];
-      if (section.second == kHigh || section.second + section.sum <= problem.capacity) continue;
-      if (section.lowest_item == i) {
-        if (!lower(i, problem.capacity - section.sum, changed)) return false;
-      } else if (!raise(i, section.lowest + problem.size[at(section.lowest_item)], changed)) {
-        return false;
+    int most = 0;
+    for (const Sections& own : problem.sections_of[at(i)]) {
+      for (int s = own.first; s < own.end; ++s) {
+        sum[at(s)] += problem.size[at(i)];
+        most = std::max(most, sum[at(s)]);
+        second[at(s)] = lowest[at(s)];
+        lowest[at(s)] = low;
+        lowest_item[at(s)] = i;
       }
     }
+    if (low + most > problem.capacity) return false;
+  }
+  return !context_->settings.inferences.first || place_first(changed);
+}
+
+bool StackBounds::place_first(bool& changed) {
+  const StackProblem& problem = context_->problem;
+  auto& [sum, lowest, second, lowest_item, above_first] = context_->sections;
+  bool any = false;
+  for (int s = 0; s < problem.section_count; ++s) {
+    above_first[at(s)] = 0;
+    if (second[at(s)] == kHigh || second[at(s)] + sum[at(s)] <= problem.capacity) continue;
+    const int first = lowest_item[at(s)];
+    if (!lower(first, problem.capacity - sum[at(s)], changed)) return false;
+    above_first[at(s)] = lowest[at(s)] + problem.size[at(first)];
+    any = true;
+  }
+  if (!any) return true;
+  for (const int i : context_->waiting) {
+    int above = 0;
+    for (const Sections& own : problem.sections_of[at(i)]) {
+      for (int s = own.first; s < own.end; ++s) {
+        if (lowest_item[at(s)] != i) above = std::max(above, above_first[at(s)]);
+      }
+    }
+    if (!raise(i, above, changed)) return false;
   }
   return true;
 }
@@ -117,31 +153,38 @@ bool StackBounds::hang_sections(bool& changed) {
   std::vector<int>& waiting = context_->waiting;
   const auto end = [&](int i) { return context_->high[at(i)] + problem.size[at(i)]; };
   // Here `second` is the highest end but one, and the item the one with the highest.
-  for (auto& section : context_->sections) section = {0, kHigh, -1, -1};
+  auto& [sum, lowest, second, highest_item, above_first] = context_->sections;
+  std::fill(sum.begin(), sum.end(), 0);
+  std::fill(lowest.begin(), lowest.end(), kHigh);
+  std::fill(second.begin(), second.end(), -1);
+  std::fill(highest_item.begin(), highest_item.end(), -1);
+  context_->has_risen = true;
   for (const int i : waiting) {
-    for (const int s : problem.sections_of[at(i)]) {
-      context_->sections[at(s)].lowest = std::min(context_->sections[at(s)].lowest, context_->low[at(i)]);
+    for (const Sections& own : problem.sections_of[at(i)]) {
+      for (int s = own.first; s < own.end; ++s) lowest[at(s)] = std::min(lowest[at(s)], context_->low[at(i)]);
     }
   }
   std::sort(waiting.begin(), waiting.end(), [&](int a, int b) { return end(a) < end(b); });
   for (const int i : waiting) {
-    for (const int s : problem.sections_of[at(i)]) {
-      StackContext::Section& section = context_->sections[at(s)];
-      section.sum += problem.size[at(i)];
-      if (section.lowest + section.sum > end(i)) return false;
-      section.second = section.lowest_item < 0 ? -1 : end(section.lowest_item);
-      section.lowest_item = i;
+    for (const Sections& own : problem.sections_of[at(i)]) {
+      for (int s = own.first; s < own.end; ++s) {
+        sum[at(s)] += problem.size[at(i)];
+        if (lowest[at(s)] + sum[at(s)] > end(i)) return false;
+        second[at(s)] = highest_item[at(s)] < 0 ? -1 : end(highest_item[at(s)]);
+        highest_item[at(s)] = i;
+      }
     }
   }
   for (const int i : waiting) {
-    for (const int s : problem.sections_of[at(i)]) {
-      const StackContext::Section& section = context_->sections[at(s)];
-      if (section.second < 0 || section.lowest + section.sum <= section.second) continue;
-      const int last = section.lowest_item;
-      if (last == i) {
-        if (!raise(i, section.lowest + section.sum - problem.size[at(i)], changed)) return false;
-      } else if (!lower(i, context_->high[at(last)] - problem.size[at(i)], changed)) {
-        return false;
+    for (const Sections& own : problem.sections_of[at(i)]) {
+      for (int s = own.first; s < own.end; ++s) {
+        if (second[at(s)] < 0 || lowest[at(s)] + sum[at(s)] <= second[at(s)]) continue;
+        const int last = highest_item[at(s)];
+        if (last == i) {
+          if (!raise(i, lowest[at(s)] + sum[at(s)] - problem.size[at(i)], changed)) return false;
+        } else if (!lower(i, context_->high[at(last)] - problem.size[at(i)], changed)) {
+          return false;
+        }
       }
     }
   }
@@ -149,23 +192,23 @@ bool StackBounds::hang_sections(bool& changed) {
 }
 
 bool StackBounds::leaves_room(int section) const {
-  const StackContext::Section& that = context_->sections[at(section)];
-  return that.lowest + that.sum < context_->problem.capacity;
+  return context_->sections.lowest[at(section)] + context_->sections.sum[at(section)] < context_->problem.capacity;
 }
 
 void StackBounds::list_tiles() {
-  const auto& sections = context_->sections;
+  const std::vector<int>& lowest = context_->sections.lowest;
   context_->tiles.clear();
   std::fill(context_->first_tile.begin(), context_->first_tile.end(), -1);
   for (const int i : context_->waiting) {
-    const std::vector<int>& own = context_->problem.sections_of[at(i)];
-    const auto lies_at = [&](std::size_t k) { return sections[at(own[k])].lowest == context_->low[at(i)]; };
-    for (std::size_t k = 0; k < own.size(); ++k) {
-      if (!lies_at(k)) continue;
-      const int first = own[k];
-      while (k + 1 < own.size() && own[k + 1] == own[k] + 1 && lies_at(k + 1)) ++k;
-      context_->tiles.push_back({own[k] + 1, i, context_->first_tile[at(first)]});
-      context_->first_tile[at(first)] = static_cast<int>(context_->tiles.size()) - 1;
+    const int low = context_->low[at(i)];
+    for (const Sections& own : context_->problem.sections_of[at(i)]) {
+      for (int s = own.first; s < own.end; ++s) {
+        if (lowest[at(s)] != low) continue;
+        const int first = s;
+        while (s + 1 < own.end && lowest[at(s) + 1] == low) ++s;
+        context_->tiles.push_back({s + 1, i, context_->first_tile[at(first)]});
+        context_->first_tile[at(first)] = static_cast<int>(context_->tiles.size()) - 1;
+      }
     }
   }
 }
@@ -174,7 +217,7 @@ bool StackBounds::cover_floors(bool& changed) {
   // The sections' sums and lowest starts are those of fill_sections.
   list_tiles();
   const int count = context_->problem.section_count;
-  const auto level = [&](int s) { return context_->sections[at(s)].lowest; };
+  const auto level = [&](int s) { return context_->sections.lowest[at(s)]; };
   for (Sections floor; floor.first < count; floor.first = floor.end) {
     floor.end = floor.first + 1;
     while (floor.end < count && level(floor.end) == level(floor.first)) ++floor.end;
@@ -195,7 +238,7 @@ bool StackBounds::cover_floor(Sections floor, bool& changed) {
     for (int t = context_->first_tile[at(s)]; t >= 0; t = tiles[at(t)].next) from_first[at(tiles[at(t)].end)] = 1;
   }
   if (from_first[at(floor.end)] == 0) return false;
-  const int level = context_->sections[at(floor.first)].lowest;
+  const int level = context_->sections.lowest[at(floor.first)];
   for (int s = floor.end - 1; s >= floor.first; --s) {
     if (leaves_room(s)) to_end[at(s)] = to_end[at(s) + 1];
     for (int t = context_->first_tile[at(s)]; t >= 0; t = tiles[at(t)].next) {
@@ -213,7 +256,9 @@ bool StackBounds::fill_gaps() {
   for (const int s : context_->fixed_sections) context_->members[at(s)].clear();
   for (const int i : context_->gap_order) {
     if (context_->low[at(i)] == kHigh) continue;
-    for (const int s : problem.sections_of[at(i)]) context_->members[at(s)].push_back(i);
+    for (const Sections& own : problem.sections_of[at(i)]) {
+      for (int s = own.first; s < own.end; ++s) context_->members[at(s)].push_back(i);
+    }
   }
   for (const int s : context_->fixed_sections) {
     const std::vector<int>& members = context_->members[at(s)];
@@ -279,10 +324,13 @@ bool StackBounds::can_fill(int section, int from, int end, int slack) {
 }
 
 Gecode::ExecStatus StackBounds::propagate(Gecode::Space& home, const Gecode::ModEventDelta&) {
-  const auto& space = static_cast<const StackSpace&>(home);
+  auto& space = static_cast<StackSpace&>(home);
   const StackInferences& inferences = context_->settings.inferences;
   const bool has_fixed = !context_->fixed_sections.empty();
   context_->waiting.clear();
+  context_->moved.clear();
+  std::fill(context_->has_moved.begin(), context_->has_moved.end(), char{0});
+  context_->has_risen = true;
   // Of what does not wait: no bound of another item refers to it.
   std::fill(context_->low.begin(), context_->low.end(), kHigh);
   std::fill(context_->high.begin(), context_->high.end(), kHigh);
@@ -291,6 +339,8 @@ Gecode::ExecStatus StackBounds::propagate(Gecode::Space& home, const Gecode::Mod
     context_->waiting.push_back(i);
     context_->low[at(i)] = x[i].min();
     context_->high[at(i)] = x[i].max();
+    const StackSpace::Bounds known = space.at_fixpoint(i);
+    if (known.low != x[i].min() || known.high != x[i].max()) note_moved(i);
   }
   for (bool changed = true; changed;) {
     changed = false;
@@ -306,6 +356,7 @@ Gecode::ExecStatus StackBounds::propagate(Gecode::Space& home, const Gecode::Mod
   for (const int i : context_->waiting) {
     GECODE_ME_CHECK(x[i].gq(home, context_->low[at(i)]));
     GECODE_ME_CHECK(x[i].lq(home, context_->high[at(i)]));
+    space.at_fixpoint(i) = {.low = context_->low[at(i)], .high = context_->high[at(i)]};
   }
   return Gecode::ES_FIX;
 }

@@ -132,8 +132,13 @@ class StackBrancher : public Gecode::Brancher {
     for (int i = 0; i < problem.count(); ++i) {
       if (!waits(space, i) || space.offsets()[i].min() > space.support(i)) continue;
       int firsts = std::numeric_limits<int>::max();
-      for (const int s : problem.sections_of[at(i)]) {
-        if (tightest && can_come_first(space, i, s)) firsts = std::min(firsts, context_->first_count[at(s)]);
+      if (tightest) {
+        const int room = room_before(space, i);
+        for (const Sections& own : problem.sections_of[at(i)]) {
+          for (int s = own.first; s < own.end; ++s) {
+            if (context_->waiting_sum[at(s)] <= room) firsts = std::min(firsts, context_->first_count[at(s)]);
+          }
+        }
       }
       const std::tuple key{firsts, space.support(i), context_->rank[at(i)]};
       if ((best >= 0 && key >= least) || has_room_below(space, i) || comes_after_equal(space, i)) continue;
@@ -149,12 +154,17 @@ class StackBrancher : public Gecode::Brancher {
     std::fill(context_->first_count.begin(), context_->first_count.end(), 0);
     for (int i = 0; i < problem.count(); ++i) {
       if (!waits(space, i)) continue;
-      for (const int s : problem.sections_of[at(i)]) context_->waiting_sum[at(s)] += problem.size[at(i)];
+      for (const Sections& own : problem.sections_of[at(i)]) {
+        for (int s = own.first; s < own.end; ++s) context_->waiting_sum[at(s)] += problem.size[at(i)];
+      }
     }
     for (int i = 0; i < problem.count(); ++i) {
       if (!waits(space, i)) continue;
-      for (const int s : problem.sections_of[at(i)]) {
-        if (can_come_first(space, i, s)) ++context_->first_count[at(s)];
+      const int room = room_before(space, i);
+      for (const Sections& own : problem.sections_of[at(i)]) {
+        for (int s = own.first; s < own.end; ++s) {
+          context_->first_count[at(s)] += context_->waiting_sum[at(s)] <= room ? 1 : 0;
+        }
       }
     }
   }
@@ -162,8 +172,9 @@ class StackBrancher : public Gecode::Brancher {
   [[nodiscard]] static bool waits(const StackSpace& space, int item) {
     return space.place(item) == StackSpace::Place::waiting;
   }
-  [[nodiscard]] bool can_come_first(const StackSpace& space, int item, int section) const {
-    return space.offsets()[item].min() + context_->waiting_sum[at(section)] <= context_->problem.capacity;
+  /// The item can come first in a section if the sum of what waits there is at most this.
+  [[nodiscard]] int room_before(const StackSpace& space, int item) const {
+    return context_->problem.capacity - space.offsets()[item].min();
   }
   [[nodiscard]] bool has_room_below(const StackSpace& space, int item) const {
     const StackProblem& problem = context_->problem;
@@ -234,7 +245,12 @@ StackContext::StackContext(const StackProblem& constant, const StackSettings& ch
       rank(constant.size.size()),
       low(constant.size.size()),
       high(constant.size.size()),
-      sections(at(constant.section_count)),
+      has_moved(constant.size.size()),
+      sections{.sum = std::vector<int>(at(constant.section_count)),
+               .lowest = std::vector<int>(at(constant.section_count)),
+               .second = std::vector<int>(at(constant.section_count)),
+               .lowest_item = std::vector<int>(at(constant.section_count)),
+               .above_first = std::vector<int>(at(constant.section_count))},
       members(at(constant.section_count)),
       gap_order(constant.size.size()),
       filled(at(constant.section_count)),
@@ -245,7 +261,9 @@ StackContext::StackContext(const StackProblem& constant, const StackSettings& ch
       first_count(at(constant.section_count)) {
   for (int i = 0; i < constant.count(); ++i) {
     if (constant.fixed[at(i)] < 0) continue;
-    fixed_sections.insert(fixed_sections.end(), constant.sections_of[at(i)].begin(), constant.sections_of[at(i)].end());
+    for (const Sections& own : constant.sections_of[at(i)]) {
+      for (int s = own.first; s < own.end; ++s) fixed_sections.push_back(s);
+    }
   }
   std::sort(fixed_sections.begin(), fixed_sections.end());
   fixed_sections.erase(std::unique(fixed_sections.begin(), fixed_sections.end()), fixed_sections.end());
@@ -270,6 +288,8 @@ StackSpace::StackSpace(StackContext& context) : context_(&context) {
   offsets_ = Gecode::IntVarArray(*this, problem.count());
   places_ = alloc<Place>(problem.count());
   supports_ = alloc<int>(problem.count());
+  at_fixpoint_ = alloc<Bounds>(problem.count());
+  std::fill(at_fixpoint_, at_fixpoint_ + problem.count(), Bounds{.low = -1, .high = -1});
   for (int i = 0; i < problem.count(); ++i) {
     places_[i] = Place::waiting;
     const int fixed = problem.fixed[at(i)];
@@ -293,6 +313,8 @@ StackSpace::StackSpace(StackSpace& other) : Space(other), context_(other.context
   supports_ = alloc<int>(count);
   std::copy(other.places_, other.places_ + count, places_);
   std::copy(other.supports_, other.supports_ + count, supports_);
+  at_fixpoint_ = alloc<Bounds>(count);
+  std::copy(other.at_fixpoint_, other.at_fixpoint_ + count, at_fixpoint_);
 }
 
 void StackSpace::settle(int item) {
@@ -417,10 +439,13 @@ std::optional<StackProblem> stack_problem(const Part& part, const std::vector<st
     problem.fixed.push_back(static_cast<int>(std::min(item.fixed, kMostGrains)));
     problem.highest.push_back(static_cast<int>(part.highest(i, capacity)));
     problem.span.push_back({item.first(), item.end()});
-    std::vector<int>& sections = problem.sections_of.emplace_back();
+    std::vector<Sections>& sections = problem.sections_of.emplace_back();
     for (const Sections& alive : item.alive) {
       for (int s = alive.first; s < alive.end; ++s) {
-        if (number[at(s)] >= 0) sections.push_back(number[at(s)]);
+        if (number[at(s)] < 0) continue;
+        if (sections.empty() || sections.back().end != number[at(s)])
+          sections.push_back({number[at(s)], number[at(s)]});
+        ++sections.back().end;
       }
     }
   }

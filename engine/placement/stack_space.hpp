@@ -64,14 +64,22 @@ struct StackContext {
   std::vector<int> low;
   std::vector<int> high;
   std::vector<int> waiting;
-  /// The sum, the lowest start and the second lowest of each section.
-  struct Section {
-    int sum;
-    int lowest;
-    int second;
-    int lowest_item;
+  /// Items whose bounds changed since the order of pairs was last looked at, each once.
+  std::vector<int> moved;
+  std::vector<char> has_moved;
+  /// Whether a lower bound rose since the sections were last looked at.
+  bool has_risen = false;
+  /// Of each section: the sum, the lowest start and the second lowest, each in a row of its own, since long stretches of them
+  /// are gone through for every item.
+  struct SectionRows {
+    std::vector<int> sum;
+    std::vector<int> lowest;
+    std::vector<int> second;
+    std::vector<int> lowest_item;
+    /// Above which the other items begin where the lowest one has to come first, or 0.
+    std::vector<int> above_first;
   };
-  std::vector<Section> sections;
+  SectionRows sections;
   /// Sections in which items are fixed, and the items that wait in each.
   std::vector<int> fixed_sections;
   std::vector<std::vector<int>> members;
@@ -125,11 +133,19 @@ class StackSpace : public Gecode::Space {
   /// Leaves every other item that waits to somebody else.
   void keep_only(const std::vector<int>& items);
 
+  /// The bounds of each item at the propagator's last fixpoint, which it keeps here.
+  struct Bounds {
+    int low;
+    int high;
+  };
+  [[nodiscard]] Bounds& at_fixpoint(int item) { return at_fixpoint_[item]; }
+
  private:
   StackContext* context_;
   Gecode::IntVarArray offsets_;
   Place* places_;
   int* supports_;
+  Bounds* at_fixpoint_;
 };
 
 /// The inferences, on the bounds of all offsets together. A pass costs the overlaps and the sections
@@ -157,7 +173,9 @@ class StackBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::
   bool lift_to_floor(const StackSpace& space, bool& changed);
   bool rest_floating(const StackSpace& space, bool& changed);
   bool order_pairs(bool& changed);
+  bool order_pair(int below, int above, bool& changed);
   bool fill_sections(bool& changed);
+  bool place_first(bool& changed);
   bool hang_sections(bool& changed);
   bool cover_floors(bool& changed);
   void list_tiles();
@@ -168,6 +186,7 @@ class StackBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::
 
   bool raise(int item, int offset, bool& changed);
   bool lower(int item, int offset, bool& changed);
+  void note_moved(int item);
 
   StackContext* context_;
 };
