@@ -42,13 +42,15 @@ NameTable<Identifier> read_names(const Node& list, const std::string& kind) {
   return names;
 }
 
-/// What this program would have to know to treat the graph at all.
+/// Whoever reads a graph here has no use for several devices; who has asks names_devices first (device_json.hpp).
 void refuse_devices(const Node& node, std::span<const std::string_view> keys, std::int64_t version) {
   if (version == 1) return;
   for (const std::string_view key : keys) {
     if (!node.has(key)) continue;
     const Node found = node.at(key);
-    found.fail("several devices: only 'remora solve' and 'remora verify' take such graphs, from a file");
+    found.fail(
+        "the graph is for several devices, which are not supported here; docs/guide/devices.md lists what supports "
+        "them");
   }
 }
 

@@ -193,7 +193,15 @@ int convert_command(const Words& words) {
     file = read_once(arguments.input("schedule"));
     adopt_reading(arguments, file, arguments.has("quiet"));
   }
-  const LoadedGraph loaded = load_graph(arguments.file("GRAPH"), arguments, arguments.has("quiet"));
+  const FileText graph = read_once(arguments.file("GRAPH"));
+  if (writer == nullptr) {
+    if (const auto devices = load_device_graph(graph, arguments)) {
+      arguments.files().write(arguments.output("output"),
+                              [&](std::ostream& out) { json::write_device_graph(out, *devices->graph); });
+      return kSuccess;
+    }
+  }
+  const LoadedGraph loaded = load_graph(graph, arguments, arguments.has("quiet"));
   if (writer == nullptr) {
     write_graph_output(arguments, *loaded.graph);
   } else {

@@ -18,6 +18,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "tests/frontends/cli/device_chain.hpp"
 #include "tests/support/child_process.hpp"
 #include "tests/support/temporary_folder.hpp"
 
@@ -212,6 +213,24 @@ TEST_F(Program, DevicesAreFoundByName) {
   // An installed one: the next thing that is wrong is that there is no model.
   EXPECT_NE(run("solve graph.json --budget 3 --device rtx-3090").err.find("--device is for ONNX models"),
             std::string::npos);
+}
+
+TEST_F(Program, AGraphForSeveralDevicesIsConvertedAndOtherCommandsSayWhoSupportsIt) {
+  write("devices.json", test::device_chain(3));
+  ASSERT_EQ(run("convert devices.json -o again.json").code, 0) << read("err.txt");
+  ASSERT_EQ(run("convert again.json -o third.json").code, 0) << read("err.txt");
+  EXPECT_EQ(read("again.json"), read("third.json"));
+  EXPECT_EQ(run("info devices.json").out, run("info again.json").out);
+  ASSERT_EQ(run("solve devices.json --budget gpu=15 --work-limit 100 -q -o s.json").code, 0) << read("err.txt");
+  EXPECT_EQ(run("verify again.json s.json").code, 0) << read("err.txt");
+  for (const std::string words : {"order devices.json", "convert devices.json --schedule s.json --to rs"}) {
+    const auto outcome = run(words);
+    EXPECT_EQ(outcome.code, 65) << words;
+    EXPECT_NE(outcome.err.find("$.devices: the graph is for several devices, which are not supported here; "
+                               "docs/guide/devices.md lists what supports them"),
+              std::string::npos)
+        << outcome.err;
+  }
 }
 
 TEST_F(Program, AScheduleRemembersHowItsModelWasRead) {
