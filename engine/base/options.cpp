@@ -122,7 +122,7 @@ constexpr std::array kRenamedStrategies{
     Renamed{"ruin", "--workers ruin"},      Renamed{"anneal", "--workers anneal"}};
 
 std::string is_now(const std::string& now) {
-  return now.empty() ? "is no option any more" : "is " + now + " now";
+  return now.empty() ? "was removed, and nothing takes its place" : "was renamed: use " + now;
 }
 
 template <class T>

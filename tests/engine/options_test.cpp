@@ -110,12 +110,14 @@ TEST(Options, WhatTheStrategyWouldTakeNoNoticeOfIsRefused) {
 }
 
 TEST(Options, OldNamesAreToldTheirNewOnes) {
-  EXPECT_EQ(refusal("covering-bound", "off"), "--covering-bound: is --covering off now");
-  EXPECT_EQ(refusal("hierarchy", "off"), "--hierarchy: is --groups off now");
-  EXPECT_EQ(refusal("nogoods", "off"), "--nogoods: is --without nogoods now");
-  EXPECT_EQ(refusal("grid_levels", "4"), "--grid-levels: is no option any more");
-  EXPECT_EQ(refusal("strategy", "hierarchical"), "--strategy: 'hierarchical' is --groups on now");
-  EXPECT_EQ(refusal("strategy", "lns"), "--strategy: 'lns' is --workers lns now");
+  EXPECT_EQ(refusal("covering-bound", "off"), "--covering-bound: was renamed: use --covering off");
+  EXPECT_EQ(refusal("hierarchy", "off"), "--hierarchy: was renamed: use --groups off");
+  EXPECT_EQ(refusal("nogoods", "off"), "--nogoods: was renamed: use --without nogoods");
+  EXPECT_EQ(refusal("grid_levels", "4"), "--grid-levels: was removed, and nothing takes its place");
+  EXPECT_EQ(refusal("strategy", "hierarchical"), "--strategy: 'hierarchical' was renamed: use --groups on");
+  for (const std::string workers : {"complete", "lns", "local", "ruin", "anneal"}) {
+    EXPECT_EQ(refusal("strategy", workers), "--strategy: '" + workers + "' was renamed: use --workers " + workers);
+  }
   for (const OptionRow& row : option_rows()) EXPECT_EQ(renamed_option(row.name), "") << row.name;
 }
 
