@@ -187,8 +187,13 @@ std::vector<std::int64_t> RuleContext::attribute_list(std::string_view name) con
   return list;
 }
 
+std::optional<std::int64_t> RuleContext::user_bound() const {
+  if (bound && needs_bound != nullptr) *needs_bound = true;
+  return bound;
+}
+
 std::int64_t RuleContext::extent_of_data(std::int64_t most) const {
-  if (bound) return std::min(*bound, most);
+  if (const auto given = user_bound()) return std::min(*given, most);
   throw ExtentOfData("", "the shape depends on the data; give an upper bound with --bound " + node.type + "=N");
 }
 

@@ -87,8 +87,12 @@ struct RuleContext {
   /// By position; null where the elements are not known.
   std::vector<const Constant*> constants{};
   std::size_t output_count = 0;
-  /// The user's upper bound for an extent that depends on data.
+  /// The user's upper bound for an extent that depends on data, to be had from user_bound.
   std::optional<std::int64_t> bound{};
+  /// Set once a rule needs the bound; may be null.
+  bool* needs_bound = nullptr;
+  /// An input of the model on whose elements a short list of integers among the inputs depends; empty without one.
+  std::string list_from{};
 
   [[nodiscard]] bool has_input(std::size_t k) const { return k < inputs.size() && inputs[k] != nullptr; }
   /// Throws InputError if input k is left out.
@@ -100,6 +104,8 @@ struct RuleContext {
   [[nodiscard]] std::int64_t attribute(std::string_view name, std::int64_t otherwise) const;
   /// Empty if it is left out.
   [[nodiscard]] std::vector<std::int64_t> attribute_list(std::string_view name) const;
+  /// The user's bound, for a size that depends on data; none without one.
+  [[nodiscard]] std::optional<std::int64_t> user_bound() const;
   /// The bound, or `most` where no data give more. Throws ExtentOfData, which tells how to give a bound, if there is none.
   [[nodiscard]] std::int64_t extent_of_data(std::int64_t most = std::numeric_limits<std::int64_t>::max()) const;
 };

@@ -32,7 +32,8 @@ std::optional<TensorType> stated_type(const onnx::ValueInfoProto& value) {
 
 /// Bodies of ops that Remora does not know; libonnx must not be asked about them.
 void refuse_bodies(const onnx::NodeProto& node) {
-  if (has_bodies(node)) throw InputError(node_place(node), "has a body, and is not If, Loop or Scan: no rule knows it");
+  if (has_bodies(node))
+    throw InputError(node_place(node), "has a body, and is not If, Loop, Scan or ScanVarLen: no rule knows it");
 }
 
 [[noreturn]] void refuse_sequence(const onnx::NodeProto& node) {
@@ -83,7 +84,7 @@ void apply_rule(const ShapeRule& rule, const RuleContext& context, OutputTypes& 
 }
 
 std::string unknown_shape(const onnx::NodeProto& node, const OutputTypes& types, const std::vector<bool>& wanted,
-                          const Failure& failure) {
+                          const Failure& failure, const std::string& list_from) {
   if (failure.has_remedy) return failure.text;
   std::string text = failure.text.empty() ? std::string() : failure.text + "; so ";
   text += "the shape of its output";
@@ -93,6 +94,10 @@ std::string unknown_shape(const onnx::NodeProto& node, const OutputTypes& types,
     break;
   }
   text += " is not known";
+  if (!list_from.empty()) {
+    return text + "; it depends on the elements of the model's input " + quote(list_from) +
+           ": make that a constant, or state the shape in a value_info entry";
+  }
   return text +
          "; state it in the file: run the model through onnx.shape_inference.infer_shapes or onnxsim with fixed input "
          "shapes, or add a value_info entry";
@@ -134,23 +139,28 @@ TypeInference::TypeInference(const onnx::GraphProto& graph, std::int64_t opset) 
 }
 
 InferredOutputs TypeInference::infer(onnx::NodeProto& node, const RuleContext& context, const std::vector<bool>& wanted,
-                                     const ShapeRule* own) {
+                                     const BodyTypes* of_bodies) {
   refuse_sequence_ops(node);
   InferredOutputs result{.types = OutputTypes(context.output_count), .optional = {}};
   Failure failure;
-  const ShapeRule* const rule = own != nullptr ? own : find_shape_rule(context.node.domain, context.node.type);
+  if (of_bodies != nullptr) {
+    fill(result.types, of_bodies->types);
+    failure = {of_bodies->unknown, !of_bodies->unknown.empty()};
+  }
+  const ShapeRule* const rule =
+      of_bodies != nullptr ? nullptr : find_shape_rule(context.node.domain, context.node.type);
   const bool rule_first = rule != nullptr && context.opset >= rule->preferred_from;
   if (rule_first) apply_rule(*rule, context, result.types, failure);
 
-  if (rule == nullptr) refuse_bodies(node);
-  const SchemaAnswer answer = own != nullptr ? SchemaAnswer() : infer_by_schema(node, context);
+  if (rule == nullptr && of_bodies == nullptr) refuse_bodies(node);
+  const SchemaAnswer answer = of_bodies != nullptr ? SchemaAnswer() : infer_by_schema(node, context);
   if (answer.not_a_tensor) refuse_sequence(node);
   // An op that libonnx does not know may leave out all outputs but the first.
   result.optional = answer.optional_outputs;
   for (std::size_t k = result.optional.size(); k < context.output_count; ++k) {
-    result.optional.push_back(k > 0 && own == nullptr);
+    result.optional.push_back(k > 0 && of_bodies == nullptr);
   }
-  if (!rule_first) {
+  if (!rule_first && of_bodies == nullptr) {
     fill(result.types, answer.outputs);
     failure.text = answer.failure;
     // Newer opsets allow more types (bfloat16 nearly everywhere), of which libonnx would complain.
@@ -163,7 +173,7 @@ InferredOutputs TypeInference::infer(onnx::NodeProto& node, const RuleContext& c
   }
   if (!complete(result.types, wanted)) fall_back_to_stated(node, result.types, wanted);
   if (!complete(result.types, wanted)) {
-    throw UnknownSize(node_place(node), unknown_shape(node, result.types, wanted, failure));
+    throw UnknownSize(node_place(node), unknown_shape(node, result.types, wanted, failure, context.list_from));
   }
   check_types(node, result.types);
   return result;

@@ -63,15 +63,22 @@ struct InferredOutputs {
   std::vector<bool> optional{};
 };
 
+/// What the bodies of a node say of its outputs.
+struct BodyTypes {
+  OutputTypes types{};
+  /// Why one has no type; empty if all have.
+  std::string unknown{};
+};
+
 class TypeInference {
  public:
   /// Takes the shapes that `graph` states; the graph need not outlive this.
   TypeInference(const onnx::GraphProto& graph, std::int64_t opset);
 
-  /// The outputs' types; `wanted` tells by position which must be known. `own`: the rule of this node alone, which has
-  /// bodies. Throws UnknownSize, naming the node and the remedy, for sequences and shapes that stay unknown.
+  /// The outputs' types; `wanted` tells by position which must be known. `of_bodies`: of a node that has bodies, what
+  /// these say. Throws UnknownSize, naming the node and the remedy, for sequences and shapes that stay unknown.
   InferredOutputs infer(onnx::NodeProto& node, const RuleContext& context, const std::vector<bool>& wanted,
-                        const ShapeRule* own = nullptr);
+                        const BodyTypes* of_bodies = nullptr);
 
   /// Of a node that reads values of unknown size: the types that the file states, none for the other outputs. Throws InputError
   /// where one is impossible.

@@ -96,6 +96,10 @@ struct InnerRun {
   Bytes fixed{};
   std::int64_t flops = 0;
   Bytes moved{};
+  /// All that one run of a body makes, which the backward pass of that run has at once.
+  Bytes made{};
+  /// The states that all rounds begin with, from which the backward pass recomputes what they make.
+  Bytes states{};
   /// They draw random numbers.
   bool random = false;
 };
@@ -142,6 +146,8 @@ struct Network {
   std::vector<Node> nodes{};
   /// What the user should know, one line each: an op without a rule, an opset newer than the library.
   std::vector<std::string> warnings{};
+  /// Names of the model's nodes for which those of their rounds stand here (NetworkBuilder::unroll).
+  std::vector<std::string> unrolled{};
   /// Memory that is always resident beside the parameters (the parameters' gradients), in bytes.
   Bytes extra_fixed_memory{};
   /// The file that the network was read from, as the user named it; empty if there was none.

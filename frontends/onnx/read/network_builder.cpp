@@ -136,6 +136,12 @@ TensorType type_of_unknown() {
   return {.data_type = onnx::TensorProto::UINT8, .shape = {0}};
 }
 
+/// Integers, few enough to be a shape, axes or the like.
+bool is_short_list(const TensorType& type) {
+  constexpr std::int64_t kMost = 64;
+  return !element_type(type.data_type)->floating && type.shape.size() <= 1 && element_count(type.shape) <= kMost;
+}
+
 /// The names that the outputs depend on, through any chain of nodes.
 std::unordered_set<std::string> used_names(onnx::GraphProto& sorted) {
   std::unordered_set<std::string> names;
@@ -159,7 +165,9 @@ InnerRun inner_run(const Network& network) {
   InnerRun inner{.fixed = graph->fixed_memory};
   Bytes around = inner.fixed;
   for (const Value& value : network.values) {
-    if (value.kind == ValueKind::input) around += byte_size(value.shape, value.type);
+    const Bytes size = byte_size(value.shape, value.type);
+    if (value.kind == ValueKind::input) around += size;
+    if (value.kind == ValueKind::activation && !value.view_of.valid()) inner.made = sum_of(inner.made, size, "body");
   }
   const Bytes peak = baseline_peak(Instance(graph, {}));
   inner.workspace = peak - std::min(peak, around);
@@ -220,26 +228,27 @@ NetworkBuilder& NetworkBuilder::model() {
   return *builder;
 }
 
-std::optional<std::int64_t> NetworkBuilder::bound_of(const onnx::NodeProto& proto) {
+const std::pair<const std::string, std::int64_t>* NetworkBuilder::bound_of(const onnx::NodeProto& proto) {
   std::vector<std::string> names{proto.name()};
   names.insert(names.end(), proto.output().begin(), proto.output().end());
   names.push_back(proto.op_type());
   for (const std::string& name : names) {
     const auto found = options_.bounds.find(name);
     if (found == options_.bounds.end()) continue;
-    model().used_bounds_.insert(name);
-    return found->second;
+    model().found_bounds_.insert(name);
+    return &*found;
   }
-  return std::nullopt;
+  return nullptr;
 }
 
 Network NetworkBuilder::build() {
-  add_initializers();
+  add_initializers(graph_);
   add_inputs();
   Network network = read_nodes();
   for (const auto& [name, bound] : options_.bounds) {
-    if (!used_bounds_.contains(name))
+    if (!found_bounds_.contains(name))
       throw InputError("--bound " + name, "no node that contributes has this name or type");
+    if (!used_bounds_.contains(name)) throw InputError("--bound " + name, "no size depends on its data");
     network.warnings.push_back("sizes that depend on the data of " + printable(name) + " are upper bounds, for " +
                                std::to_string(bound));
   }
@@ -279,24 +288,25 @@ ValueId NetworkBuilder::add(const std::string& name, Fact fact, ValueKind kind) 
   // Of nothing, every element is known.
   if (!fact.constant && !fact.unknown && element_count(value.shape) == 0) fact.constant = Constant{.type = fact.type};
   if (fact.constant) value.constant = fact.constant->integers;
+  if (fact.constant || !is_short_list(fact.type)) fact.list_from.clear();
   const ValueId id = network_.add_value(std::move(value));
   if (!values_.emplace(name, id).second) throw InputError("value " + printable(name), "is there twice");
   facts_.push_back(std::move(fact));
   return id;
 }
 
-void NetworkBuilder::add_initializers() {
+void NetworkBuilder::add_initializers(const onnx::GraphProto& graph) {
   const auto add_one = [&](const std::string& name, TensorType type, std::optional<Constant> constant) {
     if (!is_used(name)) return;
     const bool weight = element_type(type.data_type)->floating && !type.shape.empty();
     add(name, {.type = std::move(type), .constant = std::move(constant), .origin = weight_if(weight)},
         ValueKind::parameter);
   };
-  for (const auto& initializer : graph_.initializer()) {
+  for (const auto& initializer : graph.initializer()) {
     if (is_used(initializer.name())) add_one(initializer.name(), type_of(initializer), read_constant(initializer));
   }
   // Runtimes unpack a sparse initializer when they load it, so it counts like a dense one.
-  for (const auto& sparse : graph_.sparse_initializer()) {
+  for (const auto& sparse : graph.sparse_initializer()) {
     onnx::TensorProto dense;
     dense.set_name(sparse.values().name());
     dense.set_data_type(sparse.values().data_type());
@@ -309,7 +319,7 @@ void NetworkBuilder::add_initializers() {
 void NetworkBuilder::add_inputs() {
   for (const auto& input : graph_.input()) {
     if (!is_used(input.name()) || values_.contains(input.name())) continue;
-    add(input.name(), {.type = input_type(input)}, ValueKind::input);
+    add(input.name(), {.type = input_type(input), .list_from = input.name()}, ValueKind::input);
   }
 }
 
@@ -375,7 +385,7 @@ std::vector<ValueId> NetworkBuilder::find_inputs(onnx::NodeProto& proto) {
 
 BodyRun NetworkBuilder::read_body(onnx::GraphProto& body, const std::vector<BodyValue>& given) {
   NetworkBuilder inside(body, *this);
-  inside.add_initializers();
+  inside.add_initializers(body);
   inside.add_body_inputs(given);
   BodyRun run;
   const Network network = inside.read_nodes();
@@ -392,11 +402,9 @@ BodyRun NetworkBuilder::read_body(onnx::GraphProto& body, const std::vector<Body
   return run;
 }
 
-InferredOutputs NetworkBuilder::infer_control_flow(onnx::NodeProto& proto, Node& node, const std::vector<bool>& wanted,
-                                                   std::optional<std::int64_t> bound,
+InferredOutputs NetworkBuilder::infer_control_flow(onnx::NodeProto& proto, const RuleContext& context, Node& node,
+                                                   const std::vector<bool>& wanted,
                                                    std::vector<std::optional<Constant>>& constants) {
-  RuleContext context = context_of(node, wanted.size());
-  context.bound = bound;
   ControlFlow flow;
   try {
     flow = read_control_flow(proto, context, [this](auto& body, const auto& given) { return read_body(body, given); });
@@ -406,19 +414,17 @@ InferredOutputs NetworkBuilder::infer_control_flow(onnx::NodeProto& proto, Node&
     throw InputError(node_place(proto), error.what());
   }
   node.inner = flow.inner;
-  const auto types_of = [&](const RuleContext&) {
-    OutputTypes types(wanted.size());
-    for (std::size_t k = 0; k < types.size(); ++k) {
-      if (flow.outputs[k]) types[k] = flow.outputs[k]->type;
-    }
-    if (!flow.unknown.empty()) network_.warnings.push_back(node_place(proto) + ": " + flow.unknown);
-    return types;
-  };
-  const ShapeRule rule{.preferred_from = 1, .infer = types_of};
-  for (std::size_t k = 0; k < constants.size(); ++k) {
-    if (flow.outputs[k]) constants[k] = flow.outputs[k]->constant;
+  for (const std::string& told : {flow.unknown, flow.guess}) {
+    if (!told.empty()) network_.warnings.push_back(node_place(proto) + ": " + told);
   }
-  return inference_.infer(proto, context, wanted, &rule);
+  if (guess_.empty() && !flow.guess.empty()) guess_ = node_place(proto) + ": " + flow.guess;
+  BodyTypes types{.types = OutputTypes(wanted.size()), .unknown = flow.unknown};
+  for (std::size_t k = 0; k < wanted.size(); ++k) {
+    if (!flow.outputs[k]) continue;
+    types.types[k] = flow.outputs[k]->type;
+    constants[k] = flow.outputs[k]->constant;
+  }
+  return inference_.infer(proto, context, wanted, &types);
 }
 
 RuleContext NetworkBuilder::context_of(const Node& node, std::size_t output_count) const {
@@ -427,11 +433,12 @@ RuleContext NetworkBuilder::context_of(const Node& node, std::size_t output_coun
     const Fact* const fact = input.valid() ? &facts_[input] : nullptr;
     context.inputs.push_back(fact == nullptr ? nullptr : &fact->type);
     context.constants.push_back(fact == nullptr || !fact->constant ? nullptr : &*fact->constant);
+    if (fact != nullptr && context.list_from.empty()) context.list_from = fact->list_from;
   }
   return context;
 }
 
-void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {
+void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {  // NOLINT(misc-no-recursion)
   const bool live = std::any_of(proto.output().begin(), proto.output().end(),
                                 [&](const std::string& output) { return is_used(output); });
   if (!live) {
@@ -448,6 +455,7 @@ void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {
   node.inputs = find_inputs(proto);
   std::vector<bool> wanted;
   for (const std::string& output : proto.output()) wanted.push_back(is_used(output));
+  if (options_.training && outer_ == nullptr && is_control_flow(node) && unroll(proto, node)) return;
   std::vector<std::optional<Constant>> constants(wanted.size());
   const InferredOutputs inferred = infer(proto, node, wanted, constants);
   const bool training = options_.training.has_value();
@@ -455,11 +463,88 @@ void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {
   node.constant = is_constant(node, random);
   node.never_recompute = random || node.unknown;
   add_outputs(proto, node, inferred, constants);
+  if (options_.training && node.inner && !node.constant && node.inner->states > Bytes(0)) {
+    const TensorType states{.data_type = onnx::TensorProto::UINT8, .shape = {node.inner->states.count()}};
+    const std::string name = (node.name.empty() ? proto.output(0) : node.name) + "/states";
+    node.outputs.push_back(add(fresh_name(name), {.type = states}, ValueKind::activation));
+  }
   if (!node.unknown && is_view(context_of(node, wanted.size()), inferred.types, training)) {
     node.view = true;
     network_.values[node.outputs[0]].view_of = node.inputs[0];
   }
   network_.add_node(std::move(node));
+}
+
+std::string NetworkBuilder::fresh_name(const std::string& wanted) {
+  if (!names_) {
+    names_.emplace();
+    for (const auto& [name, id] : values_) names_->make(name);
+    for (const std::string& name : used_) {
+      if (!values_.contains(name)) names_->make(name);
+    }
+  }
+  return names_->make(wanted);
+}
+
+bool NetworkBuilder::unroll(onnx::NodeProto& proto, const Node& node) {  // NOLINT(misc-no-recursion)
+  constexpr std::int64_t kMost = 40'000;
+  RuleContext context = context_of(node, static_cast<std::size_t>(proto.output_size()));
+  const auto* const bound = bound_of(proto);
+  bool needs_bound = false;
+  context.needs_bound = &needs_bound;
+  if (bound != nullptr) context.bound = bound->second;
+  // To Reshape, which cuts slices, an extent of 0 is another one.
+  const auto is_empty = [](const TensorType* type) { return type != nullptr && element_count(type->shape) == 0; };
+  if (std::any_of(context.inputs.begin(), context.inputs.end(), is_empty)) return false;
+  ControlFlow flow;
+  try {
+    flow = read_control_flow(proto, context, [this](auto& body, const auto& given) { return read_body(body, given); });
+  } catch (const InputError&) {
+    return false;  // whoever reads it as one op says why
+  }
+  if (flow.body == nullptr) return false;
+  if (needs_bound) model().used_bounds_.insert(bound->first);
+  // Each round has values for its inputs and outputs, too.
+  const std::int64_t round = flow.body->node_size() + flow.body->input_size() + flow.body->output_size();
+  if (saturating_product(flow.rounds, round) > kMost - unrolled_) {
+    network_.warnings.push_back(
+        node_place(proto) + ": its rounds are too many to be ops of their own (" + std::to_string(flow.rounds) +
+        " of " + std::to_string(round) + " nodes, inputs and outputs, where " + std::to_string(kMost) +
+        " are the limit for all loops): the loop is one op, which saves the state of each round, and its backward "
+        "recomputes the rest round by round");
+    return false;
+  }
+  unrolled_ += flow.rounds * round;
+  if (!proto.name().empty()) network_.unrolled.push_back(proto.name());
+  const auto is_parameter = [this](const std::string& name) {
+    const auto found = values_.find(name);
+    return found != values_.end() && network_.values[found->second].kind == ValueKind::parameter;
+  };
+  const auto make_name = [this](const std::string& wanted) { return fresh_name(wanted); };
+  onnx::GraphProto graph;
+  const std::unordered_set<int> windows =
+      onnx_frontend::unroll(proto, context, flow, {.make_name = make_name, .is_parameter = is_parameter}, graph);
+  for (const std::string& output : proto.output()) {
+    if (is_used(output)) graph.add_output()->set_name(output);
+  }
+  used_.merge(used_names(graph));
+  add_initializers(graph);
+  for (int k = 0; k < graph.node_size(); ++k) {
+    onnx::NodeProto& inner = *graph.mutable_node(k);
+    const bool live = std::any_of(inner.output().begin(), inner.output().end(),
+                                  [&](const std::string& output) { return is_used(output); });
+    if (!live) continue;
+    add_node(inner, -1);
+    if (windows.contains(k)) view_parts(network_.nodes.back());
+  }
+  return true;
+}
+
+void NetworkBuilder::view_parts(Node& split) {
+  split.view = true;
+  for (const ValueId part : split.outputs) {
+    if (part.valid()) network_.values[part].view_of = split.inputs[0];
+  }
 }
 
 InferredOutputs NetworkBuilder::infer(onnx::NodeProto& proto, Node& node, const std::vector<bool>& wanted,
@@ -470,20 +555,29 @@ InferredOutputs NetworkBuilder::infer(onnx::NodeProto& proto, Node& node, const 
     constants[0] = std::move(constant->elements);
     return inferred;
   }
-  const std::optional<std::int64_t> bound = bound_of(proto);
+  const auto* const bound = bound_of(proto);
   node.unknown = std::any_of(node.inputs.begin(), node.inputs.end(),
                              [&](ValueId input) { return input.valid() && network_.values[input].unknown; });
   if (node.unknown) return inference_.infer_from_statements(proto);
   try {
-    if (is_control_flow(node)) return infer_control_flow(proto, node, wanted, bound, constants);
     RuleContext context = context_of(node, wanted.size());
-    context.bound = bound;
-    inferred = inference_.infer(proto, context, wanted);
-    constants = fold(context, inferred.types);
+    bool needs_bound = false;
+    context.needs_bound = &needs_bound;
+    if (bound != nullptr) context.bound = bound->second;
+    if (is_control_flow(node)) {
+      inferred = infer_control_flow(proto, context, node, wanted, constants);
+    } else {
+      inferred = inference_.infer(proto, context, wanted);
+      constants = fold(context, inferred.types);
+    }
+    if (needs_bound) model().used_bounds_.insert(bound->first);
   } catch (const UnknownSize& error) {
     // In a body, the op that has it is of unknown size.
     if (outer_ != nullptr || options_.training) throw;
-    if (!options_.allow_unknown) throw UnknownSize("", std::string(error.what()) + "; --allow-unknown plans around it");
+    if (!options_.allow_unknown) {
+      const std::string guess = guess_.empty() ? "" : "; sizes before it are a guess: " + guess_;
+      throw UnknownSize("", error.what() + guess + "; --allow-unknown plans around it");
+    }
     node.unknown = true;
     constants.assign(wanted.size(), std::nullopt);
     if (first_unknown_.empty()) first_unknown_ = one_line(error.what());
@@ -515,6 +609,7 @@ void NetworkBuilder::add_outputs(const onnx::NodeProto& proto, Node& node, const
   const bool from_shape =
       reads_shape_only(node) || std::any_of(node.inputs.begin(), node.inputs.end(),
                                             [&](ValueId input) { return derived_from_shape_.contains(input); });
+  const std::string list_from = context_of(node, 0).list_from;
   for (int k = 0; k < proto.output_size(); ++k) {
     const auto position = static_cast<std::size_t>(k);
     const std::string& name = proto.output(k);
@@ -525,9 +620,13 @@ void NetworkBuilder::add_outputs(const onnx::NodeProto& proto, Node& node, const
       continue;
     }
     const TensorType type = inferred.types[position].value_or(type_of_unknown());
-    const ValueId output =
-        add(name, {.type = type, .constant = constants[position], .origin = origin_of(node, type), .unknown = !known},
-            node.constant ? ValueKind::parameter : ValueKind::activation);
+    const ValueId output = add(name,
+                               {.type = type,
+                                .constant = constants[position],
+                                .origin = origin_of(node, type),
+                                .unknown = !known,
+                                .list_from = list_from},
+                               node.constant ? ValueKind::parameter : ValueKind::activation);
     if (node.constant && from_shape) derived_from_shape_.insert(output);
     node.outputs.push_back(output);
   }

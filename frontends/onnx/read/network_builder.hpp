@@ -10,6 +10,7 @@
 #include <string>
 #include <unordered_map>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "frontends/onnx/infer/shape_rules.hpp"
@@ -46,18 +47,25 @@ class NetworkBuilder {
     std::optional<Constant> constant{};
     ParameterOrigin origin = ParameterOrigin::none;
     bool unknown = false;
+    /// Of a short list of integers whose elements are not known: the model's input that they come from; empty for all else.
+    std::string list_from{};
   };
 
-  void add_initializers();
+  void add_initializers(const onnx::GraphProto& graph);
   void add_inputs();
   /// Those of a body. Throws InputError where they are not as many as it has.
   void add_body_inputs(const std::vector<BodyValue>& given);
   /// Its nodes, outputs and what contributes to them.
   Network read_nodes();
   BodyRun read_body(onnx::GraphProto& body, const std::vector<BodyValue>& given);
-  InferredOutputs infer_control_flow(onnx::NodeProto& proto, Node& node, const std::vector<bool>& wanted,
-                                     std::optional<std::int64_t> bound,
-                                     std::vector<std::optional<Constant>>& constants);
+  InferredOutputs infer_control_flow(onnx::NodeProto& proto, const RuleContext& context, Node& node,
+                                     const std::vector<bool>& wanted, std::vector<std::optional<Constant>>& constants);
+  /// Of a training step: adds the rounds of an op of control flow as nodes of their own, whose gradients then save what each
+  /// needs. False where nobody knows the rounds or they are too many, of which a warning tells.
+  bool unroll(onnx::NodeProto& proto, const Node& node);
+  std::string fresh_name(const std::string& wanted);
+  /// A loop reads the parts of what it scans where they are.
+  void view_parts(Node& split);
   /// The value of that name, which a body may find in what is around it; none where nothing has it.
   ValueId find(const std::string& name);
   void add_node(onnx::NodeProto& proto, int position);
@@ -71,8 +79,8 @@ class NetworkBuilder {
   TensorType input_type(const onnx::ValueInfoProto& input) const;
   std::vector<ValueId> find_inputs(onnx::NodeProto& proto);
   RuleContext context_of(const Node& node, std::size_t output_count) const;
-  /// The user's bound for the node; none without one.
-  std::optional<std::int64_t> bound_of(const onnx::NodeProto& proto);
+  /// The user's bound for the node, and the name that it was given for; none without one.
+  const std::pair<const std::string, std::int64_t>* bound_of(const onnx::NodeProto& proto);
   NetworkBuilder& model();
   /// Whether somebody reads the value, by name.
   [[nodiscard]] bool is_used(const std::string& name) const { return !name.empty() && used_.contains(name); }
@@ -99,7 +107,14 @@ class NetworkBuilder {
   NetworkBuilder* outer_ = nullptr;
   // Of the model's builder, for all bodies.
   std::int64_t body_nodes_ = 0;
+  /// Nodes, inputs and outputs of unrolled rounds, and all names of the model once there are some.
+  std::int64_t unrolled_ = 0;
+  std::optional<UniqueNames> names_{};
+  /// Names of --bound that a node has, and those of nodes with a size that depends on data.
+  std::set<std::string> found_bounds_;
   std::set<std::string> used_bounds_;
+  /// The first guess that sizes rest on; empty if all are exact.
+  std::string guess_;
 };
 
 }  // namespace remora::onnx_frontend

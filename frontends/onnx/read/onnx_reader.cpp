@@ -241,6 +241,7 @@ interchange::CostNames names_of(const LoweredModel& model) {
   std::vector<OpId> ops(model.network.nodes.size());
   for (std::size_t i = 0; i < model.op_nodes.size(); ++i) ops[model.op_nodes[i]] = OpId(i);
   const Network& network = model.network;
+  for (const std::string& name : network.unrolled) names.emplace(name, OpId());
   for (std::size_t k = 0; k < network.nodes.size(); ++k) names.emplace(network.nodes[k].name, ops[k]);
   for (std::size_t k = 0; k < network.nodes.size(); ++k) {
     for (const ValueId output : network.nodes[k].outputs) {

@@ -79,7 +79,10 @@ void PreciseBackward::differentiate_node(NodeId id) {
   if (node.constant) return;
   const std::vector<ValueId> gradients = arrived_gradients(node);
   if (std::none_of(gradients.begin(), gradients.end(), [](ValueId gradient) { return gradient.valid(); })) return;
-  if (!node.view) {
+  const auto outputs =
+      std::count_if(node.outputs.begin(), node.outputs.end(), [](ValueId output) { return output.valid(); });
+  // Views of all parts of a tensor: their gradients are put together once.
+  if (!node.view || outputs > 1) {
     append_backward(id, gradients);
     return;
   }
@@ -137,6 +140,12 @@ void PreciseBackward::append_backward(NodeId id, const std::vector<ValueId>& gra
                 .phase = Phase::backward,
                 .backward_of = id};
   backward.attributes.set("gradient_of", std::vector<std::int64_t>(wanted.begin(), wanted.end()));
+  if (node.inner) {
+    // It runs each round again, from the state that was saved, with all that the round makes.
+    backward.inner =
+        InnerRun{.workspace = sum_of(node.inner->made, node.inner->workspace, "node " + printable(node.name))};
+    backward.attributes.set("duration_factor", std::int64_t{3});
+  }
   const auto read = [&](ValueId value) {
     const auto known = std::find(backward.inputs.begin(), backward.inputs.end(), value);
     if (value.valid() && known == backward.inputs.end()) backward.inputs.push_back(value);
@@ -175,8 +184,9 @@ std::vector<ValueId> PreciseBackward::contribution_values(const std::vector<Valu
       if (!ledger_.has_value(target)) {
         ledger_.count_fixed(target);
         backward.gradients_in_place.push_back(target);
-        const Value& value = network_.values[target];
-        in_place = sum_of(in_place, byte_size(value.shape, value.type), "node " + printable(backward.name));
+        // A part of a parameter has its part of the gradient.
+        const auto size = [&](ValueId id) { return byte_size(network_.values[id].shape, network_.values[id].type); };
+        in_place = sum_of(in_place, std::min(size(target), size(operand)), "node " + printable(backward.name));
         continue;
       }
       if (std::find(targets.begin(), targets.end(), target) != targets.end()) continue;

@@ -37,6 +37,14 @@ ModelBuilder with_if(const ModelBuilder& one, const ModelBuilder& other) {
   return model;
 }
 
+/// The body of a Loop whose state is `state`, with what else is in it.
+ModelBuilder loop_body(const Dimensions& state) {
+  ModelBuilder body;
+  body.input("k", {}, kInt64).input("go", {}, kBool).input("s", state);
+  body.node("Identity", {"go"}, {"go_on"}).output("go_on");
+  return body;
+}
+
 TEST(ControlFlow, AnIfWithAKnownConditionIsItsBranch) {
   ModelBuilder small;
   small.node("Relu", {"x"}, {"r"}).output("r");
@@ -63,15 +71,87 @@ TEST(ControlFlow, AnIfThatDependsOnDataTakesTheLargerBranch) {
   EXPECT_EQ(op_of(graph, "If").inputs.size(), 2U);
 }
 
-TEST(ControlFlow, BranchesOfDifferentShapesAreAnErrorUnlessTheConditionIsKnown) {
+TEST(ControlFlow, OfBranchesOfDifferentShapesTheLargerIsABoundUnlessTheConditionIsKnown) {
   ModelBuilder wide;
   wide.node("Concat", {"x", "x"}, {"r"}).set("axis", 0).output("r");
   ModelBuilder model = with_if(branch("Relu"), wide);
   ModelBuilder known = model;
   model.input("c", {}, kBool);
-  EXPECT_TRUE(contains(model.complaint(), "node choice (If)")) << model.complaint();
-  known.flag("c", false);
-  EXPECT_EQ(output_size(known.graph(), op_of(known.graph(), "If")), Bytes(256));
+  const Network network = model.network();
+  EXPECT_EQ(value_named(network, "y").shape, (Shape{8, 8}));
+  EXPECT_EQ(value_named(network, "z").shape, (Shape{8, 8}));
+  ASSERT_EQ(network.warnings.size(), 1U);
+  EXPECT_TRUE(contains(network.warnings[0], "branches give 4x8 and 8x8; sizes are upper bounds, for 8x8"))
+      << network.warnings[0];
+  known.flag("c", true);
+  EXPECT_EQ(output_size(known.graph(), op_of(known.graph(), "If")), Bytes(128));
+  EXPECT_TRUE(known.network().warnings.empty());
+}
+
+TEST(ControlFlow, ShapesOfTheSameSizeAreThoseOfOneBranch) {
+  ModelBuilder flat;
+  flat.node("Flatten", {"x"}, {"r"}).set("axis", 0).node("Relu", {"r"}, {"r2"}).output("r").output("r2");
+  ModelBuilder deep;
+  deep.node("Concat", {"x", "x"}, {"q"}).set("axis", 0).node("Relu", {"x"}, {"q2"}).output("q").output("q2");
+  ModelBuilder model;
+  model.input("input", {4, 8}).input("c", {}, kBool).node("Tanh", {"input"}, {"x"});
+  model.node("If", {"c"}, {"y", "z"}, "choice").body("then_branch", flat).body("else_branch", deep);
+  model.output("y").output("z");
+  const Network network = model.network();
+  EXPECT_EQ(value_named(network, "y").shape, (Shape{8, 8}));
+  // As large as 1 x 32, the shape in the other branch.
+  EXPECT_EQ(value_named(network, "z").shape, (Shape{4, 8}));
+}
+
+TEST(ControlFlow, WhatDoesNotFitAGuessedShapeTellsOfTheGuess) {
+  ModelBuilder flat;
+  flat.node("Flatten", {"x"}, {"r"}).set("axis", 0).output("r");
+  ModelBuilder deep;
+  deep.node("Concat", {"x", "x"}, {"q"}).set("axis", 0).output("q");
+  ModelBuilder model = with_if(flat, deep);
+  model.input("c", {}, kBool).weight("w", {32, 8}).node("MatMul", {"z", "w"}, {"product"}, "product").output("product");
+  const std::string complaint = model.complaint();
+  EXPECT_TRUE(contains(complaint, "node product (MatMul)")) << complaint;
+  EXPECT_TRUE(contains(complaint, "sizes before it are a guess: node choice (If)")) << complaint;
+}
+
+TEST(ControlFlow, BranchesOfDifferentElementsSayWhyThereIsNoShape) {
+  ModelBuilder other;
+  other.node("Cast", {"x"}, {"r"}).set("to", std::int64_t{kInt64}).output("r");
+  ModelBuilder model = with_if(branch("Relu"), other);
+  model.input("c", {}, kBool);
+  const std::string complaint = model.complaint();
+  EXPECT_TRUE(contains(complaint, "the branches give float and int64 elements")) << complaint;
+  EXPECT_FALSE(contains(complaint, "shape_inference")) << complaint;
+}
+
+TEST(ControlFlow, ABoundOfANodeWithoutASizeOfDataIsAnError) {
+  ModelBuilder model = with_if(branch("Relu"), branch("Relu"));
+  model.input("c", {}, kBool);
+  OnnxOptions options;
+  for (const char* name : {"Tanh", "choice", "z", "If"}) {
+    options.bounds = {{name, 64}};
+    EXPECT_TRUE(contains(model.complaint(options), "no size depends on its data")) << model.complaint(options);
+  }
+  // Of a loop whose length is known, nor of what is computed from constants.
+  ModelBuilder body = loop_body({4, 8});
+  body.node("Tanh", {"s"}, {"t"}).output("t");
+  ModelBuilder loop;
+  loop.input("x", {4, 8}).integer("n", 5).node("Loop", {"n", "", "x"}, {"y"}, "run").body("body", body).output("y");
+  loop.integers("mask", {0, 1, 1}).node("NonZero", {"mask"}, {"where"}, "ones").output("where");
+  for (const char* name : {"run", "ones"}) {
+    options.bounds = {{name, 3}};
+    EXPECT_TRUE(contains(loop.complaint(options), "no size depends on its data")) << loop.complaint(options);
+  }
+}
+
+TEST(ControlFlow, AShapeThatAnInputDecidesNamesTheInput) {
+  ModelBuilder model;
+  model.input("x", {1, 8}).input("target", {2}, kInt64).integers("two", {2, 2});
+  model.node("Mul", {"target", "two"}, {"twice"}).node("Expand", {"x", "twice"}, {"y"}, "grow").output("y");
+  const std::string complaint = model.complaint();
+  EXPECT_TRUE(contains(complaint, "depends on the elements of the model's input \"target\"")) << complaint;
+  EXPECT_FALSE(contains(complaint, "shape_inference")) << complaint;
 }
 
 TEST(ControlFlow, WeightsInABodyAreFixedMemory) {
@@ -80,14 +160,6 @@ TEST(ControlFlow, WeightsInABodyAreFixedMemory) {
   ModelBuilder model = with_if(one, branch("Relu"));
   model.input("c", {}, kBool);
   EXPECT_EQ(model.graph().fixed_memory, Bytes(256));
-}
-
-/// The body of a Loop whose state is `state`, with what else is in it.
-ModelBuilder loop_body(const Dimensions& state) {
-  ModelBuilder body;
-  body.input("k", {}, kInt64).input("go", {}, kBool).input("s", state);
-  body.node("Identity", {"go"}, {"go_on"}).output("go_on");
-  return body;
 }
 
 TEST(ControlFlow, ALoopWritesWhatItsRoundsWriteOneBehindTheOther) {
@@ -154,6 +226,77 @@ TEST(ControlFlow, AScanRunsAlongItsAxis) {
   EXPECT_EQ(scan.workspace, Bytes(3 * 32));
 }
 
+/// A body that grows its rows to a shape in its state, which it passes on, as linear attention's function does.
+TEST(ControlFlow, WhatEveryRoundPassesOnStaysKnown) {
+  for (const bool scan : {false, true}) {
+    ModelBuilder body;
+    if (!scan) body.input("k", {}, kInt64).input("go", {}, kBool).node("Identity", {"go"}, {"go_on"}).output("go_on");
+    body.input("shape", {2}, kInt64).input("s", {1, 8});
+    if (scan) body.input("row", {8});
+    body.node("Identity", {"shape"}, {"same"}).node("Identity", {"same"}, {"again"});
+    body.node("Expand", {"s", "shape"}, {"wide"}).node("Tanh", {"wide"}, {"out"});
+    body.node("Neg", {"s"}, {"t"}).output("again").output("t").output("out");
+    ModelBuilder model;
+    model.input("x", {6, 8}).input("start", {1, 8}).integers("to", {4, 8}).integer("n", 6);
+    if (scan) {
+      model.node("Scan", {"to", "start", "x"}, {"last", "end", "all"}).set("num_scan_inputs", 1).body("body", body);
+    } else {
+      model.node("Loop", {"n", "", "to", "start"}, {"last", "end", "all"}).body("body", body);
+    }
+    model.node("Expand", {"end", "last"}, {"y"}).output("all").output("y");
+    const Network network = model.network();
+    EXPECT_EQ(value_named(network, "all").shape, (Shape{6, 4, 8}));
+    EXPECT_EQ(value_named(network, "y").shape, (Shape{4, 8}));
+  }
+}
+
+TEST(ControlFlow, AValueThatARoundChangesIsNotTakenAsKnown) {
+  ModelBuilder body = loop_body({4, 8});
+  body.input("shape", {2}, kInt64).input("n2", {2}, kInt64);
+  // They change places.
+  body.node("Expand", {"s", "shape"}, {"wide"}).node("Tanh", {"s"}, {"t"});
+  body.output("t").output("n2").output("shape").output("wide");
+  ModelBuilder model;
+  model.input("x", {4, 8}).input("n", {}, kInt64).integers("one", {4, 8}).integers("other", {1, 1});
+  model.node("Loop", {"n", "", "x", "one", "other"}, {"y", "a", "b", "all"}, "swap").body("body", body).output("all");
+  EXPECT_TRUE(contains(model.complaint(), "node swap (Loop)")) << model.complaint();
+}
+
+TEST(ControlFlow, ASliceAtTheRoundsNumberIsKnownWhereTwoRoundsAreAlike) {
+  ModelBuilder body = loop_body({1, 8});
+  body.integers("one", {1}).integers("zero", {0}).node("Reshape", {"k", "one"}, {"first"});
+  body.node("Add", {"first", "one"}, {"end"}).node("Slice", {"x", "first", "end", "zero"}, {"row"});
+  body.node("Add", {"s", "row"}, {"t"}).output("t");
+  body.node("Neg", {"t"}, {"out"}).output("out");
+  ModelBuilder model;
+  model.input("x", {20, 8}).input("start", {1, 8}).input("n", {}, kInt64).input("go", {}, kBool);
+  model.node("Loop", {"n", "go", "start"}, {"y", "all"}, "rows").body("body", body).output("y").output("all");
+  EXPECT_TRUE(contains(model.complaint(), "--bound Loop=N")) << model.complaint();
+  OnnxOptions options;
+  options.bounds = {{"rows", 7}};
+  EXPECT_EQ(value_named(model.network(options), "all").shape, (Shape{7, 1, 8}));
+  model.value_info("all", {5, 1, 8});
+  EXPECT_EQ(value_named(model.network(), "all").shape, (Shape{5, 1, 8}));
+}
+
+TEST(ControlFlow, AScanOfVaryingLengthJoinsWhatItsRoundsWrite) {
+  ModelBuilder body;
+  body.input("s", {8}).input("row", {8});
+  body.node("Add", {"s", "row"}, {"t"}).output("t");
+  body.node("Concat", {"t", "row"}, {"out"}).set("axis", 0).output("out");
+  // Before the inputs: no lengths, lengths that are left out, lengths. Behind them: shapes that are left out.
+  for (const Strings& inputs : {Strings{"start", "x"}, Strings{"", "start", "x"}, Strings{"lengths", "start", "x"},
+                                Strings{"start", "x", ""}}) {
+    ModelBuilder model;
+    model.input("x", {6, 8}).input("start", {8}).input("lengths", {1}, kInt64);
+    model.node("ScanVarLen", inputs, {"end", "all"}).set("num_scan_inputs", 1).body("body", body);
+    model.output("end").output("all");
+    const Network network = model.network();
+    EXPECT_EQ(value_named(network, "end").shape, (Shape{8}));
+    EXPECT_EQ(value_named(network, "all").shape, (Shape{6 * 16}));
+  }
+}
+
 TEST(ControlFlow, BodiesWithinBodiesThatComeToTooMuchAreRefused) {
   // Each round grows the state, so that rounds are read one by one, and those of the inner loop in each of the outer one's.
   ModelBuilder inner = loop_body({symbol("rows"), 8});
@@ -169,7 +312,7 @@ TEST(ControlFlow, BodiesWithinBodiesThatComeToTooMuchAreRefused) {
 }
 
 TEST(ControlFlow, ABodyThatIsMissingIsAnErrorOfItsNode) {
-  for (const char* type : {"If", "Loop", "Scan"}) {
+  for (const char* type : {"If", "Loop", "Scan", "ScanVarLen"}) {
     ModelBuilder model;
     model.input("x", {2}).input("c", {}, kBool).node(type, {"c", "x"}, {"y"}, "branch").output("y");
     EXPECT_TRUE(contains(model.complaint(), "node branch (" + std::string(type) + ")")) << model.complaint();
