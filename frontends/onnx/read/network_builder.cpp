@@ -516,6 +516,12 @@ bool NetworkBuilder::unroll(onnx::NodeProto& proto, const Node& node) {  // NOLI
   }
   unrolled_ += flow.rounds * round;
   if (!proto.name().empty()) network_.unrolled.push_back(proto.name());
+  add_rounds(proto, context, flow);
+  return true;
+}
+
+void NetworkBuilder::add_rounds(const onnx::NodeProto& proto, const RuleContext& context,  // NOLINT(misc-no-recursion)
+                                const ControlFlow& flow) {
   const auto is_parameter = [this](const std::string& name) {
     const auto found = values_.find(name);
     return found != values_.end() && network_.values[found->second].kind == ValueKind::parameter;
@@ -537,7 +543,6 @@ bool NetworkBuilder::unroll(onnx::NodeProto& proto, const Node& node) {  // NOLI
     add_node(inner, -1);
     if (windows.contains(k)) view_parts(network_.nodes.back());
   }
-  return true;
 }
 
 void NetworkBuilder::view_parts(Node& split) {

@@ -63,6 +63,7 @@ class NetworkBuilder {
   /// Of a training step: adds the rounds of an op of control flow as nodes of their own, whose gradients then save what each
   /// needs. False where nobody knows the rounds or they are too many, of which a warning tells.
   bool unroll(onnx::NodeProto& proto, const Node& node);
+  void add_rounds(const onnx::NodeProto& proto, const RuleContext& context, const ControlFlow& flow);
   std::string fresh_name(const std::string& wanted);
   /// A loop reads the parts of what it scans where they are.
   void view_parts(Node& split);
