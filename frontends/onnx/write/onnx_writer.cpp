@@ -355,7 +355,7 @@ class RuntimeSchedule {
 std::string runtime_schedule(const LoweredModel& lowered, const Schedule& schedule) {
   ensure(schedule.has_schedule(), "runtime schedule: there are no steps");
   for (const Node& node : lowered.network.nodes) {
-    if (node.phase != Phase::forward || node.position >= 0) continue;
+    if (node.phase != Phase::forward || node.position >= 0 || node.constant || node.view) continue;
     throw InputError(lowered.network.source,
                      "node " + printable(node.name) +
                          " is of a round of a loop or of a branch, which are ops of their own in a training step: the "
