@@ -91,6 +91,11 @@ def test_what_no_schedule_holds_is_left_with_a_word() -> None:
     assert plans.largest.note
     assert 70_000 < plans.largest.least <= plans.largest.before
     assert temporaries(program) <= plans.largest.before
+    # The minimum that was named is enough.
+    with rj.budget(plans.largest.least) as again:
+        program = compiled(step, arguments)
+    assert not again.largest.note
+    assert temporaries(program) <= plans.largest.least
 
 
 def test_install_holds_until_uninstall() -> None:

@@ -99,6 +99,15 @@ def test_random_programs(group: int) -> None:
             refused += 1
             assert len(notes) == 1, f"seed {seed}"
             assert taken == whole, f"seed {seed}"
+            if not plans.all:  # It cannot be read.
+                continue
+            # The minimum that is named is enough.
+            least = plans.largest.least
+            assert budget < least <= whole, f"seed {seed}"
+            with rj.budget(least, limits=remora.Limits(work=200)) as plans:
+                again = jax.jit(lambda *given, f=function: f(*given)).lower(*arguments).compile()
+            assert not plans.largest.note, f"seed {seed}: {plans.largest}"
+            assert again.memory_analysis().temp_size_in_bytes <= least, f"seed {seed}"
         else:
             planned += plans.largest.recomputes > 0
             assert taken == plans.largest.temporaries <= budget, f"seed {seed}"

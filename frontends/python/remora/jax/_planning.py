@@ -57,7 +57,7 @@ class Plan:
         Bytes that they take without the plan and with it: XLA's own figures under `budget` and `install`, and what
         Remora knows of XLA's rules where `plan_module` is called alone.
     least : int
-        The least that was found for them, in bytes.
+        The minimum that was found for them, in bytes: as a budget, it is met.
     bound : float
         No schedule of this module in its order within the budget has less overhead; 0 where nothing was planned.
     overhead : float
@@ -186,6 +186,7 @@ class Search:
         self.device = device
         self.duration = max(1, sum(op.duration for op in self.graph.ops))
         self.sizes = {output: output.size for op in self.graph.ops for output in op.outputs if output.keep}
+        self.recomputable = [op for op in self.graph.ops if op.recompute]
         self.before = self.allowed = self.least = self.beyond = 0
         self.bound = 0.0
         self.why = ""
@@ -214,8 +215,10 @@ class Search:
                 self.least = other.least
                 if found is None or (again is not None and again.overhead < found.overhead):
                     chosen, found = other, again
+        if before - self.least <= self.module.donated:
+            self.least = before
         if found is None:
-            return None, chosen._left(chosen.why)
+            return None, self._left(self.why)
         if before - found.taken <= self.module.donated:
             return None, chosen._left("XLA forgets donations of a module that is given back: it would take more")
         return found.written, Plan(
@@ -223,7 +226,7 @@ class Search:
             allowed,
             before,
             found.taken,
-            self.least,
+            min(self.least, found.taken),
             bound=chosen.bound,
             overhead=found.overhead,
             recomputes=len(found.ops) - len(self.graph.ops),
@@ -258,12 +261,17 @@ class Search:
             if slack <= -1:
                 break
         self.why = "XLA packs the schedules that were found into more"
-        return None
+        return None if other is not None else self._of_least(above, measure)
 
     def _of_least(self, above: float | None, measure: Callable[[bytes], int]) -> _Tried | None:
-        """From the schedule with the least known peak, which XLA may pack better than is asked for, if it holds."""
+        """From the schedule with the lowest known peak, which XLA may pack better than is asked for, if it fits.
+
+        The same schedules for every budget, so that the minimum that a refusal names is enough.
+        """
         for slack in (0.0, 1.0):
             self._within(slack)
+            for op in self.recomputable:
+                op.recompute = True
             found = self._sound(lambda: remora.least_budget(self.graph, order="input", limits=self.limits).ops)
             tried = found and self._tried(*found, measure, always=True)
             if tried and tried.taken <= self.allowed:
@@ -322,7 +330,8 @@ class Search:
         taken = told + self.beyond
         if always or taken <= self.allowed:
             taken = measure(written)
-            self.least = min(self.least, taken)
+            if always:
+                self.least = min(self.least, taken)
             self.beyond = taken - told
         return _Tried(sequence, ops, self._overhead(ops), written, taken)
 
