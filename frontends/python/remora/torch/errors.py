@@ -96,32 +96,72 @@ class SolverError(TorchError):
 
 
 class BudgetError(TorchError):
-    """No schedule holds the budget, or none was found within the time limit.
+    """No schedule stays within the budget, or none was found within the time limit.
+
+    All amounts are as a user gives a budget in bytes: with what is resident throughout, and with `reserve`.
 
     Attributes
     ----------
     budget : int
-        The budget that was asked for, in bytes, with what is there throughout.
+        The budget that was asked for, in bytes.
     least : int
-        The smallest budget for which a schedule is known, in bytes, with what is there throughout.
+        A budget in bytes that is enough: for which a schedule is known.
+    lower : int
+        Bytes: it is proved that no smaller budget is enough. Where it equals `least`, that is the minimum.
     proved : bool
-        Whether it is proved that no schedule holds the budget.
+        Whether it is proved that no schedule stays within the budget.
+    op : str
+        An op that needs more than the budget by itself, whatever is recomputed; "" if there is none.
 
-    The message has both as a percentage, too: of what the step without a schedule (`unscheduled`) takes above `fixed`.
+    The message has the amounts as percentages, too: of what the step without a schedule (`unscheduled`) takes above
+    `fixed`.
     """
 
-    def __init__(self, budget: int, least: int, proved: bool, fixed: int, unscheduled: int) -> None:
+    def __init__(
+        self,
+        budget: int,
+        least: int,
+        proved: bool,
+        fixed: int,
+        unscheduled: int,
+        lower: int = 0,
+        op: tuple[str, int] | None = None,
+    ) -> None:
         def amount(size: int) -> str:
             return f"{bytes_text(size)} ({part_of_peak_text(size, fixed, unscheduled)})"
 
-        verdict = "no schedule holds" if proved else "no schedule was found for"
-        super().__init__(f"{verdict} {amount(budget)}; the least budget with a known schedule is {amount(least)}")
-        self.budget, self.least, self.proved = budget, least, proved
-        self._fixed, self._unscheduled = fixed, unscheduled
+        lower = min(lower, least)
+        verdict = "no schedule stays within" if proved else "no schedule was found within"
+        why = f": {op[0]} alone needs {bytes_text(op[1])} while it runs. {TOO_LARGE}" if op is not None else ""
+        known = f"the minimum is {amount(least)}"
+        if lower < least:
+            known = f"{amount(least)} is enough"
+            known += f", and {amount(lower)} is a lower bound" if lower > fixed else ", and less may be"
+        super().__init__(f"{verdict} {amount(budget)}{why}; {known}")
+        self.budget, self.least, self.proved, self.lower = budget, least, proved, lower
+        self.op = op[0] if op is not None else ""
+        self._fixed, self._unscheduled, self._op = fixed, unscheduled, op
 
     def __reduce__(self) -> tuple[Any, ...]:
-        return type(self), (self.budget, self.least, self.proved, self._fixed, self._unscheduled)
+        given = (self.budget, self.least, self.proved, self._fixed, self._unscheduled, self.lower, self._op)
+        return type(self), given
+
+    def changed(self, **amounts: Any) -> BudgetError:
+        """The same with some of `budget`, `least`, `proved` and `lower` replaced."""
+        given = {name: amounts.get(name, getattr(self, name)) for name in ("budget", "least", "proved", "lower")}
+        return BudgetError(**given, fixed=self._fixed, unscheduled=self._unscheduled, op=self._op)
+
+    def beside(self, reserve: int) -> BudgetError:
+        """The same with so many bytes more in each amount."""
+        op = (self._op[0], self._op[1] + reserve) if self._op is not None else None
+        sizes = (self.budget + reserve, self.least + reserve)
+        fixed, unscheduled = self._fixed + reserve, self._unscheduled + reserve
+        return BudgetError(*sizes, self.proved, fixed, unscheduled, self.lower + reserve, op)
 
     def knowing(self, reached: int) -> BudgetError:
-        """The same, where a schedule with a peak of `reached` bytes is known."""
-        return BudgetError(self.budget, min(self.least, reached), self.proved, self._fixed, self._unscheduled)
+        """The same, where a schedule is known for a budget of `reached` bytes."""
+        return self.changed(least=min(self.least, reached))
+
+
+TOO_LARGE = "No recompute changes that: take a smaller batch, or compute that part in pieces"
+"""What to do about an op that is too large by itself."""

@@ -150,7 +150,7 @@ class Options:
         if not self.is_share:
             return self, limit
         limit = max(self.in_bytes(fixed, unscheduled), limit or 0)
-        return replace(self, budget=limit, reserve=0), limit
+        return replace(self, budget=limit + self.reserve), limit
 
     @property
     def limits(self) -> remora.Limits:

@@ -65,25 +65,22 @@ def planned_fused(
 ) -> tuple[StepProblem, Plan, list[Run]]:
     """The problem of the graph of compiled parts, and its plan; `read`: how the graph of parts is read again.
 
-    Regions that are cut where a schedule recomputes ops may need more than those that are not cut, and a refusal may
-    have named what these need: they are tried before a budget is refused.
+    Regions that are cut where a schedule recomputes ops depend on the budget, and may need more than those that are not
+    cut. These are tried before a budget is refused, and the refusal names what they need: that is enough.
     """
-    refused: BudgetError | None = None
-    for share in (1 - FIRST, (1 - FIRST) / 2):
+    for share, may_cut in ((1 - FIRST, True), ((1 - FIRST) / 2, False)):
         if options.fuse == "program":
             module, given = programmed(problem, options, seconds)
         else:
-            module, given = fused(problem, options, seconds, is_cut=refused is None)
+            module, given = fused(problem, options, seconds, may_cut)
         parts = read(module, given)
         try:
             return parts, *solve(parts, given, share)
         except BudgetError as refusal:
-            refused = refusal if refused is None or refusal.least < refused.least else refused
-        if not module.meta.get("is_cut"):
-            break
+            if not module.meta.get("is_cut"):
+                raise refusal.changed(lower=0, proved=False) from None  # other regions may need less
         options = replace(options, fuse=True)  # regions, if a program of kernels was refused
-    assert refused is not None
-    raise refused
+    raise AssertionError("regions that are not cut are tried last")
 
 
 def fused(
@@ -95,7 +92,7 @@ def fused(
         plan, runs = solve(problem, options, FIRST) if is_cut else (None, [])
         budget = plan.budget if plan is not None else problem.budget(options)
     except BudgetError as refusal:  # regions may need less: all that one loop computes is not kept
-        budget, runs = refusal.budget, []
+        budget, runs = refusal.budget - options.reserve, []
     count: dict[Op, int] = {}
     for run in runs:
         count[run.op] = count.get(run.op, 0) + 1

@@ -244,7 +244,9 @@ class Search:
         try:
             left = max(0.2, self.end - time.perf_counter())
             limit = min(SOLVE, left)
-            found = remora.solve(graph, budget, max_computes=2, time_limit=limit, threads=self.threads, seed=self.seed)
+            found = remora.solve(
+                graph, max(1, budget), max_computes=2, time_limit=limit, threads=self.threads, seed=self.seed
+            )
         except remora.Infeasible:
             return None
         except remora.NoSchedule:

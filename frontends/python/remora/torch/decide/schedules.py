@@ -184,8 +184,7 @@ def _solved(graph: remora.Graph, budget: int, options: Options, known: Known, se
         found = _answer(graph, budget, options, known, seconds)
     except remora.Infeasible as refusal:
         _learn_least(graph, refusal.least_budget, known)
-        least = min(refusal.least_budget.reached, known.least or refusal.least_budget.reached)
-        raise BudgetError(budget, least, True, graph.fixed_memory, graph.baseline_peak) from None
+        raise _refused(graph, budget, known, refusal) from None
     except TorchError:
         raise
     except remora.Error as error:
@@ -211,10 +210,19 @@ def _answer(graph: remora.Graph, budget: int, options: Options, known: Known, se
             if start is None:
                 # In input order, whose schedules are schedules in any order.
                 _learn_least(graph, remora.least_budget(graph, limits=options.limits_in(seconds.left())), known)
+                if known.start(budget) is None:
+                    raise _refused(graph, budget, known, refusal) from None
         start = known.start(budget)
-        if start is None:
-            raise BudgetError(budget, known.least or budget, False, graph.fixed_memory, graph.baseline_peak)
+        assert start is not None, "a schedule is known, or none was found"
     return remora.solve(graph, budget, **_words(options, seconds.left()), warm_start=start)
+
+
+def _refused(graph: remora.Graph, budget: int, known: Known, refusal: remora.NoSchedule) -> BudgetError:
+    """What is said where the engine has no schedule; what is known of the graph is enough."""
+    least = min(graph.baseline_peak, known.least or graph.baseline_peak)
+    proved, why = isinstance(refusal, remora.Infeasible), refusal.refusal
+    op = (why.op.name, why.needed) if why.reason == "op" and why.op is not None else None
+    return BudgetError(budget, least, proved, graph.fixed_memory, graph.baseline_peak, why.lower_bound, op)
 
 
 def _with_addresses(found: remora.Schedule, budget: int, options: Options, seconds: _Seconds) -> remora.Schedule:

@@ -24,24 +24,27 @@ def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[P
     """
     budget = problem.budget(options)
     start = time.perf_counter()
-    peaks = [] if options.arena else [problem.unscheduled]
-    proved = False
+    refused: BudgetError | None = None
 
     def attempt(asked: int) -> Replayed | None:
-        nonlocal proved
+        nonlocal refused
         left = share * options.time_limit - (time.perf_counter() - start)
         try:
-            found = problem.replayed(schedule_for(problem.graph, asked, options, max(LEAST_SECONDS, left)))
+            return problem.replayed(schedule_for(problem.graph, asked, options, max(LEAST_SECONDS, left)))
         except BudgetError as refusal:
+            least = refusal.least + problem.states
+            least = least if options.arena else min(least, problem.unscheduled)
             proved = refusal.proved and asked == budget
-            peaks.append(refusal.least + problem.states)
+            known = refusal.changed(budget=budget, least=least, proved=proved)
+            refused = refused or known
             return None
-        peaks.append(found.peak)
-        return found
 
     found = within(budget, attempt, lambda replayed: replayed.peak)
+    if found is None and problem.states:
+        found = attempt(budget - problem.states)  # whatever states are saved, its schedule is within the budget
     if found is None:
-        raise BudgetError(budget, min(peaks), proved, problem.fixed, problem.unscheduled)
+        assert refused is not None, "a schedule that exceeds its budget saves states"
+        raise refused.beside(options.reserve)
     plan = Plan(found.schedule, found.peak, problem.unscheduled, budget, outside=problem.step.outside)
     plan.seconds["solve"] = time.perf_counter() - start
     return plan, found.runs

@@ -296,12 +296,14 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
     device, step, costs, reserve = captured.device, captured.step, captured.costs, captured.reserve
     limit = captured.limit(budget)
     found: Plan | None = None
-    least, proved = 0, False
+    least = lower = captured.update if captured.update > limit else 0
+    proved, op = captured.update > limit, ""
     start = time.perf_counter()
     try:
         found, _ = solve(StepProblem(step, costs, captured.name), replace(options, budget=limit, reserve=reserve))
     except BudgetError as refusal:
-        least, proved = max(refusal.least + reserve, captured.update), refusal.proved
+        least, lower = max(refusal.least, captured.update), max(refusal.lower, captured.update)
+        proved, op = proved or refusal.proved, refusal.op
     if found is not None:
         found.checkpoints = captured.checkpoints
     gradients = [Item("gradients", captured.gradients, "update", True)] if captured.accumulate == 1 else []
@@ -317,11 +319,13 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
         peak=found.predicted_peak + reserve if found is not None else 0,
         update=captured.update,
         least=least,
-        proved=proved or captured.update > limit,
+        proved=proved,
         unscheduled_seconds=_seconds(device, baseline, len(step.ops)),
         step_seconds=_seconds(device, found.predicted_time, len(found.found.steps)) if found is not None else 0.0,
         accumulate=captured.accumulate,
         checkpoints=captured.checkpoints,
+        lower=lower,
+        op=op,
         seconds={**captured.seconds, "solve": time.perf_counter() - start},
     )
 

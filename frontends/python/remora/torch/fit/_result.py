@@ -15,12 +15,13 @@ import torch
 from remora._engine import bytes_text, version
 from remora.errors import InputError
 
+from ..errors import TOO_LARGE
 from ..planning import Plan
 from ._memory import Item
 from ._rates import FitDevice, device_from
 
 FORMAT = "remora-fit"
-_LATER_FIELDS = ("accumulate", "checkpoints")
+_LATER_FIELDS = ("accumulate", "checkpoints", "lower", "op")
 """Fields that files of earlier versions do not have."""
 HOLES = 0.1
 """The share of tensors' bytes by which CUDA's allocator was seen to hold more (docs/guide/pytorch.md): no proof."""
@@ -54,7 +55,7 @@ class FitPlan:
     update : int
         Bytes at the highest moment of the optimizer's step.
     least : int
-        Where it does not fit: the smallest budget with a known schedule; else 0.
+        Where it does not fit: a budget that is enough; else 0.
     proved : bool
         Whether it is proved that it does not fit.
     unscheduled_seconds, step_seconds : float
@@ -63,6 +64,10 @@ class FitPlan:
         Micro-steps to an update. With several all figures are of a later one, where gradients exist throughout.
     checkpoints : int
         The model's own activation checkpoints, which are taken out: the schedule decides what is recomputed.
+    lower : int
+        Where it does not fit: no smaller budget is enough. Where it equals `least`, that is the minimum.
+    op : str
+        An op that needs more than the budget by itself, whatever is recomputed; "" if there is none.
     seconds : dict
         What the parts of planning took.
     """
@@ -82,6 +87,8 @@ class FitPlan:
     step_seconds: float
     accumulate: int = 1
     checkpoints: int = 0
+    lower: int = 0
+    op: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -227,6 +234,12 @@ class FitPlan:
         if self.fits:
             again = self.step.recomputes if self.step is not None else 0
             return f"fits, with {again} recomputes" if again else "fits without recompute"
-        why = "the update alone takes more" if self.update > self.budget else "no schedule holds it"
-        known = f"; the least budget with a known schedule is {bytes_text(self.least)}" if self.least else ""
-        return f"does not fit: {why}{known}{'' if self.proved else ' (none was found; none is not proved)'}"
+        why = "no schedule stays within it" if self.proved else "no schedule was found within it"
+        if self.op:
+            why = f"{self.op} alone takes more. {TOO_LARGE}"
+        elif self.update > self.budget:
+            why = "the update alone takes more"
+        if self.lower == self.least:
+            return f"does not fit: {why}; the minimum is {bytes_text(self.least)}"
+        bound = f", and {bytes_text(self.lower)} is a lower bound" if self.lower else ", and less may be"
+        return f"does not fit: {why}; {bytes_text(self.least)} is enough{bound}"

@@ -80,7 +80,7 @@ def auto_checkpoint(
     Raises
     ------
     BudgetError
-        If no plan of the family holds the budget; `least` is the least peak of one.
+        If no plan of the family stays within the budget; `least` is a budget that is enough for one.
     CheckpointError
         If the step cannot be traced, or differs from eager when it is run again.
     """
@@ -206,8 +206,10 @@ def _planned(step: EagerStep, options: Options, eager: Outcome, unsteady: list[s
     plan, peak, proved = Fitting(step, replay, family, figures, options, eager, unsteady).run(budget)
     if plan is not None:
         return json.loads(plan.to_json())
-    least = [budget, max(peak, budget + 1), proved, figures.fixed, figures.eager_peak]
-    return {"least": least, "excluded": family.excluded}
+    lower = budget + 1 if proved else 0
+    sizes = [size + options.reserve for size in (budget, max(peak, budget + 1))]
+    of_step = [size + options.reserve for size in (figures.fixed, figures.eager_peak)]
+    return {"least": [*sizes, proved, *of_step, lower + options.reserve], "excluded": family.excluded}
 
 
 def _rates(step: EagerStep, trace: Trace) -> Rates:

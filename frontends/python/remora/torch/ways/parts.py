@@ -28,7 +28,7 @@ from ..carry.arena import Memory, Places, library
 from ..carry.program import Program, generator_of, state_of, write_program
 from ..decide.fused import planned, planned_fused, read_graph
 from ..decide.step import solve
-from ..errors import CaptureError, in_plain_words
+from ..errors import BudgetError, CaptureError, in_plain_words
 from ..ledger import Ledger, Part, listener
 from ..options import Options
 from ..planning import Plan
@@ -53,7 +53,6 @@ def wrap(
     seed: int = 1,
     cache: bool = True,
     progress: bool = False,
-    plan: str = "",
 ) -> Module:
     """Makes a module's forward and backward run under a memory budget; the user calls `backward()`.
 
@@ -71,7 +70,7 @@ def wrap(
     budget : int or str
         Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of what forward and
         backward take beyond that if nothing is recomputed.
-    reserve, cost, fuse, arena, order, pure, inference, time_limit, threads, seed, cache, progress, plan
+    reserve, cost, fuse, arena, order, pure, inference, time_limit, threads, seed, cache, progress
         As in `Options`.
     """
     options = Options.of({name: value for name, value in locals().items() if name != "module"})
@@ -303,13 +302,19 @@ class _Parts:
             return read_graph(module, options, cut, seconds, [*cut.tangents, *cut.outputs], "joint")
 
         problem = read(joint, self.owner.options)
-        options = self.owner.in_bytes(problem)
-        if problem.budget(options) < problem.unscheduled and self._keep_old_values(problem.step):
+        options, plain = self.owner.in_bytes(problem), problem.unscheduled
+        if problem.budget(options) < plain and self._keep_old_values(problem.step):
             problem = read(joint, options)
-        if options.fuse:
-            problem, plan, runs = planned_fused(problem, options, seconds, read)
-        else:
-            plan, runs = solve(problem, options)
+        try:
+            if options.fuse:
+                problem, plan, runs = planned_fused(problem, options, seconds, read)
+            else:
+                plan, runs = solve(problem, options)
+        except BudgetError as refusal:
+            if options.fuse or options.arena:
+                raise
+            # Within `plain` bytes nothing is recomputed, so no old values are kept.
+            raise refusal.knowing(plain + options.reserve) from None
         step, costs, joint = problem.step, problem.costs, problem.step.module
         results, cut = _cut(joint, num_fwd_outputs)
         tangents = cut.tangents

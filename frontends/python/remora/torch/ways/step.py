@@ -48,7 +48,7 @@ def train_step(
     seed: int = 1,
     cache: bool = True,
     progress: bool = False,
-    plan: str = "",
+    plan: str | Sequence[str] = "",
 ) -> Any:
     """Makes a training step run under a memory budget; loss and `loss.backward()` are inside the function.
 
@@ -170,12 +170,14 @@ class TrainStep:
         limit: int | None = None
         found = []
         for captured in self._captured:
+            problem = captured.problem
             try:
-                problem = captured.problem
                 given, limit = options.fixed_in_bytes(problem.fixed, problem.unscheduled, limit)
                 found.append(planned(problem, given, self._memory))
             except BudgetError as refusal:
-                raise refusal.knowing(captured.reached) from None
+                if options.fuse or options.arena:
+                    raise  # each budget has regions, or addresses, of its own
+                raise refusal.knowing(captured.reached + problem.states + options.reserve) from None
         for captured, (plan, program) in zip(self._captured, found, strict=True):
             captured.plan, captured.program = plan, program
             captured.reached = min(captured.reached, plan.predicted_peak)
