@@ -46,7 +46,6 @@ UNPLANNED = {
     "whole_alone": "give it each block first",
     "not_sharded": "fully_shard has sharded",
     "unlike": "batches of different shapes",
-    "nested": "blocks.0.up is sharded inside of another",
     "ahead": "set_modules_to_backward_prefetch",
     "offloaded": "CPUOffloadPolicy",
     "twice": "runs 2 times forward",
@@ -101,12 +100,18 @@ def test_what_cannot_be_captured_is_refused_with_the_way_out(case: str, tmp_path
         assert "TORCHDYNAMO" not in told["refused"]
 
 
-@pytest.mark.parametrize(("case", "size"), [("fsdp_some", 2), ("fsdp_least", 4)])
+@pytest.mark.parametrize(
+    ("case", "size"),
+    [
+        *(("fsdp_some", 2), ("fsdp_adapted", 2), ("fsdp_inner", 2), ("fsdp_least", 4)),
+        *(pytest.param(case, 2, marks=pytest.mark.slow) for case in ("fsdp_least_adapted", "fsdp_least_inner")),
+    ],
+)
 def test_fsdp2_takes_one_plan_of_flags_and_checkpoints(case: str, size: int, tmp_path: Path) -> None:
     told = outcomes(case, size, tmp_path, PLANNED)
     assert told == [told[0]] * size
     assert told[0]["checkpoints"] + sum(told[0]["resharded"].values()) > 0
-    if case == "fsdp_least":
+    if case.startswith("fsdp_least"):
         assert sum(told[0]["resharded"].values()) > 0
 
 

@@ -37,6 +37,18 @@ class Block(nn.Module):
         return x + self.down(torch.nn.functional.gelu(self.up(self.norm(x))))
 
 
+class Longer(Block):
+    """A block with one more layer."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.more = nn.Sequential(nn.Linear(WIDTH, WIDTH))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        found: torch.Tensor = self.more(super().forward(x))
+        return found
+
+
 class Net(nn.Module):
     """Blocks, and parameters that are the root's own."""
 
@@ -47,6 +59,19 @@ class Net(nn.Module):
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
         return self.head(self.blocks(x))
+
+
+class Adapted(nn.Module):
+    """A frozen layer with an adapter of a low rank."""
+
+    def __init__(self, base: nn.Linear, rank: int = 4) -> None:
+        super().__init__()
+        self.base = base.requires_grad_(False)
+        self.down = nn.Linear(base.in_features, rank, bias=False)
+        self.up = nn.Linear(rank, base.out_features, bias=False)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.base(x) + self.up(self.down(x))
 
 
 class Twice(Net):
@@ -63,6 +88,39 @@ def sharded(resharded: bool | None = None) -> nn.Module:
         fully_shard(block, reshard_after_forward=resharded)
     fully_shard(made)
     return made
+
+
+def adapted(resharded: bool | None = None) -> nn.Module:
+    """Sharded as peft's and LlamaFactory's policies do: each trained layer without children, then each block."""
+    torch.manual_seed(0)
+    made = Net().requires_grad_(False)
+    for block in made.blocks:
+        assert isinstance(block, Block)
+        block.up, block.down = Adapted(block.up), Adapted(block.down)  # type: ignore[assignment]
+        for layer in block.modules():
+            if isinstance(layer, nn.Linear) and layer.weight.requires_grad:
+                fully_shard(layer, reshard_after_forward=resharded)
+        fully_shard(block, reshard_after_forward=resharded)
+    fully_shard(made)
+    return made
+
+
+def inner(resharded: bool | None = None) -> nn.Module:
+    """Most of each block is sharded by itself, as experts are; in one of them a second time."""
+    torch.manual_seed(0)
+    made = Net()
+    made.blocks[1] = Longer()
+    for block in made.blocks:
+        if isinstance(block, Longer):
+            fully_shard(block.more[0], reshard_after_forward=resharded)
+            fully_shard(block.more, reshard_after_forward=resharded)
+        fully_shard(block.down, reshard_after_forward=resharded)
+        fully_shard(block, reshard_after_forward=resharded)
+    fully_shard(made)
+    return made
+
+
+MADE: dict[str, Callable[..., nn.Module]] = {"sharded": sharded, "adapted": adapted, "inner": inner}
 
 
 def batch(i: int) -> torch.Tensor:
@@ -100,11 +158,12 @@ def disagree() -> None:
     measure.Clock.between = lambda *marks: factor * plain_between(*marks)  # type: ignore[method-assign]
 
 
-def fsdp(budget: int | str) -> dict[str, Any]:
-    plain = trained(sharded())
-    keeping = peak(sharded(False))
+def fsdp(budget: int | str, kind: str = "sharded") -> dict[str, Any]:
+    make = MADE[kind]
+    plain = trained(make())
+    keeping = peak(make(False))
     disagree()
-    mine = sharded()
+    mine = make()
     rt.auto_fsdp(mine, batch(0), budget, loss=loss, **OPTIONS)
     assert all(p.grad is None for p in mine.parameters())
     plan = rt.fsdp_plan(mine)
@@ -117,17 +176,17 @@ def fsdp(budget: int | str) -> dict[str, Any]:
     assert figures.bound_seconds <= figures.predicted_seconds
     values = trained(mine)
     assert all(checking.same(a, b) for a, b in zip(values, plain, strict=True))
-    later = rt.apply_fsdp_plan(sharded(), rt.FsdpPlan.from_json(plan.to_json()))
+    later = rt.apply_fsdp_plan(make(), rt.FsdpPlan.from_json(plan.to_json()))
     assert all(checking.same(a, b) for a, b in zip(trained(later), plain, strict=True))
     assert "remove_fsdp_plan" in refusal(lambda: rt.auto_fsdp(later, batch(0), budget, loss=loss, **OPTIONS))
-    assert peak(rt.remove_fsdp_plan(later)) == peak(sharded())
-    assert all(checking.same(a, b) for a, b in zip(trained(later), trained(trained_once()), strict=True))
+    assert peak(rt.remove_fsdp_plan(later)) == peak(make())
+    assert all(checking.same(a, b) for a, b in zip(trained(later), trained(trained_once(make)), strict=True))
     return {"digest": plan.digest, "resharded": plan.reshard, "checkpoints": len(plan.checkpoints.modules)}
 
 
-def trained_once() -> nn.Module:
+def trained_once(make: Callable[..., nn.Module]) -> nn.Module:
     """Without a plan."""
-    made = sharded()
+    made = make()
     trained(made)
     return made
 
@@ -136,16 +195,32 @@ def fsdp_some() -> dict[str, Any]:
     return fsdp("85%")
 
 
-def fsdp_least() -> dict[str, Any]:
+def fsdp_adapted() -> dict[str, Any]:
+    return fsdp("75%", "adapted")
+
+
+def fsdp_inner() -> dict[str, Any]:
+    return fsdp("75%", "inner")
+
+
+def fsdp_least(kind: str = "sharded") -> dict[str, Any]:
     """No plan holds a tenth, and the model is as it was; what is told to be the least has a plan, which needs both."""
-    mine = sharded()
+    mine = MADE[kind]()
     try:
         rt.auto_fsdp(mine, batch(0), "10%", loss=loss, **OPTIONS)
     except rt.BudgetError as error:
         least = error.least
     assert all(p.grad is None for p in mine.parameters())
-    assert all(checking.same(a, b) for a, b in zip(trained(mine), trained(sharded()), strict=True))
-    return fsdp(least)
+    assert all(checking.same(a, b) for a, b in zip(trained(mine), trained(MADE[kind]()), strict=True))
+    return fsdp(least, kind)
+
+
+def fsdp_least_adapted() -> dict[str, Any]:
+    return fsdp_least("adapted")
+
+
+def fsdp_least_inner() -> dict[str, Any]:
+    return fsdp_least("inner")
 
 
 # -- A pipeline --------------------------------------------------------------------------------------------------------
@@ -214,9 +289,7 @@ def refusals() -> dict[str, str]:
     fully_shard(alone)
     own = batch(0)[dist.get_rank() :]  # one row less on the second process
     cpu = torch.device("cpu")
-    nested, ahead, offloaded, twice, own_ones = Net(), sharded(), Net(), Twice(), sharded()
-    for module in (nested.blocks[0].up, nested.blocks[0], nested):
-        fully_shard(module)
+    ahead, offloaded, twice, own_ones = sharded(), Net(), Twice(), sharded()
     ahead.blocks[1].set_modules_to_backward_prefetch([ahead.blocks[0]])
     for module in (*offloaded.blocks, offloaded):
         fully_shard(module, offload_policy=CPUOffloadPolicy(pin_memory=False))
@@ -229,7 +302,6 @@ def refusals() -> dict[str, str]:
         "whole_alone": refusal(lambda: rt.auto_fsdp(alone, batch(0), "80%", loss=loss, **OPTIONS)),
         "not_sharded": refusal(lambda: rt.auto_fsdp(Net(), batch(0), "80%", loss=loss, **OPTIONS)),
         "unlike": refusal(lambda: rt.auto_fsdp(sharded(), own, "80%", loss=loss, **OPTIONS)),
-        "nested": refusal(lambda: rt.auto_fsdp(nested, batch(0), "80%", loss=loss, **OPTIONS)),
         "ahead": refusal(lambda: rt.auto_fsdp(ahead, batch(0), "80%", loss=loss, **OPTIONS)),
         "offloaded": refusal(lambda: rt.auto_fsdp(offloaded, batch(0), "80%", loss=loss, **OPTIONS)),
         "twice": refusal(lambda: rt.auto_fsdp(twice, batch(0), "80%", loss=loss, **OPTIONS)),

@@ -63,6 +63,8 @@ class Unit:
         Of the trace.
     gathered, left, asked : int
         Where its parameters are first there, where its forward has ended, and where the backward gathers them again.
+    outer : str
+        The outermost unit around it, whose flag it has, such as the block around an adapter; "" if there is none.
     """
 
     name: str
@@ -71,6 +73,7 @@ class Unit:
     left: int
     asked: int
     gather: Gather
+    outer: str = ""
 
 
 def units_of(model: torch.nn.Module) -> dict[str, FSDPModule]:
@@ -97,9 +100,6 @@ def refuse_unlike(model: torch.nn.Module, units: dict[str, FSDPModule]) -> None:
         raise CheckpointError(
             "fully_shard was given the model alone: give it each block first, so that they can be told apart"
         )
-    nested = [name for name in inner if any(name.startswith(f"{other}.") for other in inner)]
-    if nested:
-        raise CheckpointError(f"{nested[0]} is sharded inside of another sharded block: give fully_shard one of them")
     if any(m._get_fsdp_state()._states_to_backward_prefetch for m in units.values()):
         raise CheckpointError("set_modules_to_backward_prefetch says when parameters are gathered: plan without it")
     if any(isinstance(group.offload_policy, CPUOffloadPolicy) for group in groups_of(units.values())):
@@ -217,7 +217,7 @@ def gather_of(unit: FSDPModule, device: torch.device) -> Gather:
 
 
 def placed(trace: Trace, names: list[str], gathers: dict[str, Gather]) -> list[Unit]:
-    """The units in the order of their forwards.
+    """The units in the order in which their forwards end, which is that of FSDP's own list.
 
     Raises
     ------
@@ -243,8 +243,10 @@ def placed(trace: Trace, names: list[str], gathers: dict[str, Gather]) -> list[U
             ),
             entered,
         )
-        units.append(Unit(name, calls[0], gathered, call.end + 1, asked[0], gathers[name]))
-    units.sort(key=lambda unit: unit.call)
-    if [u.name for u in sorted(units, key=lambda u: -u.asked)] != [u.name for u in units]:
+        outer = min((other for other in names if name.startswith(f"{other}.")), key=len, default="")
+        units.append(Unit(name, calls[0], gathered, call.end + 1, asked[0], gathers[name], outer))
+    units.sort(key=lambda unit: trace.calls[unit.call].end)
+    outermost = [unit for unit in units if not unit.outer]
+    if sorted(outermost, key=lambda unit: -unit.asked) != outermost:
         raise CheckpointError("the backward does not take the blocks in the forward's order backwards")
     return units

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import torch
 
@@ -58,7 +58,7 @@ class Planner:
     proved: bool = False
 
     def __post_init__(self) -> None:
-        trace, units = self.replay.replay.trace, self.replay.units
+        trace, units = self.replay.replay.trace, self.replay.outermost
         count = len(units)
         starts = [0, *(u.gathered for u in units[1:]), units[-1].left, *(u.asked for u in reversed(units))]
         self.slots = list(zip(starts, [*starts[1:], len(trace.events)], strict=True))
@@ -77,7 +77,10 @@ class Planner:
             own = trace.calls[unit.call].seconds
             share = own / max(1e-12, forward)
             kept = worthwhile(modes, (i + 1, 2 * count - i))
-            self.blocks.append(Block(unit, kept, round(1e9 * own), round(1e9 * share * backward)))
+            gathers = [u.gather for u in self.replay.units if unit.name in (u.name, u.outer)]
+            parameters, seconds = sum(g.parameters for g in gathers), sum(g.seconds for g in gathers)
+            with_inner = replace(unit, gather=replace(unit.gather, parameters=parameters, seconds=seconds))
+            self.blocks.append(Block(with_inner, kept, round(1e9 * own), round(1e9 * share * backward)))
         self.graph = StepGraph(self.blocks, base, round(1e9 * max(0.0, whole - forward)), self.overlaps)
         self.saved = [torch.tensor([mode.saved for mode in block.modes]) for block in self.blocks]
         self.sharded = [self.base - torch.tensor(self._tops({}, (unit.name,))) for unit in units]
@@ -146,7 +149,7 @@ class Planner:
         try:
             found = remora.solve(
                 graph.graph,
-                {DEVICE: budget + graph.lift},
+                {DEVICE: max(1, budget + graph.lift)},
                 max_computes=2,
                 time_limit=options.time_limit,
                 threads=options.threads or None,

@@ -193,7 +193,7 @@ def auto_fsdp(
     Raises
     ------
     BudgetError
-        If no plan is found that holds the budget on each process; `least` is the least peak of one.
+        If no plan is found that stays within the budget on each process; `least` is a budget that is enough for one.
     CheckpointError
         If the model is not sharded so that a plan can be made, or its step does something else when it runs again.
     """
@@ -295,41 +295,41 @@ class _Fitting:
         return replay, eager_peak
 
     def _fitted(self, budget: int) -> FsdpPlan:
-        least = budget + 1, False
+        """A plan that runs within the budget on each process; where the search has none, the smallest that it knows."""
+        least, is_least, proved = 0, False, False
 
         def attempt(asked: int) -> FsdpPlan | None:
-            nonlocal least
+            nonlocal least, is_least, proved
             told = from_first(lambda: self._told(asked), CheckpointError)
-            if "plan" not in told:
-                least = told["least"]
-                return None
+            is_least, proved = told["is_least"], proved or (told["proved"] and asked == budget)
             plan = FsdpPlan.from_json(told["plan"])
             figures = plan.checkpoints.figures
             assert figures is not None
             measured = self._measured(plan)
             plan.peaks = [peak for peak, _ in measured]
-            figures.measured_peak = max(plan.peaks)
+            figures.measured_peak = least = max(plan.peaks)
             figures.measured_seconds = max(seconds for _, seconds in measured)
-            least = figures.measured_peak, False
-            return plan
+            return None if is_least and least > budget else plan
 
         plan = within(budget, attempt, lambda plan: max(plan.peaks))
+        if plan is None and not is_least:
+            plan = attempt(0)
         if plan is None:
-            peak, proved = least
-            raise BudgetError(budget, max(peak, budget + 1), proved, self.fixed, self.figures.eager_peak)
+            lower = budget + 1 if proved else 0
+            refusal = BudgetError(budget, least, proved, self.figures.fixed, self.figures.eager_peak, lower)
+            raise refusal.beside(self.options.reserve)
         if len(set(gathered(plan.digest))) > 1:
             raise CheckpointError("the processes of this job do not have the same plan")
         return plan
 
     def _told(self, budget: int) -> dict[str, Any]:
-        """Of the first process."""
+        """Of the first process: its plan within a budget, or the one with the smallest peak."""
         if self.planner is None:
             self.planner = Planner(self.replay, self.step.device.type == "cuda", self.options)
         planner = self.planner
         found = planner.search(budget)
-        if found is None:
-            return {"least": (planner.least().peak, planner.proved)}
-        return {"plan": self._as_plan(planner, found).to_json()}
+        plan = self._as_plan(planner, found or planner.least())
+        return {"plan": plan.to_json(), "is_least": found is None, "proved": found is None and planner.proved}
 
     def _as_plan(self, planner: Planner, found: Chosen) -> FsdpPlan:
         figures = self.figures
@@ -341,7 +341,8 @@ class _Fitting:
         choices: dict[str, Choice] = dict(choices_of(planner.blocks, found.modes))
         changed = sorted(planner.replay.replay.trace.changed)
         checkpoints = CheckpointPlan(choices, changed, figures, planner.excluded)
-        return FsdpPlan({name: name in names for name in self.units}, checkpoints)
+        outer = {unit.name: unit.outer or unit.name for unit in planner.replay.units}
+        return FsdpPlan({name: outer.get(name, name) in names for name in self.units}, checkpoints)
 
     def _measured(self, plan: FsdpPlan) -> list[tuple[int, float]]:
         """Runs a plan: what each process takes, in bytes and seconds, and whether it does what FSDP2 does without."""
