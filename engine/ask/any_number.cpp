@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "engine/ask/problem.hpp"
 
@@ -40,8 +41,8 @@ Table<OpId, int> computes_that_pay(const Graph& graph, const std::function<std::
   return most;
 }
 
-AnyNumber::AnyNumber(const Instance& instance, Duration extra)
-    : instance_(instance), extra_(extra), most_(most_computes(instance, extra)) {}
+AnyNumber::AnyNumber(const Instance& instance, Duration extra, Duration bound)
+    : instance_(instance), extra_(extra), known_bound_(bound), most_(most_computes(instance, extra)) {}
 
 bool AnyNumber::is_within(const Instance& stated) const {
   // Where a mode weighs more than one compute, a larger number allows others.
@@ -55,19 +56,49 @@ bool AnyNumber::is_within(const Instance& stated) const {
   return std::ranges::all_of(stated.ops(), [&](OpId op) { return most_[op] <= stated.max_computes(op); });
 }
 
+ProofNews AnyNumber::Proof::step(ProofLimits limits) {
+  limits.ceiling = std::min(limits.ceiling, extra);
+  ProofNews news = periods.step(limits);
+  bound = std::max(bound.load(), news.bound.count());
+  return news;
+}
+
 Prover::Step AnyNumber::steps() {
   if (instance_.has_modes() || instance_.problem().order != OrderMode::input) return {};
   if (!PeriodProof::is_within_reach(instance_)) return {};
-  int most = 1;
-  for (const OpId op : instance_.ops()) most = std::max(most, most_[op]);
-  // So many computes of all ops are to fit in 64 bits.
-  if (instance_.baseline_duration().count() > std::numeric_limits<std::int64_t>::max() / most) return {};
-  if (!proof_) proof_ = std::make_shared<Proof>(with_computes(instance_, most));
-  return [proof = proof_](const ProofLimits& limits) {
-    ProofNews news = proof->periods.step(limits);
-    proof->bound = std::max(proof->bound, news.bound);
+  if (!proof_) {
+    int most = 1;
+    std::int64_t left = std::numeric_limits<std::int64_t>::max();
+    for (const OpId op : instance_.ops()) {
+      // All of these are to fit in 64 bits.
+      if (instance_.duration(op).count() > left / most_[op]) return {};
+      left -= instance_.duration(op).count() * most_[op];
+      most = std::max(most, most_[op]);
+    }
+    // Each op has its own limit: the relaxation says more of an op that runs twice at most.
+    auto graph = std::make_shared<Graph>(instance_.graph());
+    for (const OpId op : instance_.ops()) graph->ops[op].max_computes = most_[op];
+    Problem problem = instance_.problem();
+    problem.max_computes = most;
+    proof_ = std::make_shared<Proof>(Instance(std::move(graph), problem), extra_);
+  }
+  return [proof = proof_](const ProofLimits& limits) { return proof->step(limits); };
+}
+
+Prover::Step AnyNumber::steps_before(const Instance& stated) {
+  const Prover::Step first = steps();
+  if (!first) return {};
+  return [first, own = std::make_shared<PeriodProof>(stated), is_first = true](const ProofLimits& limits) mutable {
+    if (!std::exchange(is_first, false)) return own->step(limits);
+    ProofNews news = first(limits);
+    // What it cannot do, the other may.
+    news.finished = news.infeasible || news.bound >= limits.ceiling;
     return news;
   };
+}
+
+Duration AnyNumber::bound() const {
+  return std::min(extra_, proof_ ? std::max(known_bound_, Duration(proof_->bound.load())) : known_bound_);
 }
 
 }  // namespace remora

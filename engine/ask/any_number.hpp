@@ -6,10 +6,13 @@
 //     by stages       in the input order an op runs once a stage at most
 //     by time         an op of duration d runs no more than (extra - 1) / d times again where all of it takes less than `extra`
 //
-// Where these allow no more than C computes, the proof is one for any number. Else the period relaxation is asked, which needs no
-// columns for the computes of an op: with as many computes as could pay, its bound holds for any number (engine/bound/periods).
+// Where these allow no op more than C evaluations, the proof for C holds for any number. Otherwise the period relaxation is solved, which
+// needs no columns for the evaluations of an op: where it allows each op as many as these limits do, its bound holds for any number
+// (engine/bound/periods).
 #pragma once
 
+#include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -27,8 +30,11 @@ Table<OpId, int> computes_that_pay(const Graph& graph, const std::function<std::
 
 class AnyNumber {
  public:
-  /// `extra`: what a known schedule takes beyond the baseline. Of the instance its number of computes does not matter.
-  AnyNumber(const Instance& instance, Duration extra);
+  /// `extra`: what a known schedule takes beyond the baseline; the largest duration if none is known. `bound`: what is proved already.
+  /// The instance's own number of computes does not matter.
+  AnyNumber(const Instance& instance, Duration extra, Duration bound = Duration(0));
+
+  [[nodiscard]] Duration extra() const { return extra_; }
 
   /// Whether no op may run more often than the instance allows in a shorter schedule.
   [[nodiscard]] bool is_within(const Instance& stated) const;
@@ -36,21 +42,28 @@ class AnyNumber {
   /// Steps of the proof for any number, of which bound() says the result; empty where there is none. They share a state: one thread at
   /// a time, and ceilings that do not rise. May outlive this.
   [[nodiscard]] Prover::Step steps();
+  /// The first of them, then those of the period relaxation of `stated`, which allows fewer computes and outlives them; empty where
+  /// there are none.
+  [[nodiscard]] Prover::Step steps_before(const Instance& stated);
 
-  /// No schedule with any number of computes takes less beyond the baseline. Not while steps are taken.
-  [[nodiscard]] Duration bound() const { return proof_ ? std::min(extra_, proof_->bound) : Duration(0); }
+  /// No schedule with any number of computes takes less beyond the baseline. From any thread.
+  [[nodiscard]] Duration bound() const;
 
  private:
   struct Proof {
-    explicit Proof(Instance stated) : instance(std::move(stated)), periods(instance) {}
+    Proof(Instance stated, Duration below) : instance(std::move(stated)), extra(below), periods(instance) {}
+    ProofNews step(ProofLimits limits);
 
     Instance instance;
+    /// The limits hold for schedules that take less than this.
+    Duration extra;
     PeriodProof periods;
-    Duration bound{};
+    std::atomic<std::int64_t> bound{0};
   };
 
   const Instance& instance_;
   Duration extra_;
+  Duration known_bound_;
   /// By op: how often it runs at most in a shorter schedule.
   Table<OpId, int> most_;
   std::shared_ptr<Proof> proof_{};

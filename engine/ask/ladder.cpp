@@ -8,8 +8,9 @@
 //     where checkpoints between segments (docs/design/search.md), which take milliseconds, are better with one more, and two have
 //     been given a quarter of what was left, or are proved to be worse; they are the answer until something better is found
 //
-// as long as that brings something. Where the best schedule is proved for a number of computes, it is looked once more with as many as
-// ever paid, for as long again as that took, beside a proof for any number (engine/ask/any_number.hpp).
+// as long as that brings something. Where the best schedule is proved for a number of computes, the search goes on with more, up to its
+// limits, alongside a proof for any number (engine/ask/any_number.hpp). What holds for any number is known from the beginning, and is the
+// bound that is reported meanwhile.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -71,13 +72,15 @@ class Ladder {
         callbacks_(callbacks),
         alignment_(alignment),
         allowance_(limits_of(options), callbacks.cancel),
-        told_(instance.budget(), callbacks_, allowance_) {}
+        told_(instance.budget(), callbacks_, allowance_, [this] { return bound_for_any(); }),
+        any_(std::in_place, instance, Duration::max(), cheap_bound_for_any()) {}
 
   /// Of a schedule that is proved for the instance's computes.
   Schedule run_beyond(Schedule proved) {
     const std::int64_t worked = proved.solver.work;
     best_ = std::move(proved);
-    look_beyond(instance_, allowance_.left());
+    look_beyond(instance_);
+    conclude();
     best_.solver.work = worked + allowance_.spent().count();
     return std::move(best_);
   }
@@ -88,19 +91,21 @@ class Ladder {
       const int most = stated.problem().max_computes + 1;
       Instance next = with_computes(stated, most);
       const bool is_last = most > kMostComputes || !allows_more(stated, next);
-      has_cut_ = false;
-      cut_ = {};
-      const bool pays = take(solve_one(stated, start, is_last ? nullptr : &next, allowance_.left()));
+      cut_.reset();
+      const bool is_first = best_.solver.max_computes == 0;
+      const bool proves_both = is_first && !alignment_ && !allowance_.counts_work();
+      Prover::Step proof = proves_both ? any_->steps_before(stated) : Prover::Step{};
+      const bool pays = take(solve_one(stated, start, is_last ? nullptr : &next, std::move(proof)));
       if (best_.status == Status::optimal) {
-        look_beyond(stated, limits_beyond_proof(allowance_));
+        look_beyond(stated);
         break;
       }
-      if (!pays || is_last || !may_pay()) break;
+      if (is_last || !may_pay()) break;
       const Schedule& other = standby(next, !best_.has_schedule()).schedule;
       if (allowance_.is_over()) break;
       if (best_.has_schedule()) start = ops_of(best_);
       // Where it is proved that there is none, one compute more at a time finds the fewest.
-      const bool is_next = other.solver.max_computes <= most || best_.status == Status::unknown;
+      const bool is_next = !pays || other.solver.max_computes <= most || best_.status == Status::unknown;
       if (is_better(other, best_) && is_next) {
         tell_of_standby();
         start = ops_of(other);
@@ -108,6 +113,7 @@ class Ladder {
       stated = begin_with(next, start);
     }
     if (is_better(standby().schedule, best_)) take_standby();
+    conclude();
     SolverReport& report = best_.solver;
     report.history = told_.history();
     report.seconds = allowance_.elapsed();
@@ -115,7 +121,6 @@ class Ladder {
     report.time_limit = options_.time_limit;
     report.work_limit = options_.work_limit;
     report.options = describe_options(options_);
-    report.stop = reason_to_stop();
     if (reason_ != nullptr) {
       report.note = "up to " + std::to_string(report.max_computes) + " computes an op: " + reason_ +
                     (report.note.empty() ? "" : "; ") + report.note;
@@ -124,6 +129,13 @@ class Ladder {
   }
 
  private:
+  /// What is said of the whole.
+  void conclude() {
+    raise_bound(bound_for_any());
+    if (best_.status == Status::optimal) best_.solver.optimal_for_max_computes = kAnyNumber;
+    best_.solver.stop = reason_to_stop();
+  }
+
   /// What was found beside the searches: the answer until one of them has a better one. Without steps if it takes more than
   /// the budget.
   struct Standby {
@@ -132,16 +144,19 @@ class Ladder {
   };
 
   [[nodiscard]] const Standby& standby() const {
-    return is_better(cut_.schedule, construction_.schedule) ? cut_ : construction_;
+    static const Standby none;
+    const Standby& cut = cut_ ? *cut_ : none;
+    const Standby& construction = construction_ ? *construction_ : none;
+    return is_better(cut.schedule, construction.schedule) ? cut : construction;
   }
 
   /// The same, once checkpoints of one compute more are asked and, where nothing holds the budget, what takes any number.
   const Standby& standby(const Instance& next, bool has_none) {
     const bool applies = next.problem().order == OrderMode::input && !next.has_modes() && !alignment_;
     if (!applies || allowance_.deadline().reached()) return standby();
-    if (!std::exchange(has_cut_, true)) cut_ = checkpoints(next, allowance_.deadline());
+    if (!cut_) cut_ = checkpoints(next, allowance_.deadline());
     const bool wants_any = has_none && !standby().schedule.has_schedule() && !allowance_.deadline().reached();
-    if (wants_any && !std::exchange(has_constructed_, true)) construction_ = construct_any();
+    if (wants_any && !construction_) construction_ = construct_any();
     return standby();
   }
 
@@ -192,44 +207,67 @@ class Ladder {
   void take_standby() {
     Schedule other = standby().schedule;
     tell_of_standby();
-    other.solver.stop = best_.solver.stop;
     if (other.solver.max_computes <= best_.solver.max_computes) other.lower_bound = best_.lower_bound;
     take(std::move(other));
   }
 
   void raise_bound(Duration bound) {
-    best_.lower_bound = std::max(best_.lower_bound, std::min(bound, best_.duration));
-    if (best_.lower_bound == best_.duration) best_.status = Status::optimal;
+    const bool has_schedule = best_.has_schedule();
+    best_.lower_bound = std::max(best_.lower_bound, has_schedule ? std::min(bound, best_.duration) : bound);
+    if (has_schedule && best_.lower_bound == best_.duration) best_.status = Status::optimal;
   }
 
-  /// The best schedule is proved for the problem's computes: whether more give a shorter one.
-  void look_beyond(const Instance& stated, const Limits& limits) {
-    int proved = stated.problem().max_computes;
-    AnyNumber any(instance_, best_.duration - best_.baseline_duration);
-    const auto is_whole = [&](const Instance& instance) {
-      return best_.duration == best_.baseline_duration || any.is_within(instance);
-    };
-    best_.solver.optimal_for_max_computes = kAnyNumber;
-    if (is_whole(stated)) return;
-    Duration bound = best_.baseline_duration;
-    if (!caller_has_enough_ && !allowance_.is_over()) {
-      const Instance wider = with_computes(stated, std::max(kMostComputes, proved));
-      has_cut_ = false;
+  /// No schedule with any number of computes is shorter: so far as is proved.
+  [[nodiscard]] Duration bound_for_any() const { return instance_.baseline_duration() + any_->bound(); }
+
+  /// The covering relaxation's, before any search, beyond the baseline.
+  [[nodiscard]] Duration cheap_bound_for_any() const {
+    SolveOptions options = options_;
+    options.covering = std::min(options.covering, Covering::lp);
+    const FirstBound bound =
+        find_first_bound(with_computes(instance_, kMostOfConstruction), options, allowance_.deadline());
+    return bound.infeasible ? Duration(0) : bound.lower_bound;
+  }
+
+  /// The best schedule is proved for the problem's computes: the search goes on with more until that is proved for any number, or the
+  /// limits are over.
+  void look_beyond(Instance proved) {
+    const int first = proved.problem().max_computes;
+    for (int most = std::max(first, kMostComputes); is_open(proved) && most <= kMostOfConstruction; most *= 2) {
+      Instance wider = with_computes(instance_, most);
+      cut_.reset();
       const bool has_start = is_better(standby(wider, false).schedule, best_);
       if (has_start) tell_of_standby();
-      Schedule found = solve_one(wider, ops_of(has_start ? standby().schedule : best_), nullptr, limits, any.steps());
+      begin_proof_for_any(has_start ? standby().schedule : best_);
+      Schedule found = solve_one(wider, ops_of(has_start ? standby().schedule : best_), nullptr, any_->steps());
       const bool is_proved = found.status == Status::optimal;
-      if (is_proved) proved = wider.problem().max_computes;
       if (!wider.has_modes()) found.solver.max_computes = begin_with(instance_, ops_of(found)).problem().max_computes;
       take(std::move(found));
-      bound += is_proved && is_whole(wider) ? best_.duration - bound : any.bound();
+      if (!is_proved) break;
+      proved = std::move(wider);
     }
-    raise_bound(bound);
-    best_.solver.optimal_for_max_computes = best_.status == Status::optimal ? kAnyNumber : 0;
-    if (bound >= best_.duration || best_.status != Status::optimal) return;
+    if (best_.status != Status::optimal || holds_for_any(proved) || bound_for_any() >= best_.duration) return;
     best_.status = Status::feasible;
-    best_.lower_bound = bound;
-    best_.solver.optimal_for_max_computes = proved;
+    best_.lower_bound = bound_for_any();
+    best_.solver.optimal_for_max_computes = proved.problem().max_computes;
+  }
+
+  /// Whether there is something to look for beyond the proved problem, and somebody who wants it.
+  [[nodiscard]] bool is_open(const Instance& proved) const {
+    return !caller_has_enough_ && !allowance_.is_over() && !holds_for_any(proved) && bound_for_any() < best_.duration;
+  }
+
+  /// Whether the best schedule, which is proved for the instance's computes, is so for any number.
+  [[nodiscard]] bool holds_for_any(const Instance& proved) const {
+    const Duration extra = best_.duration - best_.baseline_duration;
+    return extra == Duration(0) || AnyNumber(instance_, extra).is_within(proved);
+  }
+
+  /// The better the schedule, the more the proof can rule out.
+  void begin_proof_for_any(const Schedule& known) {
+    const Duration extra = known.duration - known.baseline_duration;
+    const Duration bound = any_->bound();
+    if (extra < any_->extra()) any_.emplace(instance_, extra, bound);
   }
 
   /// Whether more computes may hold the budget, or cost less.
@@ -265,13 +303,12 @@ class Ladder {
     return (has_none || is_beaten) && is_later_than(now, kNoTimeLimit, waits ? kLongerPatience : kPatience);
   }
 
-  /// One problem's solve. `next`: what comes after this; null for nothing.
-  Schedule solve_one(const Instance& stated, std::span<const OpId> start, const Instance* next, const Limits& limits,
-                     Prover::Step proof = {}) {
+  /// One problem's solve, in all that is left. `next`: what comes after this; null for nothing.
+  Schedule solve_one(const Instance& stated, std::span<const OpId> start, const Instance* next, Prover::Step proof) {
     const bool had_schedule = best_.has_schedule();
-    const SolveOptions options = within(options_, limits);
+    limits_ = allowance_.left();
+    const SolveOptions options = within(options_, limits_);
     is_tired_ = false;
-    limits_ = limits;
     told_.begin(had_schedule ? best_.duration : Duration::max());
     SolveCallbacks callbacks = told_.callbacks();
     callbacks.enough = [&](const Progress& now) {
@@ -284,17 +321,17 @@ class Ladder {
                             : solve(stated, options, callbacks, start, std::move(proof));
     allowance_.spend(Work(schedule.solver.work));
     told_.record(schedule.solver.history);
+    stop_ = schedule.solver.stop;
     return schedule;
   }
 
-  /// Of the whole: what ended one problem's solve may have been its share of the limits, or what came next.
+  /// Of the whole: what ended the last problem's solve may have been what came next, or a proof for its computes alone.
   [[nodiscard]] Stop reason_to_stop() const {
-    const Stop stop = best_.solver.stop;
-    const bool is_share = (stop == Stop::optimum && best_.status != Status::optimal) ||
-                          (stop == Stop::time && !allowance_.deadline().reached()) ||
-                          (stop == Stop::work && allowance_.spent() < allowance_.limits().work) ||
-                          (stop == Stop::callback && !caller_has_enough_);
-    if (!is_share) return stop;
+    if (best_.status == Status::optimal) return Stop::optimum;
+    if (best_.status == Status::infeasible) return Stop::infeasible;
+    const bool is_own = stop_ == Stop::unknown || stop_ == Stop::optimum || stop_ == Stop::infeasible ||
+                        (stop_ == Stop::callback && !caller_has_enough_);
+    if (!is_own) return stop_;
     if (allowance_.deadline().cancelled()) return Stop::cancelled;
     if (caller_has_enough_) return Stop::callback;
     if (allowance_.deadline().reached()) return Stop::time;
@@ -309,27 +346,18 @@ class Ladder {
   Told told_;
   Schedule best_{};
   /// Checkpoints with one compute more than the problem at hand, and what was constructed with any number; each asked once.
-  Standby cut_{};
-  Standby construction_{};
-  bool has_cut_ = false;
-  bool has_constructed_ = false;
-  Limits limits_{};  // of the solve at hand
+  std::optional<Standby> cut_{};
+  std::optional<Standby> construction_{};
+  /// What is proved for any number of computes.
+  std::optional<AnyNumber> any_{};
+  Limits limits_{};            // of the solve at hand
+  Stop stop_ = Stop::unknown;  // of the last solve
   bool caller_has_enough_ = false;
   bool is_tired_ = false;         // the last solve was ended for what comes next
   const char* reason_ = nullptr;  // for more computes than the first
 };
 
 }  // namespace
-
-Limits limits_beyond_proof(const Allowance& allowance) {
-  constexpr double kPartOfProof = 1;
-  constexpr double kLeastSeconds = 0.5;
-  constexpr double kLeastPart = 0.05;  // or such a part of the limit; of a work limit this one:
-  constexpr double kLeastPartOfWork = 0.2;
-  const Limits& all = allowance.limits();
-  return allowance.again(kPartOfProof,
-                         {std::min(kLeastSeconds, all.part(kLeastPart).seconds), all.part(kLeastPartOfWork).work});
-}
 
 Instance with_computes(const Instance& instance, int most) {
   Problem problem = instance.problem();

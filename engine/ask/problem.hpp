@@ -89,8 +89,6 @@ Refusal refuse(const Request& request, const Instance& stated, Schedule& schedul
 inline constexpr int kMostComputes = 8;
 /// Of what a proof has taken: for the same with more computes.
 inline constexpr double kPartAfterProof = 0.25;
-/// Of a search for a schedule that is shorter than one that is proved, with however many computes: as long again as the proof took.
-Limits limits_beyond_proof(const Allowance& allowance);
 
 /// The same problem with at most so many computes an op.
 Instance with_computes(const Instance& instance, int most);

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -15,11 +16,12 @@
 
 namespace remora {
 
-/// What listeners hear of many solves: one, whose seconds and work go on, and of nothing that is no better.
+/// What listeners hear of many solves: one, whose seconds and work go on, and of nothing that is no better. Each solve has a bound of
+/// its own; the one that is reported holds for all of them, and never falls.
 class Told {
  public:
-  Told(Bytes budget, const SolveCallbacks& callbacks, const Allowance& allowance)
-      : budget_(budget), callbacks_(callbacks), allowance_(allowance) {}
+  Told(Bytes budget, const SolveCallbacks& callbacks, const Allowance& allowance, std::function<Duration()> bound)
+      : budget_(budget), callbacks_(callbacks), allowance_(allowance), bound_(std::move(bound)) {}
 
   /// A solve begins; `best`: the shortest duration of those before.
   void begin(Duration best) {
@@ -33,12 +35,14 @@ class Told {
     SolveCallbacks callbacks = callbacks_;
     if (callbacks_.progress) {
       callbacks.progress = [this](const Progress& now) {
-        const bool tells = best_ == Duration::max() || now.event == Event::schedule;
-        if (tells && is_news(now.peak, now.duration)) callbacks_.progress(as_one(now));
+        const bool tells = now.event != Event::bound && (best_ == Duration::max() || now.event == Event::schedule) &&
+                           is_news(now.peak, now.duration);
+        const Progress news = reported(now);
+        if (tells || (now.event == Event::bound && news.lower_bound > told_bound_)) tell(news);
       };
     }
     if (callbacks_.heartbeat) {
-      callbacks.heartbeat = [this](const Progress& now) { callbacks_.heartbeat(as_one(now)); };
+      callbacks.heartbeat = [this](const Progress& now) { callbacks_.heartbeat(reported(now)); };
     }
     if (callbacks_.incumbent) {
       callbacks.incumbent = [this](const Schedule& schedule) {
@@ -57,15 +61,16 @@ class Told {
     announced_ = {allowance_.elapsed(), schedule.duration, schedule.peak_memory, source_name(source)};
     if (callbacks_.incumbent) callbacks_.incumbent(schedule);
     if (!callbacks_.progress) return;
-    Progress news = as_one(now);
+    Progress news = reported(now);
     news.source = source;
     for (const Event event : {Event::schedule, Event::phase}) {
       news.event = event;
-      if (begins_phase || event == Event::schedule) callbacks_.progress(news);
+      if (begins_phase || event == Event::schedule) tell(news);
     }
   }
 
-  /// `now`, of the solve at hand, as part of the whole; what was announced is its incumbent where that is better.
+  /// `now`, of the solve at hand, as part of the whole; what was announced is its incumbent where that is better. The bound is that
+  /// solve's.
   [[nodiscard]] Progress as_one(Progress now) const {
     now.seconds += begun_;
     now.work += worked_.count();
@@ -95,6 +100,17 @@ class Told {
   [[nodiscard]] const std::vector<Incumbent>& history() const { return history_; }
 
  private:
+  [[nodiscard]] Progress reported(const Progress& now) const {
+    Progress news = as_one(now);
+    news.lower_bound = bound_();
+    return news;
+  }
+
+  void tell(const Progress& news) const {
+    told_bound_ = std::max(told_bound_, news.lower_bound);
+    callbacks_.progress(news);
+  }
+
   [[nodiscard]] bool is_news(Bytes peak, Duration duration) const {
     return best_ == Duration::max() || (peak <= budget_ && duration < best_);
   }
@@ -102,6 +118,9 @@ class Told {
   Bytes budget_;
   const SolveCallbacks& callbacks_;
   const Allowance& allowance_;
+  /// Of the whole.
+  std::function<Duration()> bound_;
+  mutable Duration told_bound_{};
   double begun_ = 0;
   Work worked_{};
   Duration best_ = Duration::max();

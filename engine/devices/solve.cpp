@@ -189,7 +189,7 @@ class Ladder {
     if (most <= proved || bound >= best_.cost()) return;
     if (!allowance_.is_over() && !has_enough()) {
       problem_.max_computes = std::min(most, static_cast<int>(kComputesWithin64Bits));
-      Options options = within(options_, limits_beyond_proof(allowance_));
+      Options options = within(options_, allowance_.left());
       options.start = best_.steps;
       DeviceSchedule found = solve(graph_, problem_, options);
       allowance_.spend(Work(found.solver.work));

@@ -8,6 +8,7 @@
 #include <memory>
 #include <optional>
 #include <random>
+#include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -15,6 +16,8 @@
 #include "engine/ask/problem.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/first_bound.hpp"
+#include "frontends/formats/file.hpp"
+#include "frontends/formats/json.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
 #include "model/verify.hpp"
@@ -124,13 +127,17 @@ TEST(AnyNumber, AnOpRunsNoOftenerThanItIsReadAndThanTimeAllows) {
   EXPECT_TRUE(AnyNumber(twice, Duration(4)).is_within(twice));
 }
 
+/// A training step of a U-Net within this part of what it needs beyond fixed memory.
+Instance unet_within(int levels, int percent) {
+  const Instance unlimited(std::make_shared<const Graph>(test::generate_unet({.levels = levels})), {});
+  const Bytes base = unlimited.base_memory();
+  return unlimited.with_budget(base + Bytes((baseline_peak(unlimited) - base).count() / 100 * percent));
+}
+
 TEST(AnyNumber, AUNetWhoseOpsCouldRunOftenerIsProvedByThePeriodRelaxation) {
   if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
-  const Instance unlimited(std::make_shared<const Graph>(test::generate_unet({.levels = 5})), {});
-  const Bytes base = unlimited.base_memory();
   for (const int percent : {55, 60}) {
-    const Instance tight =
-        unlimited.with_budget(base + Bytes((baseline_peak(unlimited) - base).count() / 100 * percent));
+    const Instance tight = unet_within(5, percent);
     const Schedule schedule = solve_with_more_computes(tight, test::work_limited(50'000));
     ASSERT_TRUE(verify(tight.graph(), schedule).valid());
     EXPECT_EQ(schedule.status, Status::optimal);
@@ -141,6 +148,71 @@ TEST(AnyNumber, AUNetWhoseOpsCouldRunOftenerIsProvedByThePeriodRelaxation) {
     EXPECT_EQ(same.solver.optimal_for_max_computes, 0);
     EXPECT_FALSE(AnyNumber(tight, schedule.duration - schedule.baseline_duration)
                      .is_within(with_computes(tight, schedule.solver.max_computes)));
+  }
+}
+
+/// What a listener hears of one solve.
+struct Heard {
+  std::vector<Duration> bounds;
+
+  [[nodiscard]] SolveCallbacks callbacks() {
+    return {.progress = [this](const Progress& now) { bounds.push_back(now.lower_bound); },
+            .heartbeat = [this](const Progress& now) { bounds.push_back(now.lower_bound); }};
+  }
+};
+
+/// The bound never falls, the answer's least of all, and a search ends with a proof or with its work.
+void check_course(const Instance& instance, std::int64_t work) {
+  Heard heard;
+  const Schedule schedule = solve_with_more_computes(instance, test::work_limited(work), heard.callbacks());
+  EXPECT_TRUE(std::ranges::is_sorted(heard.bounds));
+  if (schedule.status != Status::infeasible && !heard.bounds.empty()) {
+    EXPECT_GE(schedule.lower_bound, heard.bounds.back());
+  }
+  if (!schedule.has_schedule()) return;
+  EXPECT_TRUE(verify(instance.graph(), schedule).valid());
+  EXPECT_EQ(schedule.solver.stop, schedule.status == Status::optimal ? Stop::optimum : Stop::work);
+  if (schedule.solver.stop == Stop::work) {
+    EXPECT_GE(schedule.solver.work, work);
+  }
+}
+
+TEST(AnyNumber, TheReportedBoundNeverFallsAndASearchEndsWithAProofOrItsLimit) {
+  for (const int levels : {3, 4, 5}) {
+    for (const int percent : {55, 60, 70}) {
+      for (const std::int64_t work : {200, 2'000, 20'000}) {
+        SCOPED_TRACE(std::to_string(levels) + " levels, " + std::to_string(percent) + " %, work " +
+                     std::to_string(work));
+        check_course(unet_within(levels, percent), work);
+      }
+    }
+  }
+  std::mt19937 random(11);
+  for (int round = 0; round < test::fewer(200) && !HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Instance unlimited(test::random_graph(random, {.least_ops = 6, .most_ops = 14}), {});
+    const Bytes least = least_budget(unlimited);
+    if (least >= baseline_peak(unlimited)) continue;
+    const Bytes budget = least + Bytes((baseline_peak(unlimited) - least).count() / (2 + round % 3));
+    check_course(unlimited.with_budget(budget), round % 2 == 0 ? 50 : 1'000);
+  }
+}
+
+/// Two convolutions a level: with two computes an op it is proved within a second, with any number after some more.
+TEST(AnyNumber, AProofForTwoComputesIsNotTheEndWhereTimeIsLeft) {
+  if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
+  const Graph graph = json::read_graph(json::Text(json::read_file(REMORA_TEST_DATA "/unet_three_levels.json")));
+  const Instance unlimited(std::make_shared<const Graph>(graph), {});
+  const Bytes fixed = graph.fixed_memory;
+  const Instance half = unlimited.with_budget(fixed + Bytes((baseline_peak(unlimited) - fixed).count() / 2));
+  for (const std::int64_t seed : {2, 3}) {
+    Heard heard;
+    const Schedule schedule = solve_with_more_computes(half, {.time_limit = 600, .seed = seed}, heard.callbacks());
+    EXPECT_TRUE(verify(graph, schedule).valid());
+    EXPECT_EQ(schedule.status, Status::optimal);
+    EXPECT_EQ(schedule.solver.optimal_for_max_computes, kAnyNumber);
+    EXPECT_EQ(schedule.solver.stop, Stop::optimum);
+    EXPECT_TRUE(std::ranges::is_sorted(heard.bounds));
   }
 }
 
