@@ -196,6 +196,33 @@ def summary_table(suite, rows):
     return table(head + (["seeds within 1 % in duration", "in overhead"] if has_seeds else []), lines)
 
 
+def ends_without_reason(run):
+    """Whether the search says that it has nothing more to try, with neither a proof nor its limit."""
+    return run.stopped == "exhausted" and run.status in ("feasible", "unknown")
+
+
+def seeds_text(suite, results):
+    """Of each contender: in how many rows all seeds end with the same status; and the runs that end without a reason."""
+    lines, text = [], ""
+    for contender in suite.contenders:
+        statuses = {}
+        for run in results:
+            if run.contender == contender.name:
+                statuses.setdefault((run.instance, run.budget), []).append(run.status)
+        several = [found for found in statuses.values() if len(found) > 1]
+        same = sum(len(set(found)) == 1 for found in several)
+        early = [run for run in results if run.contender == contender.name and ends_without_reason(run)]
+        if several:
+            lines.append([contender.name, len(several), same, f"{100 * same / len(several):.1f} %", len(early)])
+        for run in early:
+            text += f"\nEnded without a reason: {run.instance} {run.budget} {run.contender} seed {run.seed}, {run.seconds:.1f} s\n"
+        for (instance, budget), found in statuses.items():
+            if len(set(found)) > 1:
+                text += f"\nSeeds differ: {instance} {budget} {contender.name}: {', '.join(found)}\n"
+    head = ["contender", "rows with several seeds", "the same status", "part", "runs that end without a reason"]
+    return ("\n" + table(head, lines) if lines else "") + text
+
+
 def page(suite, rows, results, missing, best_known, command, planned, plots):
     """The suite's page: what was run where, the tables, the plots (title and file), and what went wrong. `command`: what was
     typed; `missing`: what was left out, and why."""
@@ -209,7 +236,7 @@ def page(suite, rows, results, missing, best_known, command, planned, plots):
                          ("commits", {run.commit for run in results}),
                          ("days", {run.when.partition("T")[0] for run in results})):
         text += f"- {name}: {', '.join(sorted(values))}".rstrip() + "\n"
-    text += results_table(suite, rows, best_known) + "\n" + summary_table(suite, rows)
+    text += results_table(suite, rows, best_known) + "\n" + summary_table(suite, rows) + seeds_text(suite, results)
     for title, file in plots:
         text += f"\n![{title}]({file})\n"
     for name, why in sorted(missing.items()):

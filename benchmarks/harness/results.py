@@ -7,6 +7,9 @@ import os
 from harness.suite import InputError, Instance, Node, load_json
 
 
+OPTIONAL = ("statistics", "stopped")  # members that a line may lack
+
+
 def percent_more(value, baseline):
     return 100 * (value / baseline - 1) if baseline > 0 else 0.0
 
@@ -39,6 +42,7 @@ class Result:
     peak_kibibytes: int = 0
     history: list = dataclasses.field(default_factory=list)  # [seconds, duration] of every incumbent within the budget
     statistics: dict = dataclasses.field(default_factory=dict)  # of the solver's own run, where it tells any
+    stopped: str = ""  # why the search ended, where its solver says so
     note: str = ""
     version: str = ""  # of the solver
     commit: str = ""  # that remora was built from
@@ -61,8 +65,9 @@ class Result:
 
 def to_line(result):
     members = dataclasses.asdict(result)
-    if not result.statistics:
-        del members["statistics"]
+    for name in OPTIONAL:
+        if not members[name]:
+            del members[name]
     return json.dumps(members, ensure_ascii=False)
 
 
@@ -71,7 +76,7 @@ def from_line(line):
     root = Node(load_json(line))
     members = {}
     for field in dataclasses.fields(Result):
-        if root.has(field.name) or field.name != "statistics":
+        if root.has(field.name) or field.name not in OPTIONAL:
             members[field.name] = root.at(field.name).of(field.type)
     for node in root.at("history").elements():
         if [type(value) for value in node.of(list)] not in ([float, int], [int, int]):

@@ -46,6 +46,7 @@ class Graph:
     edges: int  # pairs of an op and another that reads what it writes
     fixed: int
     peak: int
+    minimum: int  # no schedule stays within less
     duration: int
 
 
@@ -86,7 +87,8 @@ def graph_of(remora, path):
     makers = {name: v for v, op in enumerate(graph["ops"]) for name in op["outputs"]}
     edges = {(makers[name], v) for v, op in enumerate(graph["ops"]) for name in op["inputs"] if name in makers}
     return Graph(path, hashlib.sha256(text.encode()).hexdigest(), [op["name"] for op in graph["ops"]], len(edges),
-                 facts["fixed_memory"], facts["no_recompute_peak"], facts["duration"])
+                 facts["fixed_memory"], facts["no_recompute_peak"],
+                 facts["least_conceivable_budget"], facts["duration"])
 
 
 def unpacked(source, path):
@@ -174,6 +176,7 @@ def read_answer(remora, outcome, path, graph, result):
     result.order, result.lower_bound = schedule["order"], schedule["lower_bound"]
     result.max_computes = solver.get("limits", {}).get("max_computes", 0)
     result.version, result.note = solver.get("version", ""), solver.get("note", "")
+    result.stopped = solver.get("stopped", "")
     result.statistics, result.reached = solver.get("statistics", {}), solver.get("seconds", 0.0)
     if outcome.code != WRITTEN:
         return None
@@ -284,8 +287,8 @@ class Runner:
     def run_once(self, instance, contender, key, graph):
         """One run and its line. False if it was cancelled."""
         result = Result(*key, graph_sha256=graph.sha256, asked=contender.asked, ops=len(graph.names), edges=graph.edges,
-                        budget_bytes=budget_bytes(key[1], graph.fixed, graph.peak), baseline_duration=graph.duration,
-                        commit=self.commit, machine=self.machine)
+                        budget_bytes=budget_bytes(key[1], graph.fixed, graph.peak, graph.minimum),
+                        baseline_duration=graph.duration, commit=self.commit, machine=self.machine)
         output = os.path.join(self.folder, "work", "answer.schedule")  # no graph's file is called so
         if os.path.exists(output):
             os.remove(output)

@@ -57,6 +57,19 @@ class Page(harness_case.HarnessCase):
         self.assertIn("\nFailed: near 80% auto seed 1: ended with 3\n", text)
         self.assertIn("| near | 10 | 12 | 80% | failed |", text)
 
+    def test_tells_whose_seeds_differ_and_who_ends_without_a_reason(self):
+        self.suite.seeds = [1, 2]
+        results = [Result(instance.name, "50%", "auto", seed, 60, 2, status=status, stopped=stopped, baseline_duration=1000,
+                          duration=1100, lower_bound=1000, seconds=3)
+                   for instance, seed, status, stopped in (
+                       (self.suite.instances[0], 1, "optimal", "optimum"), (self.suite.instances[0], 2, "feasible", "exhausted"),
+                       (self.suite.instances[1], 1, "feasible", "time"), (self.suite.instances[1], 2, "feasible", "time"))]
+        text = page(self.suite, compare(self.suite, results), results, {}, BestKnown(""), "benchmarks/run s", 4, [])
+        self.assertIn("| auto | 2 | 1 | 50.0 % | 1 |\n", text)
+        self.assertIn("\nEnded without a reason: near 50% auto seed 2, 3.0 s\n", text)
+        self.assertIn("\nSeeds differ: near 50% auto: optimal, feasible\n", text)
+        self.assertNotIn("Seeds differ: far", text)
+
     def test_tells_how_far_seeds_are_apart(self):
         one = {"status": "feasible", "baseline_duration": 10000, "lower_bound": 10000, "reached": 1.5}
         results = [Result(name, "80%", "auto", seed, 60, 2, ops=10, edges=12, duration=duration, **one)

@@ -27,9 +27,11 @@ class Results(harness_case.HarnessCase):
     def test_a_line_keeps_statistics_and_needs_none(self):
         told = result("auto", 3, 1234)
         self.assertNotIn("statistics", to_line(told))
+        self.assertNotIn("stopped", to_line(told))
         self.assertEqual(from_line(to_line(told)).statistics, {})
         told.statistics = {"levels": 3, "compose_seconds": 0.25}
-        self.assertEqual(from_line(to_line(told)).statistics, told.statistics)
+        told.stopped = "time"
+        self.assertEqual(from_line(to_line(told)), told)
 
     def test_they_are_there_after_a_stop(self):
         file = ResultsFile(self.path("r.jsonl"))
