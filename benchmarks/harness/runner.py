@@ -46,7 +46,6 @@ class Graph:
     edges: int  # pairs of an op and another that reads what it writes
     fixed: int
     peak: int
-    minimum: int  # no schedule stays within less
     duration: int
 
 
@@ -87,8 +86,7 @@ def graph_of(remora, path):
     makers = {name: v for v, op in enumerate(graph["ops"]) for name in op["outputs"]}
     edges = {(makers[name], v) for v, op in enumerate(graph["ops"]) for name in op["inputs"] if name in makers}
     return Graph(path, hashlib.sha256(text.encode()).hexdigest(), [op["name"] for op in graph["ops"]], len(edges),
-                 facts["fixed_memory"], facts["no_recompute_peak"],
-                 facts["least_conceivable_budget"], facts["duration"])
+                 facts["fixed_memory"], facts["no_recompute_peak"], facts["duration"])
 
 
 def unpacked(source, path):
@@ -287,8 +285,8 @@ class Runner:
     def run_once(self, instance, contender, key, graph):
         """One run and its line. False if it was cancelled."""
         result = Result(*key, graph_sha256=graph.sha256, asked=contender.asked, ops=len(graph.names), edges=graph.edges,
-                        budget_bytes=budget_bytes(key[1], graph.fixed, graph.peak, graph.minimum),
-                        baseline_duration=graph.duration, commit=self.commit, machine=self.machine)
+                        budget_bytes=budget_bytes(key[1], graph.fixed, graph.peak), baseline_duration=graph.duration,
+                        commit=self.commit, machine=self.machine)
         output = os.path.join(self.folder, "work", "answer.schedule")  # no graph's file is called so
         if os.path.exists(output):
             os.remove(output)

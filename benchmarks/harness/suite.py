@@ -70,16 +70,13 @@ def load_json(text):
         raise InputError(f"is not JSON: {error}") from None
 
 
-def budget_bytes(text, fixed, peak, minimum=0):
-    """As model/budget.hpp reads it: bytes, with a unit if there is one, or a percentage of the peak above fixed memory. Or
-    "minimum": the lower bound on any feasible budget that `remora info` gives."""
-    if text == "minimum":
-        return minimum
+def budget_bytes(text, fixed, peak):
+    """As model/budget.hpp reads it: bytes, with a unit if there is one, or a percentage of the peak above fixed memory."""
     digits = text[:len(text) - len(text.lstrip("0123456789."))]
     suffix = text[len(digits):].lstrip(" ")
     whole, _, part = digits.partition(".")
     if not (whole + part).isdigit() or (suffix != "%" and suffix not in UNITS):
-        raise InputError(f"'{text}' is not a budget: bytes (123456, units {' '.join(UNITS)[1:]}), a percentage (80%) or minimum")
+        raise InputError(f"'{text}' is not a budget: bytes (123456, units {' '.join(UNITS)[1:]}) or a percentage (80%)")
     # Exact up to nine digits after the point; the rest is dropped, for amounts are rounded down.
     number, scale = int(whole + part[:9]), 10 ** len(part[:9])
     if suffix == "%":

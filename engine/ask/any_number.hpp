@@ -11,7 +11,6 @@
 // (engine/bound/periods).
 #pragma once
 
-#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <functional>

@@ -93,7 +93,9 @@ class Ladder {
       const bool is_last = most > kMostComputes || !allows_more(stated, next);
       cut_.reset();
       const bool is_first = best_.solver.max_computes == 0;
-      const bool proves_both = is_first && !alignment_ && !allowance_.counts_work();
+      // Where there is something to prove; under a work limit what is not asked for is not done.
+      const bool proves_both = is_first && !alignment_ && !allowance_.counts_work() && options_.period_bound &&
+                               baseline_peak(stated) > stated.budget();
       Prover::Step proof = proves_both ? any_->steps_before(stated) : Prover::Step{};
       const bool pays = take(solve_one(stated, start, is_last ? nullptr : &next, std::move(proof)));
       if (best_.status == Status::optimal) {

@@ -110,7 +110,7 @@ void print_computes(std::ostream& out, Status status, const SolverReport& solver
   } else if (solver.optimal_for_max_computes > 0) {
     out << "            optimal with at most " << solver.optimal_for_max_computes
         << " computes per op; more were tried until " << text::fixed(solver.seconds, 2) << " s\n";
-  } else if (status == Status::optimal && solver.max_computes > 0) {
+  } else if ((status == Status::optimal || status == Status::feasible) && solver.max_computes > 0) {
     out << "            with at most " << solver.max_computes << " computes per op\n";
   }
 }
