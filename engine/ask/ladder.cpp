@@ -136,6 +136,7 @@ class Ladder {
     raise_bound(bound_for_any());
     if (best_.status == Status::optimal) best_.solver.optimal_for_max_computes = kAnyNumber;
     best_.solver.stop = reason_to_stop();
+    told_.close(best_);
   }
 
   /// What was found beside the searches: the answer until one of them has a better one. Without steps if it takes more than

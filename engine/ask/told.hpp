@@ -38,7 +38,8 @@ class Told {
         const bool tells = now.event != Event::bound && (best_ == Duration::max() || now.event == Event::schedule) &&
                            is_news(now.peak, now.duration);
         const Progress news = reported(now);
-        if (tells || (now.event == Event::bound && news.lower_bound > told_bound_)) tell(news);
+        const bool raises = now.event == Event::bound && (!last_ || news.lower_bound > last_->lower_bound);
+        if (tells || raises) tell(news);
       };
     }
     if (callbacks_.heartbeat) {
@@ -67,6 +68,18 @@ class Told {
       news.event = event;
       if (begins_phase || event == Event::schedule) tell(news);
     }
+  }
+
+  /// The answer's bound, where that is better than the one that was reported last.
+  void close(const Schedule& answer) const {
+    if (!last_ || !answer.has_schedule() || answer.lower_bound <= last_->lower_bound) return;
+    Progress news = *last_;
+    news.seconds = allowance_.elapsed();
+    news.event = Event::bound;
+    news.duration = answer.duration;
+    news.peak = answer.peak_memory;
+    news.lower_bound = answer.lower_bound;
+    tell(news);
   }
 
   /// `now`, of the solve at hand, as part of the whole; what was announced is its incumbent where that is better. The bound is that
@@ -107,7 +120,7 @@ class Told {
   }
 
   void tell(const Progress& news) const {
-    told_bound_ = std::max(told_bound_, news.lower_bound);
+    last_ = news;
     callbacks_.progress(news);
   }
 
@@ -120,7 +133,8 @@ class Told {
   const Allowance& allowance_;
   /// Of the whole.
   std::function<Duration()> bound_;
-  mutable Duration told_bound_{};
+  /// What was reported last, but for heartbeats.
+  mutable std::optional<Progress> last_{};
   double begun_ = 0;
   Work worked_{};
   Duration best_ = Duration::max();
