@@ -46,8 +46,14 @@ class Told {
       callbacks.heartbeat = [this](const Progress& now) { callbacks_.heartbeat(reported(now)); };
     }
     if (callbacks_.incumbent) {
-      callbacks.incumbent = [this](const Schedule& schedule) {
-        if (is_news(schedule.peak_memory, schedule.duration)) callbacks_.incumbent(schedule);
+      callbacks.incumbent = [this](Schedule schedule) {
+        if (!is_news(schedule.peak_memory, schedule.duration)) return;
+        // Proved for that solve's problem alone, as yet.
+        if (schedule.status == Status::optimal && bound_() < schedule.duration) {
+          schedule.status = Status::feasible;
+          schedule.lower_bound = bound_();
+        }
+        callbacks_.incumbent(schedule);
       };
     }
     return callbacks;
