@@ -149,7 +149,8 @@ class BudgetError(TorchError):
     def changed(self, **amounts: Any) -> BudgetError:
         """The same with some of `budget`, `least`, `proved` and `lower` replaced."""
         given = {name: amounts.get(name, getattr(self, name)) for name in ("budget", "least", "proved", "lower")}
-        return BudgetError(**given, fixed=self._fixed, unscheduled=self._unscheduled, op=self._op)
+        op = self._op if self._op is not None and self._op[1] > given["budget"] else None
+        return BudgetError(**given, fixed=self._fixed, unscheduled=self._unscheduled, op=op)
 
     def beside(self, reserve: int) -> BudgetError:
         """The same with so many bytes more in each amount."""
