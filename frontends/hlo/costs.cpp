@@ -72,7 +72,8 @@ class Work {
   [[nodiscard]] std::int64_t bytes(std::size_t c, std::size_t i) const {
     const Computation& computation = module_.computations[c];
     const Instruction& instruction = computation.instructions[i];
-    const std::int64_t made = bytes_in(instruction.shape);
+    const bool is_fusion = instruction.opcode == "fusion";
+    const std::int64_t made = is_fusion ? written_inside(instruction.called.at(0)) : bytes_in(instruction.shape);
     if (is_lookup(instruction.opcode)) return saturating_sum(made, made);
     if (instruction.opcode == "dynamic-update-slice" && instruction.operands.size() > 1) {
       const std::int64_t update = bytes_in(computation.instructions[instruction.operands[1]].shape);
@@ -81,7 +82,7 @@ class Work {
     std::int64_t moved = made;
     for (std::size_t k = 0; k < instruction.operands.size(); ++k) {
       std::int64_t read = bytes_in(computation.instructions[instruction.operands[k]].shape);
-      if (instruction.opcode == "fusion") read = std::min(read, read_inside(instruction.called.at(0), k));
+      if (is_fusion) read = std::min(read, read_inside(instruction.called.at(0), k));
       moved = saturating_sum(moved, read);
     }
     return moved;
@@ -93,6 +94,14 @@ class Work {
     for (std::size_t i = 0; i < module_.computations[c].instructions.size(); ++i)
       sum = saturating_sum(sum, flops(c, i));
     return sum;
+  }
+
+  /// What a fusion writes: of an update in place, no more than the update.
+  [[nodiscard]] std::int64_t written_inside(std::size_t c) const {
+    const Computation& fused = module_.computations[c];
+    const Instruction& root = fused.instructions[fused.root];
+    const bool is_update = root.opcode == "dynamic-update-slice" && root.operands.size() > 1;
+    return bytes_in(is_update ? fused.instructions[root.operands[1]].shape : root.shape);
   }
 
   /// What a fusion reads of its parameter k: all of it, unless it only looks things up.

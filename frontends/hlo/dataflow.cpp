@@ -159,7 +159,7 @@ void Dataflow::add(std::size_t c, std::size_t i) {
       leaves.insert(leaves.end(), operand(k).begin(), operand(k).end());
     }
   } else if (instruction.opcode == "get-tuple-element") {
-    const Shape& shape = module_.computations[c].instructions[instruction.operands.at(0)].shape;
+    const Shape& shape = module_.computations[c].instructions[part_of(instruction.operands, 0)].shape;
     const auto [first, count] = leaf_range(shape, {instruction.tuple_index});
     const auto begin = operand(0).begin() + static_cast<std::ptrdiff_t>(first);
     leaves.assign(begin, begin + static_cast<std::ptrdiff_t>(count));
@@ -427,7 +427,7 @@ std::vector<Pair> Dataflow::may_share(std::size_t c, std::size_t i) const {
     if (shape.tuple) continue;
     if (is_fusion &&
         !is_elementwise_path(instruction.called[0],
-                             parameter_leaves(instruction.called[0], static_cast<std::int64_t>(k)).at(0))) {
+                             part_of(parameter_leaves(instruction.called[0], static_cast<std::int64_t>(k)), 0))) {
       continue;
     }
     for (std::size_t leaf = 0; leaf < count; ++leaf) {

@@ -34,6 +34,7 @@ enum : std::uint64_t {
   name = 1,
   opcode,
   shape,
+  literal = 8,
   parameter_number = 9,
   tuple_index = 13,
   window = 15,
@@ -45,6 +46,7 @@ enum : std::uint64_t {
   control_predecessor_ids,
   called_computation_ids,
   backend_config = 43,
+  comparison = 63,
   has_side_effect = 65,
   output_operand_aliasing = 74
 };
@@ -176,6 +178,20 @@ std::int64_t trips_of(std::string_view config) {
   return read.ec == std::errc() ? std::max<std::int64_t>(1, trips) : 1;
 }
 
+/// Of a literal of one integer or truth value (LiteralProto: preds, u8s, s32s, s64s, u32s, u64s).
+std::optional<std::int64_t> number_in(std::string_view literal) {
+  std::vector<std::int64_t> numbers;
+  bool is_scalar = true;
+  each_field(literal, "literal", [&](const wire::Field& field, std::string_view) {
+    constexpr std::uint64_t kShape = 1;
+    constexpr std::uint64_t kBytes = 3;
+    constexpr std::uint64_t kLast = 7;
+    if (field.number == kShape) is_scalar = is_scalar && read_shape(bytes_of(field)).dimensions.empty();
+    if (field.number > kShape && field.number <= kLast && field.number != kBytes) add_numbers(field, numbers);
+  });
+  return is_scalar && numbers.size() == 1 ? std::optional(numbers[0]) : std::nullopt;
+}
+
 std::int64_t window_elements(std::string_view bytes) {
   std::int64_t elements = 1;
   each_field(bytes, "window", [&](const wire::Field& dimension, std::string_view) {
@@ -214,6 +230,12 @@ void read_field(const wire::Field& field, Instruction& instruction, RawIds& ids)
       break;
     case instruction_field::shape:
       instruction.shape = read_shape(bytes_of(field));
+      break;
+    case instruction_field::literal:
+      instruction.literal = number_in(bytes_of(field));
+      break;
+    case instruction_field::comparison:
+      instruction.comparison = bytes_of(field);
       break;
     case instruction_field::parameter_number:
       instruction.parameter_number = number_of(field);
@@ -415,11 +437,7 @@ std::string copied(const Instruction& instruction, const WrittenComputation::Cop
   std::string message;
   message.reserve(instruction.bytes.size() + 64);
   wire::put_bytes(message, instruction_field::name, copy.name);
-  each_field(instruction.bytes, "instruction", [&](const wire::Field& field, std::string_view whole) {
-    const bool is_id =
-        field.number >= instruction_field::id && field.number <= instruction_field::called_computation_ids;
-    if (field.number != instruction_field::name && !is_id) message += whole;
-  });
+  message += copy.fields ? *copy.fields : fields_of(instruction);
   put_numbers(message, instruction_field::id, {copy.id});
   put_numbers(message, instruction_field::operand_ids, copy.operands);
   put_numbers(message, instruction_field::control_predecessor_ids, copy.control_predecessors);
@@ -427,7 +445,7 @@ std::string copied(const Instruction& instruction, const WrittenComputation::Cop
   return message;
 }
 
-std::string written(const Module& module, const WrittenComputation& computation) {
+std::string bytes_of_written(const Module& module, const WrittenComputation& computation) {
   const Computation& source = module.computations[computation.source];
   std::string message;
   wire::put_bytes(message, computation_field::name, computation.name);
@@ -454,10 +472,12 @@ void put_sequence(std::string& schedule, const WrittenComputation& computation) 
   wire::put_bytes(schedule, 1, pair);
 }
 
-std::string kept_schedule(std::string_view schedule, std::int64_t entry) {
+/// The schedule of what is not written anew.
+std::string kept_schedule(std::string_view schedule, std::span<const WrittenComputation> written) {
   std::string message;
   each_field(schedule, "schedule", [&](const wire::Field& field, std::string_view whole) {
-    if (field.number != 1 || read_sequence(bytes_of(field)).first != entry) message += whole;
+    const std::int64_t id = field.number == 1 ? read_sequence(bytes_of(field)).first : -1;
+    if (std::none_of(written.begin(), written.end(), [&](const auto& one) { return one.id == id; })) message += whole;
   });
   return message;
 }
@@ -499,28 +519,79 @@ Module read_module(std::string_view bytes, const std::string& source) {
   }
 }
 
-std::string write_module(std::string_view bytes, const Module& module, std::span<const WrittenComputation> added,
-                         const WrittenComputation& entry) {
+std::string_view field_of(std::string_view message, std::uint64_t field) {
+  std::string_view found;
+  each_field(message, "message", [&](const wire::Field& one, std::string_view) {
+    if (one.number == field) found = one.payload;
+  });
+  return found;
+}
+
+std::string fields_of(const Instruction& instruction, std::initializer_list<std::uint64_t> left_out) {
+  std::string message;
+  each_field(instruction.bytes, "instruction", [&](const wire::Field& field, std::string_view whole) {
+    const bool is_id =
+        field.number >= instruction_field::id && field.number <= instruction_field::called_computation_ids;
+    const bool is_out = std::find(left_out.begin(), left_out.end(), field.number) != left_out.end();
+    if (field.number != instruction_field::name && !is_id && !is_out) message += whole;
+  });
+  return message;
+}
+
+std::string source_line(std::string_view module, const Instruction& instruction) {
+  // OpMetadata: source_file, source_line, stack_frame_id; StackFrameIndexProto: file_names, file_locations, stack_frames.
+  constexpr std::uint64_t kMetadata = 7;
+  constexpr std::uint64_t kFrames = 17;
+  const std::string_view metadata = field_of(instruction.bytes, kMetadata);
+  const std::string_view frames = field_of(module, kFrames);
+  const auto nth = [&](std::uint64_t field, std::int64_t number) {
+    std::string_view found;
+    each_field(frames, "frames", [&](const wire::Field& one, std::string_view) {
+      if (one.number == field && --number == 0) found = one.payload;
+    });
+    return found;
+  };
+  const auto number = [](std::string_view message, std::uint64_t field) {
+    std::int64_t found = 0;
+    each_field(message, "metadata", [&](const wire::Field& one, std::string_view) {
+      if (one.number == field && one.type == 0) found = static_cast<std::int64_t>(one.value);
+    });
+    return found;
+  };
+  std::string file(field_of(metadata, 3));
+  std::int64_t line = number(metadata, 4);
+  if (const std::int64_t frame = number(metadata, 15); file.empty() && frame > 0) {
+    const std::string_view location = nth(3, number(nth(4, frame), 1));
+    file = nth(1, number(location, 1));
+    line = number(location, 3);
+  }
+  return file.empty() ? "" : file + ":" + std::to_string(line);
+}
+
+std::string write_module(std::string_view bytes, const Module& module, std::span<const WrittenComputation> written) {
   std::string message;
   message.reserve(bytes.size() + bytes.size() / 4);
   std::string schedule;
   std::size_t place = 0;
   each_field(bytes, "module", [&](const wire::Field& field, std::string_view whole) {
     if (field.number == module_field::schedule) {
-      schedule += kept_schedule(field.payload, entry.id);
-    } else if (field.number != module_field::computations || place++ != module.entry) {
+      schedule += kept_schedule(field.payload, written);
+    } else if (field.number != module_field::computations) {
       message += whole;
     } else {
-      for (const WrittenComputation& one : added) {
-        wire::put_bytes(message, module_field::computations, written(module, one));
+      bool is_replaced = false;
+      for (const WrittenComputation& one : written) {
+        if (one.place != place) continue;
+        wire::put_bytes(message, module_field::computations, bytes_of_written(module, one));
+        is_replaced = is_replaced || one.replaces;
       }
-      wire::put_bytes(message, module_field::computations, written(module, entry));
+      if (!is_replaced) message += whole;
+      ++place;
     }
   });
-  for (const WrittenComputation& one : added) {
-    if (module.computations[one.source].scheduled) put_sequence(schedule, one);
+  for (const WrittenComputation& one : written) {
+    if (module.computations[one.source].scheduled || one.source == module.entry) put_sequence(schedule, one);
   }
-  put_sequence(schedule, entry);
   wire::put_bytes(message, module_field::schedule, schedule);
   return message;
 }

@@ -6,6 +6,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <initializer_list>
 #include <optional>
 #include <span>
 #include <string>
@@ -13,6 +14,7 @@
 #include <utility>
 #include <vector>
 
+#include "model/error.hpp"
 #include "model/types.hpp"
 
 namespace remora::hlo {
@@ -54,6 +56,10 @@ struct Instruction {
   std::optional<std::int64_t> kernel_output_dimension{};
   /// How often a while loop runs, where XLA knows it.
   std::int64_t trips = 1;
+  /// Of a constant that is one integer or truth value.
+  std::optional<std::int64_t> literal{};
+  /// Of compare: LT, GE, ...
+  std::string comparison{};
   /// An array of the output that lies in one of an operand, as the instruction says.
   struct Alias {
     std::vector<std::int64_t> output{};
@@ -63,6 +69,14 @@ struct Instruction {
   std::vector<Alias> aliases{};
   std::string_view bytes{};
 };
+
+/// A part of an instruction that every sound module has there; InputError for others.
+template <class T>
+const T& part_of(const std::vector<T>& parts, std::size_t place) {
+  if (place >= parts.size())
+    throw InputError("", "is damaged: an instruction lacks an operand, a part or what it calls");
+  return parts[place];
+}
 
 struct Computation {
   std::string name{};
@@ -107,8 +121,14 @@ struct WrittenComputation {
     std::vector<std::int64_t> operands{};
     std::vector<std::int64_t> control_predecessors{};
     std::vector<std::int64_t> called{};
+    /// Its fields without name and ids, where they are not those of the instruction.
+    std::optional<std::string> fields{};
   };
+  /// The computation of the module from which all but instructions, name and ids is taken.
   std::size_t source = 0;
+  /// The computation of the module in whose place this one is written, or before which.
+  std::size_t place = 0;
+  bool replaces = false;
   std::string name{};
   std::int64_t id = 0;
   /// In the order in which they run.
@@ -116,8 +136,16 @@ struct WrittenComputation {
   std::int64_t root_id = 0;
 };
 
-/// The bytes of the module with another entry computation, and with further computations before it; all else stays as it is.
-std::string write_module(std::string_view bytes, const Module& module, std::span<const WrittenComputation> added,
-                         const WrittenComputation& entry);
+/// A field of a message, the last one if there are several; empty if there is none.
+std::string_view field_of(std::string_view message, std::uint64_t field);
+
+/// The instruction's fields without name and ids, and without those of `left_out`.
+std::string fields_of(const Instruction& instruction, std::initializer_list<std::uint64_t> left_out = {});
+
+/// The line of the program that the instruction comes from, as "file:line"; empty where the module does not say.
+std::string source_line(std::string_view module, const Instruction& instruction);
+
+/// The bytes of the module with these computations, in the order given; all else stays as it is.
+std::string write_module(std::string_view bytes, const Module& module, std::span<const WrittenComputation> written);
 
 }  // namespace remora::hlo

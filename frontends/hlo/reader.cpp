@@ -21,34 +21,6 @@ Bytes rounded(Bytes size) {
   return Bytes((size.count() + unit - 1) / unit * unit);
 }
 
-/// Whether a second run is not a first one: random numbers with a state, devices that talk to each other or to the host.
-bool has_effect(const Module& module, const Instruction& instruction) {
-  static constexpr std::array<std::string_view, 18> kEffects{"rng",
-                                                             "rng-get-and-update-state",
-                                                             "rng-bit-generator",
-                                                             "infeed",
-                                                             "outfeed",
-                                                             "all-reduce",
-                                                             "all-gather",
-                                                             "all-to-all",
-                                                             "ragged-all-to-all",
-                                                             "reduce-scatter",
-                                                             "collective-permute",
-                                                             "collective-broadcast",
-                                                             "partition-id",
-                                                             "replica-id",
-                                                             "after-all",
-                                                             "set-dimension-size",
-                                                             "get-dimension-size",
-                                                             "trace"};
-  if (instruction.has_side_effect) return true;
-  if (std::find(kEffects.begin(), kEffects.end(), instruction.opcode) != kEffects.end()) return true;
-  return std::any_of(instruction.called.begin(), instruction.called.end(), [&](std::size_t called) {
-    const std::vector<Instruction>& inner = module.computations[called].instructions;
-    return std::any_of(inner.begin(), inner.end(), [&](const Instruction& one) { return has_effect(module, one); });
-  });
-}
-
 /// What the computations that the instruction calls take at most at once: values that are neither given nor given back.
 class InnerPeak {
  public:
@@ -103,12 +75,21 @@ class InnerPeak {
   const Dataflow& dataflow_;
 };
 
+/// Whether an argument of the computation lies there, or something that is never written.
+bool lies_in_argument(const Dataflow& dataflow, std::size_t c, StorageId storage) {
+  const std::vector<ValueId>& members = dataflow.members(storage);
+  return dataflow.is_fixed(storage) || std::any_of(members.begin(), members.end(), [&](ValueId member) {
+           return dataflow[member].kind == ValueKind::parameter && dataflow[member].computation == c;
+         });
+}
+
 class Lowering {
  public:
   Lowering(LoweredModule& lowered, const onnx_frontend::Device& device)
       : lowered_(lowered),
         module_(lowered.module),
-        entry_(module_.computations[module_.entry]),
+        c_(lowered.computation),
+        entry_(module_.computations[c_]),
         device_(device),
         dataflow_(module_),
         inner_(module_, dataflow_),
@@ -143,7 +124,7 @@ class Lowering {
  private:
   void add_fixed_memory() {
     for (const Value& value : dataflow_.values()) {
-      if (value.computation != module_.entry || value.kind == ValueKind::computed) continue;
+      if (value.computation != c_ || value.kind == ValueKind::computed) continue;
       lowered_.graph.fixed_memory =
           Bytes(saturating_sum(lowered_.graph.fixed_memory.count(), rounded(value.size).count()));
     }
@@ -153,26 +134,26 @@ class Lowering {
     const Instruction& instruction = entry_.instructions[i];
     Graph& graph = lowered_.graph;
     Op op{.name = unique(instruction.name, i), .type = instruction.opcode};
-    op.duration = duration_of(module_, module_.entry, i, device_);
-    op.workspace = inner_.of(module_.entry, i);
+    op.duration = duration_of(module_, c_, i, device_);
+    op.workspace = inner_.of(c_, i);
     op.recompute = !has_effect(module_, instruction) && instruction.control_predecessors.empty();
     std::set<TensorId> read;
-    for (const ValueId value : dataflow_.reads(module_.entry, i)) {
+    for (const ValueId value : dataflow_.reads(c_, i)) {
       const TensorId tensor = tensors_[value.index()];
       if (tensor.valid() && read.insert(tensor).second) op.inputs.push_back(tensor);
     }
-    const std::vector<ValueId>& leaves = dataflow_.leaves(module_.entry, i);
+    const std::vector<ValueId>& leaves = dataflow_.leaves(c_, i);
     for (std::size_t leaf = 0; leaf < leaves.size(); ++leaf) {
-      if (dataflow_[leaves[leaf]].computation != module_.entry || dataflow_[leaves[leaf]].instruction != i) continue;
-      const bool is_fixed = dataflow_.is_fixed(dataflow_.storage(leaves[leaf]));
+      if (dataflow_[leaves[leaf]].computation != c_ || dataflow_[leaves[leaf]].instruction != i) continue;
+      const bool is_fixed = lies_in_argument(dataflow_, c_, dataflow_.storage(leaves[leaf]));
       if (is_fixed) op.recompute = false;
       const std::string name = leaves.size() == 1 ? op.name : op.name + "{" + std::to_string(leaf) + "}";
       tensors_[leaves[leaf].index()] =
           graph.add_tensor(name, is_fixed ? Bytes(0) : rounded(dataflow_[leaves[leaf]].size));
       op.outputs.push_back(tensors_[leaves[leaf].index()]);
     }
-    for (const ValueId value : dataflow_.destroys(module_.entry, i)) {
-      if (dataflow_.is_fixed(dataflow_.storage(value))) op.recompute = false;
+    for (const ValueId value : dataflow_.destroys(c_, i)) {
+      if (lies_in_argument(dataflow_, c_, dataflow_.storage(value))) op.recompute = false;
     }
     if (op.outputs.empty()) op.outputs.push_back(graph.add_tensor(op.name + "{}", Bytes(0)));
     add_in_place(op, i);
@@ -182,7 +163,7 @@ class Lowering {
 
   void add_in_place(Op& op, std::size_t i) const {
     std::set<TensorId> taken;
-    const std::vector<ValueId>& leaves = dataflow_.leaves(module_.entry, i);
+    const std::vector<ValueId>& leaves = dataflow_.leaves(c_, i);
     const auto add = [&](const Pair& pair) {
       const TensorId output = tensors_[leaves[pair.output].index()];
       const TensorId input = tensors_[pair.input.index()];
@@ -192,18 +173,18 @@ class Lowering {
       taken.insert({output, input});
       op.in_place.push_back({output, input});
     };
-    for (const Pair& pair : dataflow_.in_place(module_.entry, i)) add(pair);
-    for (const Pair& pair : dataflow_.may_share(module_.entry, i)) add(pair);
+    for (const Pair& pair : dataflow_.in_place(c_, i)) add(pair);
+    for (const Pair& pair : dataflow_.may_share(c_, i)) add(pair);
   }
 
   void add_outputs() {
     std::set<StorageId> seen;
-    for (const ValueId value : dataflow_.leaves(module_.entry, entry_.root)) {
+    for (const ValueId value : dataflow_.leaves(c_, entry_.root)) {
       const TensorId tensor = tensors_[value.index()];
       if (!tensor.valid()) continue;
       lowered_.graph[tensor].keep = true;
       if (!seen.insert(dataflow_.storage(value)).second) continue;
-      const bool is_fixed = dataflow_.is_fixed(dataflow_.storage(value));
+      const bool is_fixed = lies_in_argument(dataflow_, c_, dataflow_.storage(value));
       (is_fixed ? lowered_.donated : lowered_.outputs) += rounded(dataflow_[value].size);
     }
   }
@@ -226,16 +207,16 @@ class Lowering {
         effect = op;
       }
       std::set<StorageId> written;
-      for (const ValueId value : dataflow_.leaves(module_.entry, i)) {
+      for (const ValueId value : dataflow_.leaves(c_, i)) {
         if (tensors_[value.index()].valid() && dataflow_[value].instruction == i)
           written.insert(dataflow_.storage(value));
       }
-      for (const ValueId value : dataflow_.destroys(module_.entry, i)) written.insert(dataflow_.storage(value));
+      for (const ValueId value : dataflow_.destroys(c_, i)) written.insert(dataflow_.storage(value));
       for (const StorageId storage : written) {
         for (const OpId reader : readers[storage]) after.insert(reader);
         readers[storage] = {op};
       }
-      for (const ValueId value : dataflow_.reads(module_.entry, i)) readers[dataflow_.storage(value)].push_back(op);
+      for (const ValueId value : dataflow_.reads(c_, i)) readers[dataflow_.storage(value)].push_back(op);
       after.erase(op);
       lowered_.graph[op].after.assign(after.begin(), after.end());
     }
@@ -250,6 +231,7 @@ class Lowering {
 
   LoweredModule& lowered_;
   const Module& module_;
+  std::size_t c_;
   const Computation& entry_;
   const onnx_frontend::Device& device_;
   Dataflow dataflow_;
@@ -268,20 +250,20 @@ class Destruction {
 
   /// Something that the op reads and that is destroyed.
   [[nodiscard]] std::optional<Value> missing(OpId op) const {
-    for (const ValueId value : dataflow_.reads(lowered_.module.entry, lowered_.instructions[op.index()])) {
+    for (const ValueId value : dataflow_.reads(lowered_.computation, lowered_.instructions[op.index()])) {
       if (destroyed_[value.index()]) return dataflow_[value];
     }
     return std::nullopt;
   }
 
   void run(OpId op) {
-    const std::size_t entry = lowered_.module.entry;
+    const std::size_t entry = lowered_.computation;
     const std::size_t i = lowered_.instructions[op.index()];
     for (const ValueId value : dataflow_.destroys(entry, i)) destroyed_[value.index()] = true;
     for (const ValueId value : dataflow_.leaves(entry, i)) {
       if (dataflow_[value].instruction != i || dataflow_[value].computation != entry) continue;
       const StorageId storage = dataflow_.storage(value);
-      if (dataflow_.is_fixed(storage)) {
+      if (lies_in_argument(dataflow_, entry, storage)) {
         // There is only one memory of an argument, whatever lies there.
         for (const ValueId other : dataflow_.members(storage)) destroyed_[other.index()] = true;
       }
@@ -311,7 +293,7 @@ class Mending {
  private:
   void run(OpId op) {
     while (const std::optional<Value> missing = memory_.missing(op)) {
-      const bool is_made = missing->computation == lowered_.module.entry && missing->kind == ValueKind::computed;
+      const bool is_made = missing->computation == lowered_.computation && missing->kind == ValueKind::computed;
       const OpId producer = is_made ? ops_[missing->instruction] : OpId();
       if (!producer.valid() || !lowered_.graph[producer].recompute || made_.size() >= most_) break;
       run(producer);
@@ -320,7 +302,7 @@ class Mending {
     made_.push_back(op);
   }
 
-  [[nodiscard]] const Computation& entry() const { return lowered_.module.computations[lowered_.module.entry]; }
+  [[nodiscard]] const Computation& entry() const { return lowered_.module.computations[lowered_.computation]; }
 
   const LoweredModule& lowered_;
   Destruction memory_;
@@ -332,10 +314,84 @@ class Mending {
 
 }  // namespace
 
-LoweredModule lower_module(std::string bytes, const std::string& source, const onnx_frontend::Device& device) {
-  LoweredModule lowered{.bytes = std::make_shared<const std::string>(std::move(bytes)), .source = source};
+bool has_effect(const Module& module, const Instruction& instruction) {
+  static constexpr std::array<std::string_view, 18> kEffects{"rng",
+                                                             "rng-get-and-update-state",
+                                                             "rng-bit-generator",
+                                                             "infeed",
+                                                             "outfeed",
+                                                             "all-reduce",
+                                                             "all-gather",
+                                                             "all-to-all",
+                                                             "ragged-all-to-all",
+                                                             "reduce-scatter",
+                                                             "collective-permute",
+                                                             "collective-broadcast",
+                                                             "partition-id",
+                                                             "replica-id",
+                                                             "after-all",
+                                                             "set-dimension-size",
+                                                             "get-dimension-size",
+                                                             "trace"};
+  if (instruction.has_side_effect) return true;
+  if (std::find(kEffects.begin(), kEffects.end(), instruction.opcode) != kEffects.end()) return true;
+  return std::any_of(instruction.called.begin(), instruction.called.end(), [&](std::size_t called) {
+    const std::vector<Instruction>& inner = module.computations[called].instructions;
+    return std::any_of(inner.begin(), inner.end(), [&](const Instruction& one) { return has_effect(module, one); });
+  });
+}
+
+std::optional<LoopMemory> largest_loop(const LoweredModule& lowered) {
+  const Module& module = lowered.module;
+  const Dataflow dataflow(module);
+  const InnerPeak inner(module, dataflow);
+  std::optional<LoopMemory> largest;
+  for (std::size_t i = 0; i < module.computations[module.entry].instructions.size(); ++i) {
+    const Instruction& loop = module.computations[module.entry].instructions[i];
+    if (loop.opcode != "while") continue;
+    std::map<StorageId, Bytes> state;
+    for (const ValueId value : dataflow.leaves(module.entry, i)) {
+      if (!dataflow.is_fixed(dataflow.storage(value))) state[dataflow.storage(value)] = rounded(dataflow[value].size);
+    }
+    Bytes size = inner.of(module.entry, i);
+    for (const auto& [storage, one] : state) size += one;
+    if (!largest || size > largest->size) largest = LoopMemory{loop.name, source_line(*lowered.bytes, loop), size};
+  }
+  return largest;
+}
+
+std::vector<LoopBody> loop_bodies(const LoweredModule& lowered) {
+  const Module& module = lowered.module;
+  const Dataflow dataflow(module);
+  const InnerPeak inner(module, dataflow);
+  std::vector<LoopBody> bodies;
+  // Callers stand behind what they call.
+  std::vector<std::int64_t> runs(module.computations.size());
+  runs[module.entry] = 1;
+  for (std::size_t c = module.computations.size(); c-- > 0;) {
+    for (std::size_t i = 0; i < module.computations[c].instructions.size(); ++i) {
+      const Instruction& one = module.computations[c].instructions[i];
+      for (const std::size_t called : dataflow.runs_inside(one)) {
+        runs[called] = saturating_product(std::max<std::int64_t>(1, runs[c]), one.trips);
+      }
+      if (one.opcode != "while" || runs[c] == 0) continue;
+      bodies.push_back({module.computations[one.called[0]].name, inner.of(c, i), runs[one.called[0]]});
+    }
+  }
+  std::stable_sort(bodies.begin(), bodies.end(), [](const LoopBody& a, const LoopBody& b) { return a.size > b.size; });
+  return bodies;
+}
+
+LoweredModule lower_module(std::string bytes, const std::string& source, const onnx_frontend::Device& device,
+                           const std::string& body) {
+  LoweredModule lowered{
+      .bytes = std::make_shared<const std::string>(std::move(bytes)), .source = source, .device = device};
   try {
     lowered.module = read_module(*lowered.bytes, "");
+    lowered.computation = lowered.module.entry;
+    for (std::size_t c = 0; c < lowered.module.computations.size() && !body.empty(); ++c) {
+      if (lowered.module.computations[c].name == body) lowered.computation = c;
+    }
     Lowering(lowered, device).run();
     std::vector<OpId> order;
     for (std::size_t op = 0; op < lowered.graph.ops.size(); ++op) order.emplace_back(op);

@@ -16,6 +16,7 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
@@ -37,9 +38,12 @@ struct LoweredModule {
   /// Of the file, which the module's views refer to.
   std::shared_ptr<const std::string> bytes{};
   std::string source{};
+  onnx_frontend::Device device{};
   Module module{};
   Graph graph{};
-  /// By op: its place among the instructions of the entry computation.
+  /// The computation that the graph is of: the entry, or the body of a loop.
+  std::size_t computation = 0;
+  /// By op: its place among the instructions of that computation.
   std::vector<std::size_t> instructions{};
   /// Of the outputs that do not lie in arguments: XLA allocates them apart from temporaries, and lets temporaries lie there until they
   /// are written.
@@ -50,8 +54,36 @@ struct LoweredModule {
   Bytes temporaries{};
 };
 
-/// Throws InputError that names `source` for what is damaged or not known here.
-LoweredModule lower_module(std::string bytes, const std::string& source, const onnx_frontend::Device& device);
+/// A while loop of the entry computation, and the memory that its state and its body take.
+struct LoopMemory {
+  std::string name{};
+  /// The line of the program that it comes from: "file:line", or empty.
+  std::string place{};
+  Bytes size{};
+};
+
+/// The loop that takes most memory; none where there are no loops.
+std::optional<LoopMemory> largest_loop(const LoweredModule& lowered);
+
+/// The body of a while loop, wherever it is called.
+struct LoopBody {
+  std::string computation{};
+  /// What its instructions take at most at once, next to the loop's state.
+  Bytes size{};
+  /// How often it runs in all, as far as XLA knows.
+  std::int64_t runs = 1;
+};
+
+/// The bodies of all loops, those that take most memory first.
+std::vector<LoopBody> loop_bodies(const LoweredModule& lowered);
+
+/// Throws InputError that names `source` for what is damaged or not known here. `body`: the computation of which the graph is, or empty
+/// for the entry. The state of a loop is in memory anyway; what a run of its body makes of it lies where it lay.
+LoweredModule lower_module(std::string bytes, const std::string& source, const onnx_frontend::Device& device,
+                           const std::string& body = {});
+
+/// Whether a second run is not a first one: random numbers with a state, devices that talk to each other or to the host.
+bool has_effect(const Module& module, const Instruction& instruction);
 
 /// The ops of which a compute reads what another op of the sequence has destroyed. Empty for every sequence without recomputes that
 /// keeps the order of the graph.

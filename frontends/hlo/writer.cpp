@@ -1,11 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <map>
-#include <unordered_map>
-#include <unordered_set>
 
 #include "frontends/formats/wire.hpp"
+#include "frontends/hlo/copies.hpp"
 #include "frontends/hlo/reader.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -14,66 +12,19 @@
 namespace remora::hlo {
 namespace {
 
-/// An id: the computation's in the upper half, or one of the whole module.
-constexpr int kHalf = 32;
-
-/// Names and ids that no part of the module has.
-class Fresh {
- public:
-  explicit Fresh(const Module& module) {
-    for (const Computation& computation : module.computations) {
-      computation_ = std::max(computation_, computation.id);
-      names_.insert(computation.name);
-      for (const Instruction& instruction : computation.instructions) {
-        names_.insert(instruction.name);
-        id_ = std::max(id_, instruction.id);
-      }
-    }
-    for (const Instruction& instruction : module.computations[module.entry].instructions) {
-      in_entry_ = std::max(in_entry_, instruction.id);
-    }
-    is_halved_ = in_entry_ >> kHalf == module.computations[module.entry].id && in_entry_ >> kHalf != 0;
-  }
-
-  std::string name(const std::string& wanted) {
-    int& number = numbers_[wanted];
-    std::string name;
-    do name = wanted + ".remat" + std::to_string(++number);
-    while (!names_.insert(name).second);
-    return name;
-  }
-  std::int64_t computation() { return ++computation_; }
-  std::int64_t in_entry() { return is_halved_ ? ++in_entry_ : ++id_; }
-  /// Of a copy in the computation of that id.
-  std::int64_t inside(std::int64_t computation, const Instruction& source) {
-    return is_halved_ ? (computation << kHalf) | (source.id & ((std::int64_t{1} << kHalf) - 1)) : ++id_;
-  }
-
- private:
-  std::unordered_set<std::string> names_;
-  std::unordered_map<std::string, int> numbers_;
-  std::int64_t computation_ = 0;
-  std::int64_t id_ = 0;
-  std::int64_t in_entry_ = 0;
-  bool is_halved_ = false;
-};
-
-/// Whether a copy of the instruction needs copies of what it calls: XLA wants one caller for each of those, but not for what works on
-/// single elements.
-bool owns_called(const Instruction& instruction) {
-  static constexpr std::array<std::string_view, 5> kOwners{"fusion", "while", "conditional", "call", "custom-call"};
-  return std::find(kOwners.begin(), kOwners.end(), instruction.opcode) != kOwners.end();
-}
-
 class Writer {
  public:
   explicit Writer(const LoweredModule& lowered)
       : module_(lowered.module),
-        source_(module_.computations[module_.entry]),
-        fresh_(module_),
+        source_(module_.computations[lowered.computation]),
+        copies_(module_),
         current_(source_.instructions.size(), -1),
         runs_(source_.instructions.size()) {
-    entry_ = {.source = module_.entry, .name = source_.name, .id = source_.id};
+    entry_ = {.source = lowered.computation,
+              .place = lowered.computation,
+              .replaces = true,
+              .name = source_.name,
+              .id = source_.id};
   }
 
   void run(const LoweredModule& lowered, std::span<const OpId> sequence) {
@@ -88,7 +39,10 @@ class Writer {
     entry_.root_id = latest(source_.root);
   }
 
-  [[nodiscard]] std::string bytes(std::string_view old) const { return write_module(old, module_, added_, entry_); }
+  [[nodiscard]] std::string bytes(std::string_view old) {
+    copies_.added.push_back(std::move(entry_));
+    return write_module(old, module_, copies_.added);
+  }
 
  private:
   /// The latest copy of what the instruction gives; of an alias one of what it stands for now, made where there is none.
@@ -113,59 +67,28 @@ class Writer {
     const Instruction& instruction = source_.instructions[i];
     const bool is_first = ++runs_[i] == 1;
     WrittenComputation::Copy copy{.instruction = i, .operands = std::move(operands)};
-    copy.name = is_first ? instruction.name : fresh_.name(instruction.name);
-    copy.id = is_first ? instruction.id : fresh_.in_entry();
+    copy.name = is_first ? instruction.name : copies_.fresh().name(instruction.name);
+    copy.id = is_first ? instruction.id : copies_.fresh().instruction(source_.id);
     for (const std::size_t before : instruction.control_predecessors) {
       copy.control_predecessors.push_back(source_.instructions[before].id);
     }
-    copy.called = called_by(instruction, is_first);
+    if (is_first) {
+      for (const std::size_t c : instruction.called) copy.called.push_back(module_.computations[c].id);
+    } else {
+      copy.called = copies_.called_by(instruction, entry_.place);
+    }
     current_[i] = copy.id;
     entry_.copies.push_back(std::move(copy));
     return current_[i];
   }
 
-  std::vector<std::int64_t> called_by(const Instruction& instruction, bool is_first) {
-    std::vector<std::int64_t> called;
-    for (const std::size_t c : instruction.called) {
-      called.push_back(is_first || !owns_called(instruction) ? module_.computations[c].id : copy_of(c));
-    }
-    return called;
-  }
-
-  /// A computation once more, with what it calls.
-  std::int64_t copy_of(std::size_t c) {
-    const Computation& source = module_.computations[c];
-    WrittenComputation copy{.source = c, .name = fresh_.name(source.name), .id = fresh_.computation()};
-    std::vector<std::int64_t> ids;
-    for (const Instruction& instruction : source.instructions) ids.push_back(fresh_.inside(copy.id, instruction));
-    const auto all = [&](const std::vector<std::size_t>& places) {
-      std::vector<std::int64_t> found;
-      found.reserve(places.size());
-      for (const std::size_t place : places) found.push_back(ids[place]);
-      return found;
-    };
-    for (const std::size_t i : source.order) {
-      const Instruction& instruction = source.instructions[i];
-      copy.copies.push_back({.instruction = i,
-                             .name = fresh_.name(instruction.name),
-                             .id = ids[i],
-                             .operands = all(instruction.operands),
-                             .control_predecessors = all(instruction.control_predecessors),
-                             .called = called_by(instruction, false)});
-    }
-    copy.root_id = ids[source.root];
-    added_.push_back(std::move(copy));
-    return added_.back().id;
-  }
-
   const Module& module_;
   const Computation& source_;
-  Fresh fresh_;
+  Copies copies_;
   /// By instruction: the id of its latest copy, and how many there are.
   std::vector<std::int64_t> current_;
   std::vector<int> runs_;
   std::map<std::pair<std::size_t, std::vector<std::int64_t>>, std::int64_t> aliases_;
-  std::vector<WrittenComputation> added_;
   WrittenComputation entry_;
 };
 
@@ -213,13 +136,14 @@ class Expressions {
 /// Reads what was written, without what was known when it was written: every instruction says what one of the module says, the result is
 /// the same expression, nothing is read that is destroyed, and the effects are the same in number and order.
 void check_written(const LoweredModule& lowered, const std::string& bytes) {
-  const LoweredModule again = lower_module(bytes, "the rewritten module", {});
+  const LoweredModule again =
+      lower_module(bytes, "the rewritten module", {}, lowered.module.computations[lowered.computation].name);
   Expressions expressions;
   ensure(expressions.root(lowered.module) == expressions.root(again.module), "hlo: rewriting changed the result");
   const auto fixed = [](const LoweredModule& one) {
     std::vector<std::string> names;
-    for (const std::size_t i : one.module.computations[one.module.entry].order) {
-      const Instruction& instruction = one.module.computations[one.module.entry].instructions[i];
+    for (const std::size_t i : one.module.computations[one.computation].order) {
+      const Instruction& instruction = one.module.computations[one.computation].instructions[i];
       if (instruction.has_side_effect) names.push_back(instruction.name);
     }
     return names;

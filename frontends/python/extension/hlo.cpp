@@ -1,12 +1,18 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
+#include <tuple>
 #include <utility>
 #include <vector>
 
+#include <nanobind/stl/shared_ptr.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
+#include "frontends/hlo/loops.hpp"
 #include "frontends/hlo/reader.hpp"
 #include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/graph.hpp"
@@ -17,13 +23,14 @@ namespace {
 
 namespace nb = nanobind;
 
-hlo::LoweredModule* read_hlo(const nb::bytes& bytes, const std::string& source, const std::string& device,
-                             double peak_flops, double bandwidth, double launch_overhead) {
+std::shared_ptr<hlo::LoweredModule> read_hlo(const nb::bytes& bytes, const std::string& source,
+                                             const std::string& device, double peak_flops, double bandwidth,
+                                             double launch_overhead) {
   std::string content(bytes.c_str(), bytes.size());
   const nb::gil_scoped_release unlocked;
-  return new hlo::LoweredModule(hlo::lower_module(
+  return std::make_shared<hlo::LoweredModule>(hlo::lower_module(
       std::move(content), source,
-      {.name = device, .peak_flops = peak_flops, .bandwidth = bandwidth, .launch_overhead = launch_overhead}));
+      {.name = device, .peak_flops = peak_flops, .bandwidth = bandwidth, .launch_overhead = launch_overhead}, body));
 }
 
 std::vector<OpId> checked(const hlo::LoweredModule& module, const GraphHandle& graph,
@@ -45,12 +52,45 @@ nb::bytes rewritten(const hlo::LoweredModule& module, const GraphHandle& graph, 
   return nb::bytes(bytes.data(), bytes.size());
 }
 
+/// A pair of loops of a module that stays in memory with it.
+struct PairHandle {
+  std::shared_ptr<const hlo::LoweredModule> module;
+  hlo::LoopPair pair;
+};
+
+std::vector<PairHandle> pairs_of(const std::shared_ptr<hlo::LoweredModule>& module) {
+  std::vector<PairHandle> handles;
+  const nb::gil_scoped_release unlocked;
+  for (hlo::LoopPair& pair : hlo::loop_pairs(*module)) handles.push_back({module, std::move(pair)});
+  return handles;
+}
+
+nb::bytes rewritten_pair(const PairHandle& handle, const std::vector<std::int32_t>& tensors) {
+  std::vector<TensorId> saved;
+  for (const std::int32_t tensor : tensors) {
+    ensure(tensor >= 0 && static_cast<std::size_t>(tensor) < handle.pair.values.size(), "hlo: a value of the pair");
+    saved.emplace_back(tensor);
+  }
+  std::string bytes;
+  {
+    const nb::gil_scoped_release unlocked;
+    bytes = hlo::rewrite_pair(*handle.module, handle.pair, saved);
+  }
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
 }  // namespace
 
 void bind_hlo(nb::module_& module) {
+  nb::class_<PairHandle>(module, "HloPair")
+      .def_prop_ro("graph", [](const PairHandle& self) { return new GraphHandle(self.pair.graph); })
+      .def_prop_ro("name", [](const PairHandle& self) { return self.pair.graph.name; })
+      .def_prop_ro("trips", [](const PairHandle& self) { return self.pair.forward.trips(); })
+      .def_prop_ro("stacked", [](const PairHandle& self) { return self.pair.stacked; })
+      .def("rewrite", &rewritten_pair, nb::arg("saved"));
   nb::class_<hlo::LoweredModule>(module, "HloModule")
       .def_static("read", &read_hlo, nb::arg("content"), nb::arg("source"), nb::arg("device"), nb::arg("peak_flops"),
-                  nb::arg("bandwidth"), nb::arg("launch_overhead"))
+                  nb::arg("bandwidth"), nb::arg("launch_overhead"), nb::arg("body") = "")
       .def("graph", [](const hlo::LoweredModule& self) { return new GraphHandle(self.graph); })
       .def_ro("outputs", &hlo::LoweredModule::outputs)
       .def_ro("donated", &hlo::LoweredModule::donated)
@@ -67,6 +107,21 @@ void bind_hlo(nb::module_& module) {
             return hlo::mended(self, checked(self, graph, ops));
           },
           nb::arg("graph"), nb::arg("ops"))
+      .def("pairs", &pairs_of)
+      .def("bodies",
+           [](const hlo::LoweredModule& self) {
+             std::vector<std::tuple<std::string, Bytes, std::int64_t>> bodies;
+             for (const hlo::LoopBody& one : hlo::loop_bodies(self)) {
+               bodies.emplace_back(one.computation, one.size, one.runs);
+             }
+             return bodies;
+           })
+      .def("largest_loop",
+           [](const hlo::LoweredModule& self) {
+             const std::optional<hlo::LoopMemory> loop = hlo::largest_loop(self);
+             return loop ? std::tuple(loop->name, loop->place, loop->size)
+                         : std::tuple(std::string(), std::string(), Bytes(0));
+           })
       .def("rewrite", &rewritten, nb::arg("graph"), nb::arg("ops"));
 }
 
