@@ -216,3 +216,76 @@ NETWORKS: dict[str, Callable[[], tuple[Step, tuple[Any, ...]]]] = {
     "moe": moe,
     "mixer": mixer,
 }
+
+
+def _stacked(layers: list[Any]) -> Any:
+    return jax.tree.map(lambda *leaves: jnp.stack(leaves), *layers)
+
+
+def scan() -> tuple[Step, tuple[Any, ...]]:
+    """jax-ml/jax#26618: twelve layers as a loop."""
+
+    def loss(weights: jax.Array, x: jax.Array) -> jax.Array:
+        def layer(x: jax.Array, w: jax.Array) -> tuple[jax.Array, None]:
+            return jnp.tanh(x @ w[0]) * jax.nn.sigmoid(x @ w[1]) + x, None
+
+        return jnp.mean(jax.lax.scan(layer, x, weights)[0] ** 2)
+
+    return _step(loss), (_normal(12, 2, 64, 64, scale=0.1), _normal(512, 64, number=1))
+
+
+def _looped_gpt(parameters: Any, tokens: jax.Array) -> jax.Array:
+    def layer(x: jax.Array, block: dict[str, jax.Array]) -> tuple[jax.Array, None]:
+        x = _attention(x, block, 4, True)
+        return x + jax.nn.gelu(_norm(x) @ block["up"]) @ block["down"], None
+
+    x = jax.lax.scan(layer, parameters["embedding"][tokens[:, :-1]], parameters["blocks"])[0]
+    logits = jax.nn.log_softmax(_norm(x) @ parameters["embedding"].T)
+    return -jnp.take_along_axis(logits, tokens[:, 1:, None], axis=-1).mean()
+
+
+def _looped_gpt_arguments() -> tuple[Any, jax.Array]:
+    parameters = {"embedding": _normal(96, 64, scale=0.1), "blocks": _stacked(_blocks(64, 6))}
+    return parameters, jax.random.randint(KEY, (4, 49), 0, 96)
+
+
+def scan_gpt() -> tuple[Step, tuple[Any, ...]]:
+    return _step(_looped_gpt), _looped_gpt_arguments()
+
+
+def scan_reversed() -> tuple[Step, tuple[Any, ...]]:
+    """Layers from the last to the first, with an output of each, and a number that counts them."""
+
+    def loss(weights: Any, x: jax.Array) -> jax.Array:
+        def layer(state: Any, w: jax.Array) -> Any:
+            x, at = state
+            x = jnp.sin(x @ w) + jax.nn.softmax(x) * at
+            return (x, at + 0.5), x.mean(0)
+
+        (x, _), rows = jax.lax.scan(layer, (x, jnp.float32(1)), weights, reverse=True)
+        return jnp.mean(x**2) + rows.sum()
+
+    return _step(loss), (_normal(9, 64, 64, scale=0.1), _normal(256, 64, number=1))
+
+
+def accumulated() -> tuple[Step, tuple[Any, ...]]:
+    """Gradients of four parts of a batch, one after the other; layers are a loop in that loop."""
+
+    def step(parameters: Any, parts: jax.Array) -> Any:
+        def add(sums: Any, tokens: jax.Array) -> Any:
+            value, gradients = jax.value_and_grad(_looped_gpt)(parameters, tokens)
+            return jax.tree.map(jnp.add, sums, gradients), value
+
+        sums, values = jax.lax.scan(add, jax.tree.map(jnp.zeros_like, parameters), parts)
+        return values.mean(), jax.tree.map(lambda p, g: p - 0.01 * g, parameters, sums)
+
+    parameters, tokens = _looped_gpt_arguments()
+    return step, (parameters, jnp.stack([tokens, tokens[::-1], tokens + 0, (tokens * 7) % 96]))
+
+
+LOOPS: dict[str, Callable[[], tuple[Step, tuple[Any, ...]]]] = {
+    "scan": scan,
+    "scan_gpt": scan_gpt,
+    "scan_reversed": scan_reversed,
+    "accumulated": accumulated,
+}

@@ -25,7 +25,7 @@ namespace nb = nanobind;
 
 std::shared_ptr<hlo::LoweredModule> read_hlo(const nb::bytes& bytes, const std::string& source,
                                              const std::string& device, double peak_flops, double bandwidth,
-                                             double launch_overhead) {
+                                             double launch_overhead, const std::string& body) {
   std::string content(bytes.c_str(), bytes.size());
   const nb::gil_scoped_release unlocked;
   return std::make_shared<hlo::LoweredModule>(hlo::lower_module(

@@ -6,8 +6,8 @@ scheduled again, with recomputes, so that XLA's temporaries hold the budget.
 """
 
 from remora.jax._checkpoint import Checkpointed, checkpoint_loops
+from remora.jax._loop_pairs import plan_module
 from remora.jax._pass import CPU, LIMITS, Plan, Plans, budget, install, uninstall
-from remora.jax._planning import plan_module
 from remora.jax._policy import policy
 
 __all__ = [

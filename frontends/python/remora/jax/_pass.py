@@ -25,7 +25,8 @@ import jax
 from remora import _engine
 from remora._arguments import Budget, budget_text
 from remora.errors import Error, InputError
-from remora.jax._planning import CPU, LIMITS, Plan, Search
+from remora.jax._loop_pairs import plan as planned
+from remora.jax._planning import CPU, LIMITS, Plan
 from remora.limits import Limits
 from remora.onnx import Roofline
 
@@ -210,7 +211,7 @@ class _Pass:
                     executables[written] = executable
                 return taken
 
-            written, plan = Search(content, settings.limits, settings.device).run(before, allowed, measure)
+            written, plan = planned(content, before, allowed, measure, settings.limits, settings.device)
         except Error as error:
             warnings.warn(f"remora.jax: {name} is left as it is: {error}", RuntimeWarning, stacklevel=2)
             return plain

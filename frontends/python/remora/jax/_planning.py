@@ -20,7 +20,6 @@ from functools import partial
 
 import remora
 from remora import _engine
-from remora._arguments import Budget, budget_text
 from remora.errors import InputError, NoSchedule
 from remora.graph import Graph, Op, core_of, made_graph, op_at
 from remora.limits import Limits
@@ -37,7 +36,9 @@ _STEP = 100
 _SHORTENINGS = 4
 _NEAR = 0.01
 """Overhead this near to its bound is good enough."""
-_DEAR = 0.05
+_MOST = 0.5
+"""A loop with so much of the temporaries is named where a budget is not met."""
+DEAR = 0.05
 """By so much overhead another order may be better for it to be tried."""
 _WORSE = 1.5
 """Another order is given up at so many times the overhead: with less slack, the search may find less still."""
@@ -100,49 +101,44 @@ def _said(size: int) -> str:
     return _engine.bytes_text(size)
 
 
-def plan_module(
-    content: bytes, budget: Budget, *, limits: Limits | None = None, device: Roofline = CPU
-) -> tuple[bytes | None, Plan]:
-    """Plans one module.
-
-    Parameters
-    ----------
-    content : bytes
-        A serialized ``HloModuleProto``, scheduled, as XLA hands it to passes.
-    budget : int or str
-        What its temporaries may take: bytes, or text: ``"2GiB"``, ``"60%"`` of what they take without a plan.
-    limits : Limits, optional
-        Of each search; 2,000 units of work by default.
-    device : Roofline
-        What instructions take: the longer of their FLOPs and their bytes, and the overhead of a launch.
-
-    Returns
-    -------
-    tuple of bytes or None, and Plan
-        The module to compile instead, or None if it stays as it is.
-
-    Raises
-    ------
-    InputError
-        For bytes that are no module, one with instructions that are not known, and a budget that means nothing.
-    """
-    search = Search(content, limits or LIMITS, device)
-    before = search.module.temporaries
-    allowed = _engine.parse_budget(budget_text(budget), 0, before)
-    if before <= allowed:
-        return None, Plan(search.graph.name, allowed, before, before, before)
-    return search.run(before, allowed, lambda written: temporaries_of(written, device))
-
-
 def temporaries_of(content: bytes, device: Roofline = CPU) -> int:
     """What XLA takes for the temporaries of a module by the rules that are known here, in bytes."""
-    return int(_read(content, "the module", device).temporaries)
+    return int(read_module(content, device).temporaries)
 
 
-def _read(content: bytes, source: str, device: Roofline) -> _engine.HloModule:
+def read_module(content: bytes, device: Roofline, body: str = "") -> _engine.HloModule:
+    """A module as the engine reads it; InputError for what is damaged or not known.
+
+    `body`: the body of a loop whose instructions its graph has, in place of those outside of loops.
+    """
     return _engine.HloModule.read(
-        content, source, device.name, device.peak_flops, device.bandwidth, device.launch_overhead
+        content, "module", device.name, device.peak_flops, device.bandwidth, device.launch_overhead, body
     )
+
+
+@dataclass(frozen=True)
+class Loop:
+    """A loop whose body is planned.
+
+    Attributes
+    ----------
+    body : str
+        The computation.
+    outside : int
+        Bytes that the temporaries outside of the body take while it runs.
+    runs : int
+        How often the body runs.
+    donated : int
+        Bytes of the module's outputs that lie in donated arguments.
+    overhead : float
+        What the module takes longer already, as a part of its first duration.
+    """
+
+    body: str
+    outside: int
+    runs: int
+    donated: int
+    overhead: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -177,21 +173,37 @@ class Search:
         Of each solve.
     device : Roofline
         What instructions take.
+    whole : int, optional
+        What overheads are a part of, in nanoseconds: the duration of the module by default.
+    loop : Loop, optional
+        Whose body is planned, in place of what is outside of loops.
     """
 
-    def __init__(self, content: bytes, limits: Limits, device: Roofline) -> None:
-        self.module = _read(content, "module", device)
+    def __init__(
+        self,
+        content: bytes,
+        limits: Limits,
+        device: Roofline,
+        whole: int | None = None,
+        loop: Loop | None = None,
+    ) -> None:
+        self.loop = loop
+        self.module = read_module(content, device, loop.body if loop else "")
         self.graph = made_graph(self.module.graph(), Graph)
         self.limits = limits
         self.device = device
-        self.duration = max(1, sum(op.duration for op in self.graph.ops))
+        self.own = max(1, sum(op.duration for op in self.graph.ops))
+        self.whole = whole or self.own
+        self.donated = loop.donated if loop else self.module.donated
         self.sizes = {output: output.size for op in self.graph.ops for output in op.outputs if output.keep}
         self.recomputable = [op for op in self.graph.ops if op.recompute]
         self.before = self.allowed = self.least = self.beyond = 0
         self.bound = 0.0
         self.why = ""
 
-    def run(self, before: int, allowed: int, measure: Callable[[bytes], int]) -> tuple[bytes | None, Plan]:
+    def run(
+        self, before: int, allowed: int, measure: Callable[[bytes], int], beyond: int | None = None
+    ) -> tuple[bytes | None, Plan]:
         """A plan for the module, and the module to compile instead, or None if it stays as it is.
 
         XLA's order comes first. The order with the least peak is searched where it may be better: where nothing that
@@ -203,23 +215,25 @@ class Search:
             Bytes that its temporaries take as it is, and may take: less.
         measure : callable
             What the temporaries of a module take: asked of each plan that may hold the budget.
+        beyond : int, optional
+            Bytes that XLA takes beyond what is known of its rules; by default, what `before` says.
         """
-        self._begin(before, allowed, before, before - self.module.temporaries)
+        self.begin(before, allowed, before, before - self.module.temporaries if beyond is None else beyond)
         chosen, found = self, self._in_order(measure)
-        if found is None or found.overhead > _DEAR:
+        if found is None or found.overhead > DEAR:
             order = remora.order(self.graph, limits=self.limits)
-            other = Search(self._rewritten(order.ops), self.limits, self.device)
-            other._begin(before, allowed, self.least, 0)
-            if found is None or found.overhead > other.bound + _DEAR:
+            other = Search(self._rewritten(order.ops), self.limits, self.device, self.whole, self.loop)
+            other.begin(before, allowed, self.least, 0)
+            if found is None or found.overhead > other.bound + DEAR:
                 again = other._in_order(measure, found)
                 self.least = other.least
                 if found is None or (again is not None and again.overhead < found.overhead):
                     chosen, found = other, again
-        if before - self.least <= self.module.donated:
+        if before - self.least <= self.donated:
             self.least = before
         if found is None:
             return None, self._left(self.why)
-        if before - found.taken <= self.module.donated:
+        if before - found.taken <= self.donated:
             return None, chosen._left("XLA forgets donations of a module that is given back: it would take more")
         return found.written, Plan(
             self.graph.name,
@@ -230,13 +244,20 @@ class Search:
             bound=chosen.bound,
             overhead=found.overhead,
             recomputes=len(found.ops) - len(self.graph.ops),
-            undonated=self.module.donated,
+            undonated=self.donated,
         )
 
-    def _begin(self, before: int, allowed: int, least: int, beyond: int) -> None:
-        """`beyond`: what XLA takes beyond what is known of its rules, as far as that is known."""
+    def may_fit(self) -> bool:
+        """Whether no bound says that every schedule exceeds the budget."""
+        return self._bounds(1.0).status != "infeasible"
+
+    def begin(self, before: int, allowed: int, least: int, beyond: int) -> None:
+        """Sets what is known of the temporaries.
+
+        `beyond`: what XLA takes beyond what is known of its rules, as far as that is known.
+        """
         self.before, self.allowed, self.least, self.beyond = before, allowed, least, beyond
-        self.bound = self._bounds(1.0).overhead
+        self.bound = self._of_whole(self._bounds(1.0).overhead)
 
     def _in_order(self, measure: Callable[[bytes], int], other: _Tried | None = None) -> _Tried | None:
         """A plan in the order of the graph, if it may be shorter than the other; `why` tells why there is none."""
@@ -257,7 +278,7 @@ class Search:
             if slack > 0:
                 slack = max(0.0, slack - max(0.5, excess / max(1, self.module.outputs)))
             else:
-                slack -= max(excess / max(1, self.allowed), attempt / _STEP)
+                slack -= max(excess / self._room(), attempt / _STEP)
             if slack <= -1:
                 break
         self.why = "XLA packs the schedules that were found into more"
@@ -286,7 +307,7 @@ class Search:
             return remora.evaluate(self.graph, tried.sequence).peak - budget
 
         if excess(0.0) <= 0:
-            return excess(0.0) / max(1, self.allowed)
+            return excess(0.0) / self._room()
         if excess(1.0) > 0:
             return None
         below, above = 0.0, 1.0
@@ -336,17 +357,27 @@ class Search:
         return _Tried(sequence, ops, self._overhead(ops), written, taken)
 
     def _overhead(self, ops: Sequence[Op]) -> float:
-        return sum(op.duration for op in ops) / self.duration - 1
+        return self._of_whole(sum(op.duration for op in ops) / self.own - 1)
+
+    def _of_whole(self, overhead: float) -> float:
+        """An overhead of what is planned here as one of the module as it was first."""
+        if self.loop:
+            return self.loop.overhead + overhead * self.own * self.loop.runs / self.whole
+        return (1 + overhead) * self.own / self.whole - 1
 
     def _rewritten(self, ops: Sequence[Op]) -> bytes:
         return self.module.rewrite(core_of(self.graph), [op.index for op in ops])
+
+    def _room(self) -> int:
+        """What the instructions that are planned here may take of the budget."""
+        return max(1, self.allowed - (self.loop.outside if self.loop else 0))
 
     def _within(self, slack: float) -> int:
         """Makes the graph that of the slack, and gives its budget."""
         for output, size in self.sizes.items():
             output.size = int(size * max(0.0, slack))
         outputs = sum(output.size for output in self.sizes)
-        return self.graph.fixed_memory + outputs + int(self.allowed * (1 + min(0.0, slack)))
+        return self.graph.fixed_memory + outputs + int(self._room() * (1 + min(0.0, slack)))
 
     def _bounds(self, slack: float) -> remora.Bounds:
         """Whatever the number of computes, of which a solve takes as many as it needs."""
@@ -363,7 +394,7 @@ class Search:
         except NoSchedule:
             return None
         if slack == 1 and schedule.status == "optimal":
-            self.bound = max(self.bound, schedule.overhead)
+            self.bound = max(self.bound, self._of_whole(schedule.overhead))
         return [step.op for step in schedule.steps]
 
     def _sound(self, find: Callable[[], Sequence[Op] | None]) -> tuple[Sequence[Op], Sequence[Op]] | None:
@@ -390,9 +421,21 @@ class Search:
         stale = self.module.stale_reads(core, numbers)
         return [op_at(self.graph, number) for number in numbers], [op_at(self.graph, number) for number in stale]
 
+    def _loop_said(self) -> str:
+        """What a user may do where a loop has most of the temporaries and nothing inside of it can be recomputed."""
+        name, place, size = self.module.largest_loop()
+        if size < _MOST * self.before or self.module.pairs():
+            return ""
+        share = min(100, round(100 * size / self.before))
+        where = f"{name}, {place}" if place else name
+        return (
+            f"; {share} % of the temporaries belong to one loop ({where}), inside of which nothing is recomputed: "
+            "unroll it, or give its body jax.checkpoint"
+        )
+
     def _left(self, why: str) -> Plan:
         note = (
             f"{_said(self.allowed)} of {_said(self.before)} are not held, the least that was found is "
-            f"{_said(self.least)} ({why})"
+            f"{_said(self.least)} ({why}){self._loop_said()}"
         )
         return Plan(self.graph.name, self.allowed, self.before, self.before, self.least, bound=self.bound, note=note)
