@@ -110,7 +110,7 @@ TEST_F(Program, HelpOfEachCommandListsItsOptions) {
   EXPECT_NE(all.out.find("--budget"), std::string::npos);
   const auto renamed = run("solve graph.json -b 80% --nogoods off");
   EXPECT_EQ(renamed.code, 64);
-  EXPECT_EQ(renamed.err, "remora: --nogoods: is --without nogoods now\n");
+  EXPECT_EQ(renamed.err, "remora: --nogoods: was renamed: use --without nogoods\n");
   for (const char* command : {"verify", "info", "convert"}) {
     const auto help = run(std::string(command) + " --help");
     EXPECT_EQ(help.code, 0);
