@@ -14,7 +14,7 @@
 #include "frontends/formats/wire.hpp"
 #include "model/error.hpp"
 
-namespace remora::hlo {
+namespace remora::hlo::loop_tests {
 namespace {
 
 constexpr std::int64_t kTrips = 3;
@@ -282,7 +282,7 @@ TEST(Loops, DamagedModulesAreRefusedWithALine) {
   int rewritten = 0;
   for (int k = 0; k < 3000; ++k) {
     std::string bytes = whole;
-    for (unsigned i = random() % 3; i < 3; ++i) bytes[random() % bytes.size()] = static_cast<char>(random() % 256);
+    for (auto i = random() % 3; i < 3; ++i) bytes[random() % bytes.size()] = static_cast<char>(random() % 256);
     try {
       const LoweredModule module = lower_module(bytes, "damaged", {});
       largest_loop(module);
@@ -308,4 +308,4 @@ TEST(Loops, TheLargestLoopIsNamed) {
 }
 
 }  // namespace
-}  // namespace remora::hlo
+}  // namespace remora::hlo::loop_tests
