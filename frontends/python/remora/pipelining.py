@@ -42,7 +42,8 @@ class StageMode:
     saved : int
         Bytes from the start of the forward task to the end of the backward task.
     weight_gradient : int
-        Time of the gradients of weights: a task of its own in a zero-bubble schedule, otherwise a part of the backward task.
+        Time of the gradients of weights: a task of its own in a zero-bubble schedule, otherwise a part of the backward
+        task.
     held : int
         Bytes from the end of the backward task to the end of the weight gradients', where that is a task of its own.
     forward_transient, backward_transient, weight_transient : int

@@ -271,7 +271,7 @@ def saved_values_chosen_by(choose: Callable[[Any, Any], list[Any]] | None) -> It
         def chosen(graph: Any, info: Any, memory_budget: float = 1.0) -> list[Any]:
             return choose(graph, info)
 
-        partitioners.choose_saved_values_set = chosen
+        partitioners.choose_saved_values_set = chosen  # type: ignore[assignment]
         try:
             yield
         finally:
