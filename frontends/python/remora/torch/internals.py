@@ -2,8 +2,8 @@
 """Everything of PyTorch that Remora uses though PyTorch does not document it.
 
 `NAMES` lists each private name with what it is used for; tests/torch/internals_test.py looks each of them up in the
-PyTorch that is installed, and finds names in the sources that are not listed. The functions change PyTorch for the
-length of a call, or read what it writes; nothing else in this package does either.
+PyTorch that is installed, and finds names in the sources that are not listed. The functions replace parts of PyTorch
+for the length of a call, or read what it writes.
 """
 
 from __future__ import annotations
@@ -200,17 +200,17 @@ def hidden_kernels(ops: Iterable[Any], keys: Iterable[Any], instead: Callable[[A
     """
     keys, hidden = tuple(keys), list[tuple[Any, Any, Any]]()
     replaced = []
-    for op in ops:
-        for key in keys:
-            if key in op.py_kernels:
-                hidden.append((op, key, op.py_kernels.pop(key)))
-        kernel = instead(op)
-        if kernel is not None:
-            for key in keys:
-                op.py_impl(key)(kernel)
-            replaced.append(op)
-        op._dispatch_cache.clear()
     try:
+        for op in ops:
+            kernel = instead(op)
+            for key in keys:
+                if key in op.py_kernels:
+                    hidden.append((op, key, op.py_kernels.pop(key)))
+            if kernel is not None:
+                for key in keys:
+                    op.py_impl(key)(kernel)
+                replaced.append(op)
+            op._dispatch_cache.clear()
         yield
     finally:
         for op in replaced:
@@ -258,14 +258,15 @@ _partitioning = threading.RLock()
 def saved_values_chosen_by(choose: Callable[[Any, Any], list[Any]] | None) -> Iterator[None]:
     """Lets PyTorch's partitioner save the values that a function chooses; None leaves PyTorch's own choice.
 
-    The partitioner has no parameter for it, so a function of its module is replaced, by one thread at a time.
+    The partitioner has no parameter for it, so a function of its module is replaced, by one of our threads at a time;
+    PyTorch itself compiles in one thread at a time.
     """
     from torch._functorch import partitioners
 
-    if choose is None:
-        yield
-        return
     with _partitioning:
+        if choose is None:
+            yield
+            return
         stock = partitioners.choose_saved_values_set
 
         def chosen(graph: Any, info: Any, memory_budget: float = 1.0) -> list[Any]:
@@ -276,6 +277,15 @@ def saved_values_chosen_by(choose: Callable[[Any, Any], list[Any]] | None) -> It
             yield
         finally:
             partitioners.choose_saved_values_set = stock
+
+
+def stock_choice() -> Callable[..., list[Any]]:
+    """PyTorch's own choice of saved values."""
+    from torch._functorch import partitioners
+
+    with _partitioning:
+        found: Callable[..., list[Any]] = partitioners.choose_saved_values_set
+        return found
 
 
 _REUSE = re.compile(r"^\s*(\w+) = (?:reinterpret_tensor\()?(\w+).*; del \2  # reuse$", re.MULTILINE)

@@ -285,10 +285,5 @@ class Chooser:
 
     def _solved(self, budget: int, options: Options) -> remora.Schedule:
         return remora.solve(
-            self.graph,
-            budget,
-            max_computes=2,
-            seed=options.seed,
-            time_limit=options.time_limit / TRIES,
-            threads=options.threads or None,
+            self.graph, max(1, budget), max_computes=2, limits=options.limits_in(options.time_limit / TRIES)
         )

@@ -319,9 +319,7 @@ class Search:
         """The choices behind the smallest schedules of all, from each base."""
         options, found = self.options, []
         for base, graph in self._bases:
-            least = remora.least_budget(
-                graph, max_computes=2, seed=options.seed, time_limit=options.time_limit, threads=options.threads or None
-            )
+            least = remora.least_budget(graph, max_computes=2, limits=options.limits)
             if least.ops:
                 self._say(f"no schedule below {least.proved:,} bytes, one of {least.reached:,}")
                 found.append(base.chosen(remora.evaluate(graph, least.ops, max_computes=2)))
@@ -331,14 +329,8 @@ class Search:
         """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
         options = self.options
         try:
-            return remora.solve(
-                graph,
-                budget,
-                max_computes=2,
-                seed=options.seed,
-                time_limit=options.time_limit / TRIES,
-                threads=options.threads or None,
-            )
+            limits = options.limits_in(options.time_limit / TRIES)
+            return remora.solve(graph, max(1, budget), max_computes=2, limits=limits)
         except remora.NoSchedule:
             return None
 

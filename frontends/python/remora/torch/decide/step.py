@@ -6,7 +6,7 @@ from __future__ import annotations
 import time
 
 from ..capture.graph import Run
-from ..errors import BudgetError
+from ..errors import BudgetError, SolverError
 from ..options import Options
 from ..planning import Plan
 from ..problem.aten import Replayed, StepProblem
@@ -20,14 +20,18 @@ def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[P
     Raises
     ------
     BudgetError
-        If no schedule is found whose replay stays within the budget.
+        If no schedule is found within the budget.
+    SolverError
+        If the replays of all that are found exceed it.
     """
     budget = problem.budget(options)
     start = time.perf_counter()
     refused: BudgetError | None = None
+    lowest = budget - problem.states  # whatever states are saved, a schedule of so many bytes is within the budget
+    is_lowest_open = problem.states > 0
 
     def attempt(asked: int) -> Replayed | None:
-        nonlocal refused
+        nonlocal refused, is_lowest_open
         left = share * options.time_limit - (time.perf_counter() - start)
         try:
             return problem.replayed(schedule_for(problem.graph, asked, options, max(LEAST_SECONDS, left)))
@@ -37,14 +41,16 @@ def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[P
             proved = refusal.proved and asked == budget
             known = refusal.changed(budget=budget, least=least, proved=proved)
             refused = refused or known
+            is_lowest_open = is_lowest_open and lowest < asked < budget
             return None
 
     found = within(budget, attempt, lambda replayed: replayed.peak)
-    if found is None and problem.states:
-        found = attempt(budget - problem.states)  # whatever states are saved, its schedule is within the budget
-    if found is None:
-        assert refused is not None, "a schedule that exceeds its budget saves states"
+    if found is None and is_lowest_open:
+        found = attempt(lowest)
+    if found is None and refused is not None:
         raise refused.beside(options.reserve)
+    if found is None or found.peak > budget:
+        raise SolverError(f"the schedules that were found for {budget:,} bytes exceed them when they are replayed")
     plan = Plan(found.schedule, found.peak, problem.unscheduled, budget, outside=problem.step.outside)
     plan.seconds["solve"] = time.perf_counter() - start
     return plan, found.runs

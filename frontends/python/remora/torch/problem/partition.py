@@ -24,7 +24,7 @@ from ..capture.launches import Kernel, Look, hint_of, look_of, replay, storage_o
 from ..capture.lowered import Lowered, lowered_backward, lowered_forward
 from ..cost.kernels import Calls
 from ..errors import CaptureError
-from ..internals import saved_values_chosen_by
+from ..internals import saved_values_chosen_by, stock_choice
 from .loops import Half
 
 Halves = tuple[fx.GraphModule, fx.GraphModule]
@@ -125,9 +125,9 @@ class Joint:
 
         None leaves the solver that is set, a name or one's own. RuntimeError if it is not there: ilp needs scipy.
         """
-        from torch._functorch import config, partitioners
+        from torch._functorch import config
 
-        choose, found = partitioners.choose_saved_values_set, list[str]()
+        choose, found = stock_choice(), list[str]()
 
         def chosen(graph: fx.Graph, info: Any) -> list[fx.Node]:
             saved = choose(graph, info, memory_budget=share)

@@ -296,12 +296,12 @@ class _Fitting:
 
     def _fitted(self, budget: int) -> FsdpPlan:
         """A plan that runs within the budget on each process; where the search has none, the smallest that it knows."""
-        least, is_least, proved = 0, False, False
+        least, is_least = 0, False
 
         def attempt(asked: int) -> FsdpPlan | None:
-            nonlocal least, is_least, proved
+            nonlocal least, is_least
             told = from_first(lambda: self._told(asked), CheckpointError)
-            is_least, proved = told["is_least"], proved or (told["proved"] and asked == budget)
+            is_least = told["is_least"]
             plan = FsdpPlan.from_json(told["plan"])
             figures = plan.checkpoints.figures
             assert figures is not None
@@ -315,8 +315,8 @@ class _Fitting:
         if plan is None and not is_least:
             plan = attempt(0)
         if plan is None:
-            lower = budget + 1 if proved else 0
-            refusal = BudgetError(budget, least, proved, self.figures.fixed, self.figures.eager_peak, lower)
+            # Units share memory, which the graph's sum counts for each: that it has no schedule is no proof.
+            refusal = BudgetError(budget, least, False, self.figures.fixed, self.figures.eager_peak)
             raise refusal.beside(self.options.reserve)
         if len(set(gathered(plan.digest))) > 1:
             raise CheckpointError("the processes of this job do not have the same plan")
@@ -329,7 +329,7 @@ class _Fitting:
         planner = self.planner
         found = planner.search(budget)
         plan = self._as_plan(planner, found or planner.least())
-        return {"plan": plan.to_json(), "is_least": found is None, "proved": found is None and planner.proved}
+        return {"plan": plan.to_json(), "is_least": found is None}
 
     def _as_plan(self, planner: Planner, found: Chosen) -> FsdpPlan:
         figures = self.figures

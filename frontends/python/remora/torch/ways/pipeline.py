@@ -27,11 +27,11 @@ from ..capture.record import traced
 from ..carry.checkpoints import apply_checkpoints, refuse_checkpoints, refuse_own_checkpoints, remove_checkpoints
 from ..checkpoint_plan import CheckpointPlan, Choice
 from ..decide.modes import Cut
-from ..decide.within import within_each
+from ..decide.within import TRIES, within_each
 from ..errors import BudgetError
 from ..job import gathered
 from ..measure import rounded
-from ..options import Options
+from ..options import Options, check_budget
 from ..problem.eager import Replay
 from ..problem.family import Family, family_of
 from ..step import CheckpointError, EagerStep, differences, outcome_of, peak_of
@@ -122,14 +122,18 @@ def auto_pipeline(
         known = " and ".join(sorted(c.__name__ for c in SCHEDULES))
         raise CheckpointError(f"auto_pipeline plans for {known}, not for {type(schedule).__name__}")
     stage = schedule._stage
+    given = [budget] * stage.num_stages if isinstance(budget, (int, str)) else budget
+    if not isinstance(given, Sequence):
+        check_budget(given)
+    if len(given) != stage.num_stages:
+        raise ValueError(f"budget: {len(given)} budgets for {stage.num_stages} stages; give one, or one for each")
+    for amount in given:
+        Options(amount, time_limit=time_limit, threads=threads, seed=seed).checked()
     if stage.device.type != "cpu" and not torch.cuda.is_available():
         raise CheckpointError(f"a stage lies on the CPU or a GPU, not on {stage.device}")
     pipeline = _Pipeline(stage, schedule, lambda: schedule.step(*args, target=target, **kwargs))
     own = pipeline.jointly(lambda: pipeline.measured_stage(modes))
-    given = [budget] * stage.num_stages if isinstance(budget, (int, str)) else list(budget)
-    if len(given) != stage.num_stages:
-        raise ValueError(f"budget: {len(given)} budgets for {stage.num_stages} stages; give one, or one for each")
-    return pipeline.fitted(own, given, kind, {"time_limit": time_limit, "threads": threads or None, "seed": seed})
+    return pipeline.fitted(own, list(given), kind, {"time_limit": time_limit, "threads": threads or None, "seed": seed})
 
 
 @dataclass(frozen=True)
@@ -185,13 +189,17 @@ class _Pipeline:
         self.stage, self.schedule = stage, schedule
         self.module: torch.nn.Module = stage.submod
         self.step = _ScheduledStep(stage, step)
+        self.tried: PipelineFit | None = None  # the latest choice that was run
 
     def jointly(self, make: Callable[[], Any]) -> Any:
         """What this process makes; where one fails, all do."""
         try:
             found, failed = make(), ""
-        except CheckpointError as error:
-            found, failed = None, str(error)
+        except Exception as error:  # the others wait for what this process tells them
+            found, failed = (
+                None,
+                str(error) if isinstance(error, CheckpointError) else f"{type(error).__name__}: {error}",
+            )
         told = [f"stage {i}: {text}" for i, text in enumerate(self.gathered(failed)) if text]
         if told:
             raise CheckpointError(told[0])
@@ -290,7 +298,8 @@ class _Pipeline:
 
         def attempt(asked: list[int]) -> PipelineFit | None:
             plan = self._solved(stages, beyond, [max(0, size) for size in asked], count, kind, words)
-            return None if plan is None else self._run(stages, plan, budgets)
+            self.tried = self._run(stages, plan, budgets) if plan is not None else None
+            return self.tried
 
         fit = within_each(budgets, attempt, lambda fit: fit.peaks)
         if fit is None:
@@ -311,10 +320,7 @@ class _Pipeline:
         first_only: bool = False,
     ) -> remora.PipelinePlan | None:
         """The plan of the process with the first stage, for all; None if it has none."""
-        made = [
-            remora.Stage(f"stage {i}", s.modes[:1] if first_only else s.modes, max(0, s.fixed + more))
-            for i, (s, more) in enumerate(zip(stages, beyond, strict=True))
-        ]
+        made = self._made(stages, beyond, first_only)
         # The search is the same everywhere but for its clock: the first process's choice is pinned for the others.
         found = remora.pipeline(made, microbatches=count, schedule=kind, budget=budgets, **words)
         chosen = self.gathered([row[0] for row in found.choice])[0]
@@ -354,17 +360,26 @@ class _Pipeline:
         kind: PipelineOrder,
         words: dict[str, Any],
     ) -> PipelineFit:
-        """Raises what is told of the first stage that holds its budget in no mode."""
-        for i, (stage, more, budget) in enumerate(zip(stages, beyond, budgets, strict=True)):
-            rows = []
-            for mode in stage.modes:
-                one = [remora.Stage(f"stage {j}", [mode if j == i else s.modes[0]]) for j, s in enumerate(stages)]
-                rows.append(remora.pipeline(one, microbatches=count, schedule=kind, **words).peaks[i])
-            least = stage.fixed + more + min(rows)
-            if least > budget or i == len(stages) - 1:
-                unscheduled = stage.fixed + stage.plain_peak
-                raise BudgetError(budget, max(least, budget + 1), least > budget, stage.fixed, unscheduled)
-        raise AssertionError("a pipeline has stages")
+        """Raises the need of the first stage whose budget is too small, or which stage exceeds its prediction."""
+        found = remora.pipeline(self._made(stages, beyond), microbatches=count, schedule=kind, budget=budgets, **words)
+        for need in found.needs:
+            stage, budget = stages[need.device], budgets[need.device]
+            unscheduled = stage.fixed + stage.plain_peak
+            raise BudgetError(budget, need.enough, need.least > budget, stage.fixed, unscheduled, need.least)
+        assert self.tried is not None, "a choice within the budgets was run"
+        over = [peak - budget for peak, budget in zip(self.tried.peaks, budgets, strict=True)]
+        worst = over.index(max(over))
+        raise CheckpointError(
+            f"stage {worst} exceeds its budget of {budgets[worst]:,} bytes after {TRIES} tries: it takes "
+            f"{self.tried.peaks[worst]:,} bytes where {self.tried.predicted_peaks[worst]:,} were predicted"
+        )
+
+    def _made(self, stages: list[_Stage], beyond: list[int], first_only: bool = False) -> list[remora.Stage]:
+        """Stages as the engine sees them."""
+        return [
+            remora.Stage(f"stage {i}", s.modes[:1] if first_only else s.modes, max(0, s.fixed + more))
+            for i, (s, more) in enumerate(zip(stages, beyond, strict=True))
+        ]
 
 
 def _detached(value: Any) -> Any:
