@@ -83,7 +83,7 @@ struct Request {
   SolveOptions options{};
 };
 
-/// Why a request has no schedule, and what would help: data, which every front end puts into words (frontends/text/refusal.hpp).
+/// Why a request has no schedule, and what would help: data, which every front end puts into words.
 struct Refusal {
   enum class Cause : std::uint8_t {
     none,     ///< there is a schedule

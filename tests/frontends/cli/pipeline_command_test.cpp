@@ -87,8 +87,9 @@ TEST_F(PipelineCommand, SaysWhatIsWrong) {
   EXPECT_EQ(pipeline("@block.json -m 0").code, 64);
   const Outcome many = pipeline("@block.json @block.json @block.json @block.json @block.json -m 1048576");
   EXPECT_EQ(many.code, 64);
-  EXPECT_EQ(many.err,
-            "remora: --microbatches: 1048576 through 5 stages are more than 2^23 tasks, the most that can be planned\n");
+  EXPECT_EQ(
+      many.err,
+      "remora: --microbatches: 1048576 through 5 stages are more than 2^23 tasks, the most that can be planned\n");
   EXPECT_EQ(pipeline("@block.json @block.json @block.json -m 2 --schedule interleaved --devices 2").code, 64);
   EXPECT_EQ(pipeline("@block.json -m 2 --budget 1MiB,2MiB").code, 64);
   EXPECT_EQ(pipeline("@none.json -m 2").code, 65);
