@@ -33,11 +33,10 @@ using Cause = Refusal::Cause;
 using Help = Refusal::Help;
 
 /// Of the short search: each of its searches takes no more work, and all of them no more time. Where work is limited, they
-/// take less of it, and time seldom ends them.
+/// take less of it, and no time ends them: the answer to a request with a work limit does not depend on a clock.
 constexpr std::int64_t kWork = 2'000;
 constexpr std::int64_t kWorkUnderLimit = 200;
 constexpr double kSeconds = 0.3;
-constexpr double kSecondsUnderWorkLimit = 2;
 /// Of larger graphs the relaxation alone takes longer.
 constexpr int kMostOpsToRelax = 1'000;
 
@@ -136,10 +135,10 @@ std::optional<BudgetBracket> short_search(const Instance& unlimited, const Reque
   SolveOptions options = request.options;
   const bool counts = options.work_limit > 0;
   options.work_limit = counts ? std::min(options.work_limit, kWorkUnderLimit) : kWork;
-  options.time_limit = std::min(options.time_limit, counts ? kSecondsUnderWorkLimit : kSeconds);
+  if (!counts) options.time_limit = std::min(options.time_limit, kSeconds);
   if (unlimited.op_count() > kMostOpsToRelax) options.covering = Covering::off;
   BudgetBracket bracket = least_budget(unlimited, options, !request.max_computes, cancel);
-  options.time_limit /= 2;
+  if (!counts) options.time_limit /= 2;
   construct_less(unlimited, request, Deadline(options.time_limit, cancel), bracket);
   const bool is_deep = !request.max_computes && !unlimited.has_modes() && !bracket.sequence.empty();
   if (is_deep && unlimited.problem().order == OrderMode::input && bracket.reached > least_budget(unlimited)) {

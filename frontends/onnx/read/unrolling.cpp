@@ -195,19 +195,20 @@ class Unroller {
 
   /// The nodes of one run of the body; the names of its outputs.
   Names add_round(const std::string& prefix, const Names& inputs) {
+    const std::string start = prefix + "/";
     std::unordered_map<std::string, std::string> names = shared_;
     for (std::size_t k = 0; k < inputs.size(); ++k) names[body_.input(static_cast<int>(k)).name()] = inputs[k];
     for (int k = 0; k < body_.node_size(); ++k) {
       if (is_shared_.contains(k)) continue;
       for (const std::string& value : body_.node(k).output()) {
-        if (!value.empty()) names[value] = around_.make_name(prefix + "/" + value);
+        if (!value.empty()) names[value] = around_.make_name(std::string(start).append(value));
       }
     }
     for (int k = 0; k < body_.node_size(); ++k) {
       if (is_shared_.contains(k)) continue;
       onnx::NodeProto& copy = *result_.add_node();
       copy = body_.node(k);
-      if (!copy.name().empty()) copy.set_name(prefix + "/" + copy.name());
+      if (!copy.name().empty()) copy.set_name(std::string(start).append(copy.name()));
       visit_reads(copy, [&](std::string& name) { rename(name, names); });
       for (std::string& value : *copy.mutable_output()) rename(value, names);
     }
