@@ -45,8 +45,6 @@ class Planner:
     ----------
     bound : int
         No schedule of the graph takes less, in nanoseconds, at the last search's budget.
-    proved : bool
-        Whether it is proved that no schedule of the graph holds it.
     """
 
     replay: ShardedReplay
@@ -55,7 +53,6 @@ class Planner:
     blocks: list[Block] = field(default_factory=list)
     excluded: dict[str, str] = field(default_factory=dict)
     bound: int = 0
-    proved: bool = False
 
     def __post_init__(self) -> None:
         trace, units = self.replay.replay.trace, self.replay.outermost
@@ -155,11 +152,10 @@ class Planner:
                 threads=options.threads or None,
                 seed=options.seed,
             )
-        except remora.NoDeviceSchedule as error:
-            self.proved = error.is_proved
+        except remora.NoDeviceSchedule:
             self.bound = 0
             return []
-        self.bound, self.proved = found.bound, False
+        self.bound = found.bound
         modes, names = graph.plan_of(found)
         return [self.finished(Chosen(modes, [b.unit.name in names for b in self.blocks]))]
 
