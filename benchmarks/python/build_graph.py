@@ -58,7 +58,7 @@ def seconds_of_program(program: str, *words: str | Path) -> float:
 
 def seconds_of_call(graph: remora.Graph) -> float:
     begun = time.process_time()
-    remora.solve(graph, **SOLVE, on_incumbent=lambda _: None, on_progress=lambda _: None)
+    remora.solve(graph, **SOLVE, on_incumbent=lambda _: None, progress=lambda _: None)
     return time.process_time() - begun
 
 

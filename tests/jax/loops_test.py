@@ -150,7 +150,7 @@ def test_random_loops(group: int) -> None:
         plain = compiled(step, arguments)
         whole = temporaries(plain)
         part = random.Random(seed).randrange(30, 95)
-        made = planned(step, arguments, f"{part}%", exact=True, limits=remora.Limits(work=500))
+        made = planned(step, arguments, f"{part}%", exact=True, limits=remora.Limits(work_limit=500))
         program = compiled(made, arguments)
         print(seed, whole, made.plan)
         assert bits(program(*arguments)) == bits(plain(*arguments)), f"seed {seed}"
@@ -160,7 +160,7 @@ def test_random_loops(group: int) -> None:
             continue
         # The minimum that is named is enough.
         assert made.plan.budget < made.plan.least <= whole, f"seed {seed}"
-        again = planned(step, arguments, made.plan.least, exact=True, limits=remora.Limits(work=500))
+        again = planned(step, arguments, made.plan.least, exact=True, limits=remora.Limits(work_limit=500))
         assert not again.plan.note, f"seed {seed}"
         assert again.plan.temporaries <= made.plan.least, f"seed {seed}"
 

@@ -89,7 +89,10 @@ def test_random_programs(group: int) -> None:
         plain = jax.jit(function).lower(*arguments).compile()
         whole = plain.memory_analysis().temp_size_in_bytes
         budget = max(1, whole * random.Random(seed).randrange(45, 95) // 100)
-        with warnings.catch_warnings(record=True) as told, rj.budget(budget, limits=remora.Limits(work=200)) as plans:
+        with (
+            warnings.catch_warnings(record=True) as told,
+            rj.budget(budget, limits=remora.Limits(work_limit=200)) as plans,
+        ):
             warnings.simplefilter("always")
             again = jax.jit(lambda *given, f=function: f(*given)).lower(*arguments).compile()
         assert bits(again(*arguments)) == bits(plain(*arguments)), f"seed {seed}"
@@ -104,7 +107,7 @@ def test_random_programs(group: int) -> None:
             # The minimum that is named is enough.
             least = plans.largest.least
             assert budget < least <= whole, f"seed {seed}"
-            with rj.budget(least, limits=remora.Limits(work=200)) as plans:
+            with rj.budget(least, limits=remora.Limits(work_limit=200)) as plans:
                 again = jax.jit(lambda *given, f=function: f(*given)).lower(*arguments).compile()
             assert not plans.largest.note, f"seed {seed}: {plans.largest}"
             assert again.memory_analysis().temp_size_in_bytes <= least, f"seed {seed}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import copy
+import inspect
 import json
 import multiprocessing
 import pickle
@@ -156,7 +157,7 @@ def test_a_schedule_is_valid_and_comes_back_from_the_file(figure_1: remora.Graph
 
 def test_limits_are_given_both_ways() -> None:
     graph = ladder(8)
-    limits = remora.Limits(work=500, threads=1, seed=7, gap=0.01, stall=9)
+    limits = remora.Limits(work_limit=500, threads=1, seed=7, gap=0.01, stall=9)
     words: dict[str, Any] = {"work_limit": 500, "threads": 1, "seed": 7, "gap": 0.01, "stall": 9}
 
     def told(schedule: remora.Schedule) -> Any:
@@ -165,12 +166,17 @@ def test_limits_are_given_both_ways() -> None:
         return [op.name for op in schedule.ops], report["limits"], report["seed"], report.get("options")
 
     assert told(remora.solve(graph, "70%", limits=limits)) == told(remora.solve(graph, "70%", **words))
-    short = remora.Limits(work=500, seed=2)
+    short = remora.Limits(work_limit=500, seed=2)
     points = [
         remora.sweep(graph, points=3, **given).points[0].budget
         for given in ({"limits": short}, {"work_limit": 500, "seed": 2})
     ]
     assert points[0] == points[1]
+    with pytest.warns(DeprecationWarning, match="Limits\\(work=...\\) is work_limit now"):
+        assert remora.Limits(work=500, seed=2) == short
+    with pytest.warns(DeprecationWarning, match="on_progress is progress now"):
+        remora.solve(graph, "70%", work_limit=500, on_progress=lambda _: None)  # type: ignore[call-overload]
+    assert len(inspect.signature(remora.solve).parameters) <= 9
     assert remora.order(graph, limits=short).peak == remora.order(graph, work_limit=500, seed=2).peak
     assert remora.least_budget(graph, limits=short) == remora.least_budget(graph, work_limit=500, seed=2)
     assert remora.place([remora.Buffer("a", 0, 2, 4)], limits=short).arena == 4

@@ -194,13 +194,12 @@ def test_a_stop_ends_it(two: remora.DeviceGraph) -> None:
 def test_a_solve_tells_how_it_goes(two: remora.DeviceGraph, capsys: pytest.CaptureFixture[str]) -> None:
     found: list[remora.DeviceSchedule] = []
     news: list[remora.Progress] = []
-    schedule = remora.solve(
-        two, {"gpu": 6}, work_limit=1000, progress=True, on_incumbent=found.append, on_progress=news.append
-    )
+    schedule = remora.solve(two, {"gpu": 6}, work_limit=1000, on_incumbent=found.append, progress=news.append)
     assert [item.duration for item in found] == sorted({item.duration for item in found}, reverse=True)
     assert all(remora.verify(two, item) for item in found)
     assert found[-1].steps == schedule.steps
     assert (news[-1].phase, news[-1].duration, news[-1].bound) == (2, schedule.duration, schedule.bound)
+    remora.solve(two, {"gpu": 6}, work_limit=1000, progress=True)
     assert "optimal, duration 5, 3 steps" in capsys.readouterr().err
     with pytest.raises(ZeroDivisionError):
         remora.solve(two, {"gpu": 6}, work_limit=1000, on_incumbent=lambda _: 1 // 0)

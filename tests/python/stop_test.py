@@ -27,7 +27,7 @@ def test_callbacks_tell_of_every_better_schedule(deep: remora.Graph) -> None:
         assert remora.verify(deep, schedule)
         found.append(schedule)
 
-    schedule = remora.solve(deep, "60%", work_limit=20000, on_incumbent=incumbent, on_progress=news.append)
+    schedule = remora.solve(deep, "60%", work_limit=20000, on_incumbent=incumbent, progress=news.append)
     durations = [one.duration for one in found]
     assert durations == sorted(durations, reverse=True)
     assert durations[-1] == schedule.duration
@@ -37,7 +37,7 @@ def test_callbacks_tell_of_every_better_schedule(deep: remora.Graph) -> None:
 
 def test_callbacks_change_nothing(deep: remora.Graph) -> None:
     silent = remora.solve(deep, "60%", work_limit=10000, seed=3)
-    told = remora.solve(deep, "60%", work_limit=10000, seed=3, on_incumbent=lambda _: None, on_progress=lambda _: None)
+    told = remora.solve(deep, "60%", work_limit=10000, seed=3, on_incumbent=lambda _: None, progress=lambda _: None)
     assert silent.steps == told.steps
 
 
@@ -130,7 +130,7 @@ def test_ctrl_c_before_anything_was_found(deep: remora.Graph) -> None:
         _thread.interrupt_main()
 
     with pytest.raises(KeyboardInterrupt) as caught:
-        remora.solve(deep, "45%", time_limit=300, workers="local", on_progress=at_once)
+        remora.solve(deep, "45%", time_limit=300, workers="local", progress=at_once)
     assert hasattr(caught.value, "schedule")
 
 

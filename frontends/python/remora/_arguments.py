@@ -183,6 +183,11 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
             file.write(text)
 
 
+def warn_renamed(old: str, now: str, stacklevel: int) -> None:
+    """Warns that a name of the release before has another name now."""
+    warnings.warn(f"{old} is {now} now", DeprecationWarning, stacklevel=stacklevel)
+
+
 def renamed(module: str, old: Mapping[str, tuple[str, Any]]) -> Callable[[str], Any]:
     """A module's `__getattr__` that still knows the names of the release before, and says what they are called now."""
 
@@ -190,7 +195,7 @@ def renamed(module: str, old: Mapping[str, tuple[str, Any]]) -> Callable[[str], 
         if name not in old:
             raise AttributeError(f"module {module!r} has no attribute {name!r}")
         now, thing = old[name]
-        warnings.warn(f"{module}.{name} is {now} now", DeprecationWarning, stacklevel=2)
+        warn_renamed(f"{module}.{name}", now, 3)
         return thing
 
     return look_up

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from remora import _engine
-from remora._arguments import count, string
+from remora._arguments import boolean, count, string, warn_renamed
 from remora.graph import Graph, core_of
 from remora.modes import Modes, mode_rows
 from remora.progress import Display, Progress
@@ -58,6 +58,23 @@ def telling(
     return tell
 
 
+def progress_of(
+    progress: bool | Callable[[Any], object], options: dict[str, Any], kind: Callable[..., Display]
+) -> tuple[Callable[..., Display], Callable[[Any], object] | None]:
+    """The makers of a call's display, and its listener: `progress` asks for one of the two.
+
+    The keyword ``on_progress`` of the release before is taken out of the options, with a warning.
+    """
+    listener = options.pop("on_progress", None)
+    if listener is not None:
+        warn_renamed("on_progress", "progress", 4)
+    if callable(progress):
+        listener = progress
+    elif boolean(progress, "progress"):
+        return kind, listener
+    return (lambda *_: Display()), listener
+
+
 def solve_telling(
     display: Display,
     on_incumbent: Callable[[Any], object] | None,
@@ -68,7 +85,7 @@ def solve_telling(
     bar, line = (display.solve_told, None) if display.is_bar else (None, display.solve_told)
     return (
         telling(on_incumbent, "on_incumbent", made),
-        telling(on_progress, "on_progress", lambda news: Progress(*news), line),
+        telling(on_progress, "progress", lambda news: Progress(*news), line),
         telling(None, "", lambda news: Progress(*news), bar),
     )
 

@@ -9,15 +9,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast
 
 from remora import _engine, display
 from remora._arguments import Budget, budget_text, file_path, integer, read_file, write_text
-from remora.calls import interrupt, request, stop_of, telling
+from remora.calls import interrupt, progress_of, request, stop_of, telling
 from remora.errors import InputError
 from remora.graph import Graph, core_of, listed
 from remora.limits import Limits, option_texts
-from remora.progress import Display, SweepDisplay, SweepProgress
+from remora.progress import SweepDisplay, SweepProgress
 from remora.schedule import Schedule, Status, made_schedule, schedule_core_of
 
 if TYPE_CHECKING:
@@ -281,8 +281,7 @@ def sweep(
     order: Literal["input", "free"] | None = None,
     max_computes: SupportsIndex | None = None,
     limits: Limits | None = None,
-    progress: bool = False,
-    on_progress: Callable[[SweepProgress], object] | None = None,
+    progress: bool | Callable[[SweepProgress], object] = False,
     stop: threading.Event | None = None,
     **options: Unpack[OptionWords],
 ) -> Curve:
@@ -300,12 +299,12 @@ def sweep(
         Budgets are not chosen closer than this part of their range.
     order : {"input", "free"}, optional
         ``"free"`` is for methods that do not search; sweep the graph that `order` gives instead.
-    max_computes, progress, stop, **options
+    max_computes, stop, **options
         As for `solve`.
     limits : Limits, optional
         Of the whole sweep; 180 seconds by default.
-    on_progress : callable, optional
-        Called with a `SweepProgress` after each time that a budget was searched. One that returns True ends the sweep.
+    progress : bool or callable
+        As for `solve`; a callable is called with a `SweepProgress` after each search of a budget.
 
     Returns
     -------
@@ -317,6 +316,7 @@ def sweep(
     InputError
         For an argument that means nothing, and for a graph that is not valid.
     """
+    display_of, on_progress = progress_of(progress, cast("dict[str, Any]", options), SweepDisplay)
     texts = option_texts(limits, options, "sweep", seconds=_SECONDS)
     asked = request(graph, texts, max_computes, order)
     if budgets is not None and not (points == 20 and resolution == 0.005):
@@ -330,8 +330,8 @@ def sweep(
         raise InputError("points", f"must be at least 2, but is {most}")
     if not 0 <= resolution <= 1:
         raise InputError("resolution", f"must be from 0 to 1, but is {resolution}")
-    with SweepDisplay(graph, len(given) or most) if progress else Display() as shown:
-        told = telling(on_progress, "on_progress", lambda news: SweepProgress(*news), shown.sweep_told)
+    with display_of(graph, len(given) or most) as shown:
+        told = telling(on_progress, "progress", lambda news: SweepProgress(*news), shown.sweep_told)
         core, interruption = _engine.sweep(asked, given, most, float(resolution), told, stop_of(stop))
     curve = _made_curve(core, graph)
     interrupt(interruption, curve, "curve")

@@ -5,53 +5,62 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
-from typing import Any, SupportsFloat, SupportsIndex, TypedDict
+from dataclasses import InitVar, dataclass
+from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypedDict
 
 from remora import _engine
-from remora._arguments import option_text, string
+from remora._arguments import option_text, string, warn_renamed
 from remora.errors import InputError
+
+if TYPE_CHECKING:
+    from remora.calls import Ordering
 
 __all__ = ["Limits", "Option", "options", "strategies"]
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What a call may take; what is None, the call chooses.
-
-    Each can be given by a keyword of its own, too: ``time_limit``, ``work_limit``, and the other names as they are.
+    """Limits of a call; the call chooses what is None. Each is a keyword of the call, too, by the same name.
 
     Attributes
     ----------
-    time : float, optional
-        Seconds; by default 60, of a sweep 180, and no limit beside a work limit.
-    work : int, optional
+    time_limit : float, optional
+        Seconds; by default 60, of a sweep 180, and none where the work is limited.
+    work_limit : int, optional
         Units of work. With it, the same seed gives the same answer on every machine and with any number of threads.
     gap : float, optional
-        A schedule this near to its bound is good enough, as a part of its duration.
+        A relative gap, (duration - bound) / duration, at which the search ends.
     stall : float, optional
-        Seconds without a better schedule that end the search.
+        Seconds without a better schedule after which the search ends.
     threads : int, optional
-        By default one per core.
+        One per core by default.
     seed : int, optional
         Of all random choices; 1 by default.
 
     Examples
     --------
     >>> import remora
-    >>> quick = remora.Limits(work=1000, seed=3)
+    >>> quick = remora.Limits(work_limit=1000, seed=3)
     >>> g = remora.Graph("one")
     >>> a = g.op("A", duration=3, outputs={"a": 8})
     >>> remora.solve(g, "100%", limits=quick).overhead, remora.solve(g, "100%", work_limit=1000, seed=3).overhead
     (0.0, 0.0)
     """
 
-    time: SupportsFloat | None = None
-    work: SupportsIndex | None = None
+    time_limit: SupportsFloat | None = None
+    work_limit: SupportsIndex | None = None
     gap: SupportsFloat | None = None
     stall: SupportsFloat | None = None
     threads: SupportsIndex | None = None
     seed: SupportsIndex | None = None
+    time: InitVar[SupportsFloat | None] = None
+    work: InitVar[SupportsIndex | None] = None
+
+    def __post_init__(self, time: SupportsFloat | None, work: SupportsIndex | None) -> None:
+        for old, value in (("time", time), ("work", work)):
+            if value is not None:
+                warn_renamed(f"remora.Limits({old}=...)", f"{old}_limit", 4)
+                object.__setattr__(self, f"{old}_limit", value)
 
 
 class LimitWords(TypedDict, total=False):
@@ -79,8 +88,27 @@ class OptionWords(LimitWords, total=False):
     without: str | None
 
 
+class SolveWords(OptionWords, total=False):
+    """The keywords of `solve` for a `Graph`."""
+
+    order: Ordering | None
+    max_computes: SupportsIndex | None
+    addresses: bool
+    alignment: SupportsIndex | None
+
+
+class DeviceSolveWords(LimitWords, total=False):
+    """The keywords of `solve` for a `DeviceGraph`."""
+
+    order: Literal["input", "free"] | None
+    max_computes: SupportsIndex | None
+    objective: Literal["duration", "energy"] | None
+    copies: Literal["sequential", "overlap"] | None
+    duration_limit: SupportsIndex | None
+    energy_limit: SupportsIndex | None
+
+
 LIMITS = tuple(LimitWords.__annotations__)
-_OPTION_OF = {"time": "time_limit", "work": "work_limit"}
 
 
 @dataclass(frozen=True)
@@ -131,13 +159,13 @@ def option_texts(
     """
     if limits is not None and not isinstance(limits, Limits):
         raise TypeError(f"limits: must be a remora.Limits, not {type(limits).__name__}")
-    given = {_OPTION_OF.get(name, name): value for name, value in vars(limits or Limits()).items() if value is not None}
+    given = {name: value for name, value in vars(limits or Limits()).items() if value is not None}
     for name, value in words.items():
         if value is not None and name in given:
             raise InputError(name, "stands in limits, too: give it once")
         if value is not None:
             given[string(name, "option")] = value
-    known = list(only or OptionWords.__annotations__ | LimitWords.__annotations__)
+    known = list(only or SolveWords.__annotations__)
     for name in given:
         if only and name not in only:
             raise InputError(name, f"is not for {call} ({', '.join(only)} are)")

@@ -4,21 +4,21 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast, overload
+from typing import TYPE_CHECKING, Any, cast, overload
 
 from remora import _engine
 from remora._arguments import Budget, boolean, budget_text
 from remora.budgets import BudgetBracket
-from remora.calls import Ordering, interrupt, request, solve_telling, stop_of
+from remora.calls import interrupt, progress_of, request, solve_telling, stop_of
 from remora.device_schedule import DeviceSchedule, solve_devices
 from remora.devices import DeviceGraph
 from remora.display import schedule_line
 from remora.errors import Infeasible, InputError, NoSchedule, Refusal
 from remora.graph import Graph, OpLike, listed, op_at, op_number
-from remora.limits import LIMITS, Limits, option_texts
+from remora.limits import LIMITS, DeviceSolveWords, Limits, SolveWords, option_texts
 from remora.modes import Modes
 from remora.placement import SCHEDULE_ALIGNMENT, alignment_of
-from remora.progress import Display, Progress, SolveDisplay
+from remora.progress import Progress, SolveDisplay
 from remora.schedule import Schedule, made_schedule, schedule_core_of
 
 if TYPE_CHECKING:
@@ -26,9 +26,9 @@ if TYPE_CHECKING:
 
     from typing_extensions import Unpack
 
-    from remora.limits import LimitWords, OptionWords
-
 __all__ = ["solve"]
+
+_WORDS = ("order", "max_computes", "addresses", "alignment", "objective", "copies", "duration_limit", "energy_limit")
 
 
 @overload
@@ -36,58 +36,37 @@ def solve(
     graph: Graph,
     budget: Budget,
     *,
-    order: Ordering | None = None,
-    max_computes: SupportsIndex | None = None,
     modes: Modes | None = None,
     warm_start: Schedule | Iterable[OpLike] | None = None,
-    addresses: bool = False,
-    alignment: SupportsIndex | None = None,
     limits: Limits | None = None,
-    progress: bool = False,
+    progress: bool | Callable[[Progress], object] = False,
     on_incumbent: Callable[[Schedule], object] | None = None,
-    on_progress: Callable[[Progress], object] | None = None,
     stop: threading.Event | None = None,
-    **options: Unpack[OptionWords],
+    **options: Unpack[SolveWords],
 ) -> Schedule: ...
 @overload
 def solve(
     graph: DeviceGraph,
     budget: Mapping[str, Budget],
     *,
-    order: Literal["input", "free"] | None = None,
-    max_computes: SupportsIndex | None = None,
     warm_start: DeviceSchedule | None = None,
-    objective: Literal["duration", "energy"] | None = None,
-    copies: Literal["sequential", "overlap"] | None = None,
-    duration_limit: SupportsIndex | None = None,
-    energy_limit: SupportsIndex | None = None,
     limits: Limits | None = None,
-    progress: bool = False,
+    progress: bool | Callable[[Progress], object] = False,
     on_incumbent: Callable[[DeviceSchedule], object] | None = None,
-    on_progress: Callable[[Progress], object] | None = None,
     stop: threading.Event | None = None,
-    **options: Unpack[LimitWords],
+    **options: Unpack[DeviceSolveWords],
 ) -> DeviceSchedule: ...
 def solve(
     graph: Graph | DeviceGraph,
     budget: Budget | Mapping[str, Budget],
     *,
-    order: Ordering | None = None,
-    max_computes: SupportsIndex | None = None,
     modes: Modes | None = None,
     warm_start: Schedule | Iterable[OpLike] | DeviceSchedule | None = None,
-    addresses: bool = False,
-    alignment: SupportsIndex | None = None,
-    objective: Literal["duration", "energy"] | None = None,
-    copies: Literal["sequential", "overlap"] | None = None,
-    duration_limit: SupportsIndex | None = None,
-    energy_limit: SupportsIndex | None = None,
     limits: Limits | None = None,
-    progress: bool = False,
+    progress: bool | Callable[[Progress], object] = False,
     on_incumbent: Callable[[Any], object] | None = None,
-    on_progress: Callable[[Progress], object] | None = None,
     stop: threading.Event | None = None,
-    **options: Unpack[OptionWords],
+    **options: Any,
 ) -> Schedule | DeviceSchedule:
     """Schedules the graph under a memory budget: which ops run again, and when tensors are released.
 
@@ -101,42 +80,44 @@ def solve(
         Bytes, fixed memory included; or text: ``"12GiB"``, ``"60%"`` of the input order's peak above fixed memory; with
         addresses, of the arena that the input order takes. Of a `DeviceGraph` a mapping of devices to bytes; a device
         that is left out has no limit.
-    order : {"input", "free", "auto"}, optional
-        Whether first computes follow the graph's order; ``"input"`` by default (``"free"`` for ``"twremat"``).
-    max_computes : int, optional
-        How often an op may run, the first time counted. By default 2 (64 for ``"rotor"`` and ``"twremat"``), and then
-        more where they hold the budget or are shorter; the schedule says which (``max_computes``).
     modes : mapping of Op, str or int to OpModes or sequence of Mode, optional
-        Other ways to run some of the ops; a step then says by which of them it runs. Schedules of several modes can be
-        verified, but neither saved nor reported.
+        Alternative ways to run some of the ops; each step of the schedule then names the one that it uses. Schedules of
+        several modes can be verified, but neither saved nor reported.
     warm_start : Schedule or iterable of Op, str or int, or DeviceSchedule, optional
         A schedule of the graph to start from, made for any budget.
-    addresses : bool
-        Give tensors and workspaces offsets in one arena, too (`Schedule.arena`): it is the arena, not only the sum of
-        sizes, that is within the budget. Not for ops of several modes and in place.
-    alignment : int, optional
-        Offsets are multiples of it; 64 by default. CUDA aligns to 512.
     limits : Limits, optional
-        Time, work and threads that the call may take; or by keywords of their own (``time_limit``, ``work_limit``,
-        ``gap``, ``stall``, ``threads``, ``seed``).
-    progress : bool
-        Show how it goes, to suit the terminal, the notebook or the log file that standard error is.
+        Limits of time, work and threads; each is a keyword of its own, too (``time_limit``, ``work_limit``, ``gap``,
+        ``stall``, ``threads``, ``seed``).
+    progress : bool or callable
+        True shows the progress in the style of the terminal, notebook or log file that standard error is. A callable is
+        called with a `Progress` for every better schedule and bound, and every phase that begins; if it returns True,
+        the search ends.
     on_incumbent : callable, optional
-        Called with every schedule that is better than the one before. One that returns True ends the search.
-    on_progress : callable, optional
-        Called with a `Progress` for every better schedule and bound, and every phase that begins. One that returns True
-        ends the search.
+        Called with every schedule that is better than the one before. If it returns True, the search ends.
     stop : threading.Event, optional
         Set from another thread, it ends the search with the best schedule so far.
+    **options
+        Any of `options` by its name (``strategy`` is one of `strategies`, ``"auto"`` by default), and those below.
+
+    Other Parameters
+    ----------------
+    order : {"input", "free", "auto"}, optional
+        Whether first evaluations follow the graph's order; ``"input"`` by default (``"free"`` for ``"twremat"``).
+    max_computes : int, optional
+        How often an op may run, the first time included. If it is not given, the search begins with 2 (64 for
+        ``"rotor"`` and ``"twremat"``) and goes on to more; the schedule reports the number (``max_computes``).
+    addresses : bool
+        Give tensors and workspaces offsets in one arena (`Schedule.arena`); the arena's size stays within the budget,
+        not only the sum of sizes. Not for ops of several modes and in place.
+    alignment : int, optional
+        Offsets are multiples of it; 64 by default. CUDA aligns to 512.
     objective : {"duration", "energy"}
         Of a `DeviceGraph`: what is minimised.
     copies : {"sequential", "overlap"}
-        Of a `DeviceGraph`: one thing at a time, or copies beside computing, each link on its own, and lanes beside each
-        other. Default: overlap for a graph with lanes, else sequential.
+        Of a `DeviceGraph`: no overlap, or copies overlap with computation, one at a time per link, and lanes run
+        concurrently. Default: overlap for a graph with lanes, otherwise sequential.
     duration_limit, energy_limit : int, optional
         Of a `DeviceGraph`: no schedule may take more, whatever is minimised.
-    **options
-        Any of `options` by its name: ``strategy`` is one of `strategies`, ``"auto"`` by default.
 
     Returns
     -------
@@ -169,34 +150,33 @@ def solve(
     >>> [step.op.name for step in s.steps]
     ['A', 'B', 'C', 'D', 'A', 'E']
     """
+    display_of, on_progress = progress_of(progress, options, SolveDisplay)
+    words = {name: options.pop(name, None) for name in _WORDS}
     if isinstance(graph, DeviceGraph):
-        _refuse("is not for graphs over several devices", modes=modes, addresses=addresses or None, alignment=alignment)
+        _refuse("is not for graphs over several devices", modes=modes, addresses=words["addresses"] or None)
+        _refuse("is not for graphs over several devices", alignment=words["alignment"])
         texts = option_texts(limits, options, "graphs over several devices", LIMITS)
-        with SolveDisplay(graph, texts) if progress else Display() as display:
+        with display_of(graph, texts) as display:
             return solve_devices(
                 graph,
                 cast(Any, budget),
                 texts,
-                order=order,
-                max_computes=max_computes,
-                objective=objective,
-                copies=copies,
-                duration_limit=duration_limit,
-                energy_limit=energy_limit,
+                **{name: words[name] for name in DeviceSolveWords.__annotations__ if name in words},
                 warm_start=cast(Any, warm_start),
                 display=display,
                 on_incumbent=on_incumbent,
                 on_progress=on_progress,
                 stop=stop,
             )
-    _refuse("is for graphs over several devices", objective=objective, copies=copies)
-    _refuse("is for graphs over several devices", duration_limit=duration_limit, energy_limit=energy_limit)
+    for name in ("objective", "copies", "duration_limit", "energy_limit"):
+        _refuse("is for graphs over several devices", **{name: words[name]})
     texts = option_texts(limits, options, "solve")
-    asked = request(graph, texts, max_computes, order, modes)
-    aligned = alignment_of(alignment, SCHEDULE_ALIGNMENT) if boolean(addresses, "addresses") else None
+    asked = request(graph, texts, words["max_computes"], words["order"], modes)
+    addresses, alignment = boolean(words["addresses"] or False, "addresses"), words["alignment"]
+    aligned = alignment_of(alignment, SCHEDULE_ALIGNMENT) if addresses else None
     if alignment is not None and not addresses:
         raise InputError("alignment", "is for addresses: give addresses=True, too")
-    with SolveDisplay(graph, texts) if progress else Display() as display:
+    with display_of(graph, texts) as display:
         core, interruption = _engine.solve(
             asked,
             budget_text(cast(Any, budget)),

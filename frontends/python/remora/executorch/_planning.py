@@ -29,7 +29,7 @@ from remora.executorch._nodes import OFFSETS
 from remora.limits import Limits
 from remora.placement import Buffer, Placement, place
 
-LIMITS = Limits(work=500, threads=1)
+LIMITS = Limits(work_limit=500, threads=1)
 """A second or two at most, and the same program on every machine."""
 
 

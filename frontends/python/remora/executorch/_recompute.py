@@ -37,7 +37,7 @@ from remora.executorch._nodes import OFFSETS, base, expect_supported, is_item, i
 from remora.executorch._refusal import refusal_text
 from remora.limits import Limits
 
-LIMITS = Limits(work=20_000)
+LIMITS = Limits(work_limit=20_000)
 """Some seconds for a graph of a hundred nodes, and the same program on every machine."""
 
 _CONSTANTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR, InputKind.CUSTOM_OBJ, InputKind.TOKEN)

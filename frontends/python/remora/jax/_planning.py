@@ -28,7 +28,7 @@ from remora.onnx import Roofline
 CPU = Roofline("a CPU core", 50e9, 10e9, 1e-6)
 """What durations are told by where nobody says otherwise: the proportions count, not the machine."""
 
-LIMITS = Limits(work=2_000)
+LIMITS = Limits(work_limit=2_000)
 """A second or so for a module of some hundred instructions, and the same plan every time."""
 
 _ATTEMPTS = 8

@@ -159,7 +159,7 @@ class Options:
 
     def limits_in(self, seconds: float) -> remora.Limits:
         """Limits of a call of the engine that may take so many seconds."""
-        return remora.Limits(time=seconds, threads=self.threads or None, seed=self.seed)
+        return remora.Limits(time_limit=seconds, threads=self.threads or None, seed=self.seed)
 
     def say(self, text: str, end: str = "") -> None:
         """Shows progress on standard error, if that is wanted."""
