@@ -26,12 +26,11 @@ from torch.utils.checkpoint import checkpoint
 import remora.torch as rt
 from remora.torch.capture import record
 from remora.torch.capture import trace as traces
-from remora.torch.checkpoint_plan import Figures
 from remora.torch.decide import modes
 from remora.torch.decide.checkpoints import Fitting
 from remora.torch.problem import eager as replays
 from remora.torch.problem import family as families
-from remora.torch.step import EagerStep, Outcome
+from remora.torch.problem.checkpoints import EagerProblem
 from remora.torch.ways.checkpoint import step_of
 
 OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
@@ -174,12 +173,6 @@ def test_a_chosen_plan_equals_eager_and_takes_what_was_predicted(name: str) -> N
     assert case.check().peak == case.eager.peak
 
 
-def replay_of(case: Case) -> tuple[EagerStep, replays.Replay]:
-    step = step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
-    trace = record.traced(step)
-    return step, replays.Replay(trace, replays.Rates())
-
-
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_backward_on_a_thread_of_its_own_is_read_as_any_other(device: str) -> None:
     trace = traces.Trace(sizes=[64], saved=[0])
@@ -194,8 +187,9 @@ def test_a_backward_on_a_thread_of_its_own_is_read_as_any_other(device: str) -> 
 
 @pytest.mark.parametrize("name", ["dropout", "normalization", "skips", "twice", "nested"])
 def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
-    step, replay = replay_of(Case(name))
-    family = families.family_of(replay, offload=False)
+    case = Case(name)
+    problem = EagerProblem(step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch)))
+    family, replay = problem.family, problem.replay
     fixed, eager = replay.trace.fixed, replay.run({}).peak
     found: list[tuple[int, int]] = []
     for numbers in family.cuts:
@@ -216,8 +210,7 @@ def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
             assert chosen.time == best == chosen.bound
             assert chosen.peak <= budget
     options = rt.Options(time_limit=20.0, threads=1)
-    fitting = Fitting(step, replay, family, Figures(), options, Outcome({}), [])
-    assert fitting.least().peak == least
+    assert Fitting(problem, None, options, lambda _: None).least().peak == least  # type: ignore[arg-type]
 
 
 def block_ops(model: nn.Module, inputs: tuple[Any, ...], loss: Loss, name: str) -> list[tuple[str, int]]:

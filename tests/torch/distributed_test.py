@@ -19,11 +19,9 @@ from typing import Any
 
 import pytest
 
-import remora
-from remora.torch.capture.sharded import Gather, Unit
-from remora.torch.checkpoint_plan import Choice
-from remora.torch.problem.family import Mode
-from remora.torch.problem.sharded import DEVICE, Block, StepGraph
+from remora.torch.decide.modes import Search
+from remora.torch.problem.family import Family, Mode, Unit
+from remora.torch.problem.sharded import undominated
 
 RANKS = Path(__file__).with_name("ranks.py")
 PLANNED = Path(__file__).with_name("ranks_planned.py")
@@ -143,53 +141,48 @@ def test_examples_of_the_page(number: int, tmp_path: Path) -> None:
     assert not second.strip()
 
 
-def drawn(draw: random.Random) -> tuple[list[Block], list[int], list[list[int]]]:
-    """Blocks, what their step takes with all kept, and what resharding each saves, by slot."""
+def drawn(draw: random.Random) -> Family:
+    """Units whose activations and parameters may be freed, and what the step takes with all kept."""
     count = draw.randint(1, 3)
     slots = 2 * count + 1
     base = [draw.randint(1, 9) for _ in range(slots)]
-    blocks, sharded = [], []
+    units = []
     for i in range(count):
-        size, activations = draw.randint(1, 6), draw.randint(1, 9)
-        gather = Gather(size, size, 2 * size, 2 * size, draw.randint(1, 9) / 1e9)
-        modes, time, freed = [Mode({}, 0, [0] * slots)], 0, 0
+        size, gathered, activations = draw.randint(1, 6), draw.randint(1, 9), draw.randint(1, 9)
+        rows, time, freed = [(0, [0] * slots)], 0, 0
         for _ in range(draw.randint(1, 2)):
             time, freed = time + draw.randint(1, 9), draw.randint(freed, activations)
             active = [freed if i < slot < 2 * count - i else 0 for slot in range(slots)]
             active[2 * count - i] = -draw.randint(0, 3)
-            modes.append(Mode({f"block {i}": Choice()}, time, active))
-        unit = Unit(f"block {i}", i, i, i, 2 * count - i, gather)
-        blocks.append(Block(unit, modes, draw.randint(0, 20), draw.randint(1, 20)))
-        ahead = 2 * count - i - 1  # the gather is issued
-        sharded.append([size if i < slot < ahead else 0 for slot in range(slots)])
+            rows.append((time, active))
+        modes = []
+        for again, (time, saved) in itertools.product([False, True], rows):
+            ahead = 2 * count - i - 1  # the gather is issued
+            more = [size if again and i < slot < ahead else 0 for slot in range(slots)]
+            both = [a + b for a, b in zip(saved, more, strict=True)]
+            modes.append(Mode({}, time + gathered * again, both, (f"{i}",) if again else ()))
+        units.append(Unit(f"{i}", [i], (i + 1, 2 * count - i), undominated(modes)))
         for slot in range(i, 2 * count - i + 1):
             base[slot] += size + (activations if slot > i else 0)
-    return blocks, base, sharded
+    return Family(base, [(i, i + 1) for i in range(slots)], [units], [[0]], {})
 
 
-@pytest.mark.parametrize("overlaps", [False, True])
-def test_no_plan_beats_the_bound_of_the_graph(overlaps: bool) -> None:
-    """Every plan that holds a budget takes as long as the engine's bound, or longer; none where it proves that."""
+def test_no_plan_of_a_sharded_step_is_better_by_trying_all() -> None:
     found = 0
     for seed in range(60):
         draw = random.Random(seed)
-        blocks, base, sharded = drawn(draw)
-        graph = StepGraph(blocks, base, draw.randint(0, 9), overlaps)
-        budget = draw.randint(max(1, max(base) // 2), max(base))
+        family = drawn(draw)
+        budget = draw.randint(max(1, max(family.base) // 2), max(family.base))
         plans = []
-        for modes in itertools.product(*(range(len(block.modes)) for block in blocks)):
-            for again in itertools.product([False, True], repeat=len(blocks)):
-                load = list(base)
-                for block, m, rows, flag in zip(blocks, modes, sharded, again, strict=True):
-                    load = [a - s - r * flag for a, s, r in zip(load, block.modes[m].saved, rows, strict=True)]
-                if max(load) <= budget:
-                    names = [block.unit.name for block, flag in zip(blocks, again, strict=True) if flag]
-                    plans.append(graph.time_of(modes, names))
-        try:
-            bound = remora.solve(graph.graph, {DEVICE: budget + graph.lift}, work_limit=300, threads=1).bound
-        except remora.NoDeviceSchedule as error:
-            assert not (plans and error.is_proved), seed
+        for modes in itertools.product(*(unit.modes for unit in family.units([0]))):
+            loads = [base - sum(saved) for base, *saved in zip(family.base, *(m.saved for m in modes), strict=True)]
+            if max(loads) <= budget:
+                plans.append(sum(mode.time for mode in modes))
+        search = Search(family, budget, 20.0, 1, 1)
+        chosen = search.run()
+        if chosen is None:
+            assert not plans and search.proved, seed
             continue
-        found += bool(plans)
-        assert bound <= min(plans, default=bound), seed
+        found += 1
+        assert chosen.bound == chosen.time == min(plans), seed
     assert found > 20

@@ -167,7 +167,7 @@ def fsdp(budget: int | str, kind: str = "sharded") -> dict[str, Any]:
     rt.auto_fsdp(mine, batch(0), budget, loss=loss, **OPTIONS)
     assert all(p.grad is None for p in mine.parameters())
     plan = rt.fsdp_plan(mine)
-    figures = plan.checkpoints.figures
+    figures = plan.figures
     assert figures is not None
     measured = peak(mine)
     assert measured <= figures.budget < keeping, (measured, figures, keeping)
@@ -178,10 +178,10 @@ def fsdp(budget: int | str, kind: str = "sharded") -> dict[str, Any]:
     assert all(checking.same(a, b) for a, b in zip(values, plain, strict=True))
     later = rt.apply_fsdp_plan(make(), rt.FsdpPlan.from_json(plan.to_json()))
     assert all(checking.same(a, b) for a, b in zip(trained(later), plain, strict=True))
-    assert "remove_fsdp_plan" in refusal(lambda: rt.auto_fsdp(later, batch(0), budget, loss=loss, **OPTIONS))
+    assert "remove_checkpoints" in refusal(lambda: rt.auto_fsdp(later, batch(0), budget, loss=loss, **OPTIONS))
     assert peak(rt.remove_fsdp_plan(later)) == peak(make())
     assert all(checking.same(a, b) for a, b in zip(trained(later), trained(trained_once(make)), strict=True))
-    return {"digest": plan.digest, "resharded": plan.reshard, "checkpoints": len(plan.checkpoints.modules)}
+    return {"digest": plan.digest, "resharded": plan.reshard, "checkpoints": len(plan.modules)}
 
 
 def trained_once(make: Callable[..., nn.Module]) -> nn.Module:

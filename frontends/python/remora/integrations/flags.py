@@ -24,9 +24,10 @@ from remora._engine import bytes_text
 from remora.errors import InputError
 from remora.torch.checkpoint_plan import Choice
 from remora.torch.options import Options
+from remora.torch.problem.checkpoints import EagerProblem
 from remora.torch.problem.eager import Choices, Replay
 from remora.torch.problem.family import refused_in
-from remora.torch.ways.checkpoint import refuse, replay_of, step_of
+from remora.torch.ways.checkpoint import refuse, step_of
 
 __all__ = ["MEGATRON", "Flags", "deepspeed_config", "megatron_flags"]
 
@@ -187,7 +188,8 @@ def _best(
 ) -> Flags:
     options = Options(budget, reserve).checked()
     refuse(model)
-    replay, figures = replay_of(step_of(model, batch, loss))
+    problem = EagerProblem(step_of(model, batch, loss))
+    replay, figures = problem.replay, problem.figures
     limit = options.in_bytes(figures.fixed, figures.eager_peak)
     refused = refused_in(replay.trace)
     found = []

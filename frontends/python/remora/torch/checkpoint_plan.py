@@ -12,6 +12,8 @@ from typing import Any
 from remora._engine import bytes_text
 from remora.errors import InputError
 
+from .store import digest
+
 FORMAT = "remora-checkpoints"
 
 
@@ -58,12 +60,25 @@ class CheckpointPlan:
         None of a plan that was written by hand.
     excluded : dict of str to str
         Modules that cannot be checkpointed, and why.
+    reshard : dict of str to bool
+        By the name of each module that was given to FSDP2's `fully_shard`, the root ("") among them where it has
+        parameters of its own: whether its gathered parameters are freed after its forward, and gathered again in the
+        backward. Empty for a model that is not sharded.
+    peaks : list of int
+        Measured bytes, of each process; `figures` are for the process with the largest.
     """
 
     modules: dict[str, Choice]
     buffers: list[str] = field(default_factory=list)
     figures: Figures | None = None
     excluded: dict[str, str] = field(default_factory=dict)
+    reshard: dict[str, bool] = field(default_factory=dict)
+    peaks: list[int] = field(default_factory=list)
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the plan; equal on all processes of a job."""
+        return digest(self.to_json())
 
     @staticmethod
     def of(given: CheckpointPlan | str | Sequence[str]) -> CheckpointPlan:
@@ -78,7 +93,9 @@ class CheckpointPlan:
         """The plan's file: its modules are just names, where they are checkpointed whole."""
         value: dict[str, Any] = {"format": FORMAT, "version": 1}
         value["modules"] = [_row(name, choice) for name, choice in self.modules.items()]
-        value |= {"buffers": self.buffers, "excluded": self.excluded}
+        value |= {"buffers": self.buffers, "excluded": self.excluded, "peaks": self.peaks}
+        if self.reshard:
+            value["reshard"] = self.reshard
         if self.figures is not None:
             value["figures"] = asdict(self.figures)
         return json.dumps(value, indent=1) + "\n"
@@ -97,7 +114,11 @@ class CheckpointPlan:
             raise InputError("format", f"must be {FORMAT}, version 1, or a list of names")
         figures = Figures(**value["figures"]) if value.get("figures") else None
         modules = dict(_choice(row, f"modules[{i}]") for i, row in enumerate(value.get("modules", [])))
-        return CheckpointPlan(modules, value.get("buffers", []), figures, value.get("excluded", {}))
+        reshard = value.get("reshard", {})
+        if not isinstance(reshard, dict) or not all(isinstance(again, bool) for again in reshard.values()):
+            raise InputError("reshard", "must say true or false of each sharded module")
+        rest = value.get("excluded", {}), reshard, value.get("peaks", [])
+        return CheckpointPlan(modules, value.get("buffers", []), figures, *rest)
 
     @staticmethod
     def load(path: str | Path) -> CheckpointPlan:
@@ -116,6 +137,8 @@ class CheckpointPlan:
             if count
         ]
         said = ", ".join(parts) or "none checkpointed"
+        if self.reshard:
+            said += f"; {sum(self.reshard.values())} of {len(self.reshard)} units resharded"
         f = self.figures
         if f is None:
             return f"modules: {said}"

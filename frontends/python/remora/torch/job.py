@@ -17,6 +17,9 @@ import torch.distributed as dist
 WAIT = datetime.timedelta(hours=1)
 """How long a process waits for the answer of another."""
 
+ALONE = "alone"
+"""In place of a group: this process does not ask the others."""
+
 T = TypeVar("T")
 
 
@@ -66,7 +69,7 @@ def same_answer(
 
 def gathered(value: T, group: Any = None) -> list[T]:
     """Values of all processes of a group, in the order of their ranks."""
-    if not is_distributed():
+    if group is ALONE or not is_distributed():
         return [value]
     found: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(found, value, group=group)
@@ -78,16 +81,17 @@ def any_process(flag: bool) -> bool:
     return any(gathered(flag))
 
 
-def from_first(make: Callable[[], T], error: type[Exception]) -> T:
+def from_first(make: Callable[[], T], error: type[Exception], group: Any = None) -> T:
     """Value that the first process makes; raises `error` in all processes if that one fails."""
     box: list[Any] = [None]
-    if not is_distributed() or dist.get_rank() == 0:
+    if group is ALONE or not is_distributed():
+        return make()
+    if dist.get_rank() == 0:
         try:
             box = [("made", make())]
         except Exception as failure:
             box = [("failed", f"{type(failure).__name__}: {failure}")]
-    if is_distributed():
-        dist.broadcast_object_list(box, src=0)
+    dist.broadcast_object_list(box, src=0)
     word, value = box[0]
     if word == "failed":
         raise error(f"the first process found no plan: {value}")

@@ -1,16 +1,23 @@
 # SPDX-License-Identifier: Apache-2.0
-"""An eager training step: runs it, restores what it changed, and compares what two runs left."""
+"""An eager training step: runs it, restores what it changed, and tries it under a plan."""
 
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
+from torch.utils import _pytree as pytree
 
 from .errors import TorchError
-from .measure import allocated, random_state, rounded
+from .job import ALONE, gathered
+from .measure import Clock, allocated, random_state, rounded
+
+Outcome = dict[str, torch.Tensor]
+"""Tensors that a step left behind, by their names; on the CPU."""
 
 
 class CheckpointError(TorchError):
@@ -70,41 +77,27 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a.contiguous().reshape(-1).view(torch.uint8), b.contiguous().reshape(-1).view(torch.uint8))
 
 
-@dataclass
-class Outcome:
-    """What a step left behind, on the CPU."""
-
-    values: dict[str, torch.Tensor]
-
-
 def outcome_of(step: EagerStep) -> Outcome:
-    """Runs a step, and leaves all as it was."""
+    """Runs a step, and restores what it changed."""
     with step.kept():
         values = {"the loss": step.run().cpu()}
         gradients = ((f"the gradient of {n}", p.grad) for n, p in step.model.named_parameters())
         buffers = ((f"the buffer {n}", b) for n, b in step.model.named_buffers())
-        found = [(name, value) for name, value in (*gradients, *buffers) if value is not None]
-        values |= {name: _own(value.detach()).to("cpu", copy=True) for name, value in found}
+        found = [(name, value.detach()) for name, value in (*gradients, *buffers) if value is not None]
+        # Of a sharded tensor, this process's part.
+        own = [(name, value.to_local() if hasattr(value, "to_local") else value) for name, value in found]
+        values |= {name: value.to("cpu", copy=True) for name, value in own}
         values["the generator"] = random_state(step.device).cpu()
-    return Outcome(values)
-
-
-def _own(value: torch.Tensor) -> torch.Tensor:
-    """Of a sharded tensor this process's part."""
-    local: torch.Tensor = value.to_local() if hasattr(value, "to_local") else value
-    return local
+    return values
 
 
 def differences(mine: Outcome, eager: Outcome) -> list[str]:
-    """What is not equal in every bit."""
-    there = set(mine.values) ^ set(eager.values)
-    return sorted(there) + [
-        n for n, v in mine.values.items() if n in eager.values and not same_bits(v, eager.values[n])
-    ]
+    """Names of the values that are not equal in every bit."""
+    return [n for n in {**mine, **eager} if n not in mine or n not in eager or not same_bits(mine[n], eager[n])]
 
 
 def peak_of(step: EagerStep) -> int:
-    """The most that a step takes beyond what was there, in bytes."""
+    """Peak of a step in bytes, beyond what is allocated before it."""
     if step.device.type == "cpu":
         return allocated(step.run)[1]
     torch.cuda.synchronize(step.device)
@@ -113,3 +106,80 @@ def peak_of(step: EagerStep) -> int:
     step.run()
     torch.cuda.synchronize(step.device)
     return int(torch.cuda.max_memory_allocated(step.device)) - before
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A step that ran under a plan: its peak in bytes beyond what is allocated before it, and its seconds."""
+
+    peak: int
+    seconds: float
+
+
+class Reference:
+    """A step without a plan: the values that it leaves behind, and those that differ from one run to the next."""
+
+    def __init__(self, step: EagerStep) -> None:
+        self.step = step
+        self.values = outcome_of(step)
+        self.unsteady = differences(outcome_of(step), self.values)
+
+    def tried(self, applied: AbstractContextManager[Any], group: Any = ALONE) -> list[Trial]:
+        """Runs the step under a plan, which is applied for the length of a context.
+
+        Returns
+        -------
+        list of Trial
+            Of each process of a group, in the order of their ranks.
+
+        Raises
+        ------
+        CheckpointError
+            In all processes of the group, if the step differs in one of them.
+        """
+        step, clock, times = self.step, Clock(self.step.device), list[float]()
+        with applied:
+            found = [name for name in differences(outcome_of(step), self.values) if name not in self.unsteady]
+            wrong = [names[0] for names in gathered(found, group) if names]
+            if wrong:
+                raise CheckpointError(
+                    f"with the plan {wrong[0]} differs from eager: a module does something else when it runs again"
+                )
+            with step.kept():
+                peak = peak_of(step)
+            for _ in range(2):
+                with step.kept():
+                    start = clock.mark()
+                    step.run()
+                    times.append(clock.between(start, clock.mark()))
+        return gathered(Trial(peak, min(times)), group)
+
+
+def tensors_of(value: Any) -> list[torch.Tensor]:
+    """The tensors in a batch, or in what a module is given or returns."""
+    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+def loss_of(model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor] | None) -> torch.Tensor:
+    """The loss of a model for a batch: from `loss`, or as the model returns it.
+
+    Parameters
+    ----------
+    batch : Any
+        A tensor, a sequence of the model's arguments, or a mapping by name.
+    """
+    if loss is not None:
+        return loss(model, batch)
+    if isinstance(batch, torch.Tensor):
+        batch = (batch,)
+    found = loss_in(model(**batch) if isinstance(batch, Mapping) else model(*batch))
+    if found is None:
+        raise CheckpointError("the model returns no loss for this batch: give auto_checkpoint `loss`")
+    return found
+
+
+def loss_in(result: Any) -> torch.Tensor | None:
+    """The loss in a model's result: a number, or the attribute or key "loss" of it; None if there is none."""
+    if not isinstance(result, torch.Tensor):
+        result = result.get("loss") if isinstance(result, Mapping) else getattr(result, "loss", None)
+    return result if isinstance(result, torch.Tensor) and result.numel() == 1 else None

@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,6 +87,17 @@ def units_of(model: torch.nn.Module) -> dict[str, FSDPModule]:
 def groups_of(units: Iterable[FSDPModule]) -> list[Any]:
     """FSDP's groups of parameters, unit by unit; each has what its unit's flag says."""
     return [group for unit in units for group in unit._get_fsdp_state()._fsdp_param_groups]
+
+
+def flags_of(units: Mapping[str, FSDPModule]) -> Callable[[], None]:
+    """Gives what sets the flags of units as they are now."""
+    own = [(group, group.post_forward_mesh_info) for group in groups_of(units.values())]
+
+    def restore() -> None:
+        for group, mesh in own:
+            group.post_forward_mesh_info = mesh
+
+    return restore
 
 
 def refuse_unlike(model: torch.nn.Module, units: dict[str, FSDPModule]) -> None:

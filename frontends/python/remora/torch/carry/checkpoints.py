@@ -13,6 +13,7 @@ import contextlib
 import functools
 import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
@@ -24,32 +25,34 @@ from ..checkpoint_plan import CheckpointPlan, Choice
 from ..step import CheckpointError
 
 Module = TypeVar("Module", bound=torch.nn.Module)
-_plans: weakref.WeakKeyDictionary[torch.nn.Module, CheckpointPlan] = weakref.WeakKeyDictionary()
+_plans = weakref.WeakKeyDictionary[torch.nn.Module, tuple[CheckpointPlan, Callable[[], None]]]()
 
 
-def apply_checkpoints(model: Module, plan: CheckpointPlan | str | Sequence[str]) -> Module:
-    """Checkpoints the modules that a plan names; the model itself is changed.
+def apply_checkpoints(model: Module, plan: CheckpointPlan | str | Path | Sequence[str]) -> Module:
+    """Checkpoints the modules that a plan names, and sets FSDP2's flags; the model itself is changed.
 
     Parameters
     ----------
     model : torch.nn.Module
-        Not yet sharded or wrapped by FSDP or DDP, or the module inside of it; names are from here.
-    plan : CheckpointPlan, str or sequence of str
-        What `auto_checkpoint` found or `CheckpointPlan.load` read; the file that it was written to; or just names of
-        modules, each of which is checkpointed whole.
+        Names are from here. A plan of `auto_fsdp` is for a model that is sharded as the one for which it was made; any
+        other plan for a model that is not yet sharded or wrapped by FSDP or DDP, or the module inside of it.
+    plan : CheckpointPlan, str, path or sequence of str
+        What `auto_checkpoint` or `auto_fsdp` found or `CheckpointPlan.load` read; the file that it was written to; or
+        just names of modules, each of which is checkpointed whole.
 
     Raises
     ------
     CheckpointError
-        If the model has no such modules, or has checkpoints already.
+        If the model has no such modules, other modules are sharded, or it has a plan or checkpoints already.
     """
     found = CheckpointPlan.of(plan)
     modules = dict(model.named_modules())
     missing = [name for name in [*found.modules, *map(_owner, found.buffers)] if name not in modules]
     if missing:
         raise CheckpointError(f"the model has no module {missing[0]!r}: the plan was made for another one")
-    refuse_checkpoints(model)
+    refuse_planned(model)
     refuse_own_checkpoints(model)
+    restore = _resharding(model, found.reshard) if found.reshard else _nothing
     for name, choice in found.modules.items():
         module = modules[name]
         inside = tuple(
@@ -59,13 +62,31 @@ def apply_checkpoints(model: Module, plan: CheckpointPlan | str | Sequence[str])
         run = functools.partial(_offloaded, module, inner) if choice.offload else None
         module.forward = run or functools.partial(_checkpointed, inner, choice, inside)
         module.forward.__wrapped__ = inner
-    _plans[model] = found
+    _plans[model] = found, restore
     return model
 
 
+def _nothing() -> None:
+    """Restores no flags."""
+
+
+def _resharding(model: torch.nn.Module, flags: Mapping[str, bool]) -> Callable[[], None]:
+    """Sets FSDP2's flags; gives what sets them as they were."""
+    from ..capture.sharded import flags_of, units_of  # loads torch.distributed, which not every PyTorch has
+
+    units = units_of(model)
+    if odd := sorted(set(units) ^ set(flags)):
+        raise CheckpointError(f"{odd[0] or 'the model itself'} is sharded here or in the plan, but not in both")
+    restore = flags_of(units)
+    for name, again in flags.items():
+        units[name].set_reshard_after_forward(again, recurse=False)
+    return restore
+
+
 def remove_checkpoints(model: Module) -> Module:
-    """Undoes `apply_checkpoints` and `auto_checkpoint`."""
-    _plans.pop(model, None)
+    """Undoes `apply_checkpoints`, `auto_checkpoint` and `auto_fsdp`: FSDP2's flags are as they were, too."""
+    _, restore = _plans.pop(model, (None, _nothing))
+    restore()
     for module in model.modules():
         forward = module.__dict__.get("forward")
         if isinstance(forward, functools.partial) and forward.func in (_checkpointed, _offloaded):
@@ -76,18 +97,28 @@ def remove_checkpoints(model: Module) -> Module:
     return model
 
 
+@contextlib.contextmanager
+def applied(model: torch.nn.Module, plan: CheckpointPlan) -> Iterator[None]:
+    """While it lasts, the model runs by a plan."""
+    apply_checkpoints(model, plan)
+    try:
+        yield
+    finally:
+        remove_checkpoints(model)
+
+
 def checkpoints(model: torch.nn.Module) -> CheckpointPlan:
-    """The plan by which a model's modules are checkpointed."""
+    """The plan by which a model runs."""
     if model not in _plans:
         raise CheckpointError(f"this {type(model).__name__} has no checkpoints of remora.torch.auto_checkpoint")
-    return _plans[model]
+    return _plans[model][0]
 
 
-def refuse_checkpoints(model: torch.nn.Module) -> None:
-    """Refuses a model that has a plan's checkpoints."""
+def refuse_planned(model: torch.nn.Module) -> None:
+    """Refuses a model that runs by a plan."""
     if model in _plans:
         raise CheckpointError(
-            "the model has checkpoints already: remora.torch.remove_checkpoints(model) takes them off"
+            "the model has checkpoints already, by a plan: remora.torch.remove_checkpoints(model) takes them off"
         )
 
 

@@ -16,7 +16,7 @@ from __future__ import annotations
 import heapq
 import itertools
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -80,6 +80,27 @@ class Cut:
     def modes(self, plan: Sequence[int]) -> list[Mode]:
         """The modes of a plan."""
         return [unit.modes[m] for unit, m in zip(self.units, plan, strict=True)]
+
+    def uniform(self) -> Iterator[list[Mode]]:
+        """Plans that have all units in the same mode, as far as they have it."""
+        for most in range(max((len(unit.modes) for unit in self.units), default=0)):
+            yield [unit.modes[min(most, len(unit.modes) - 1)] for unit in self.units]
+
+    def path(self) -> Iterator[list[Mode]]:
+        """Plans that save more and more: each changes the mode of one unit, where that saves most for its time."""
+        plan = [0] * len(self.units)
+        while True:
+            steps = [
+                ((freed[m] - freed[plan[i]]) / max(1, unit.modes[m].time - unit.modes[plan[i]].time), -i, -m)
+                for i, (unit, freed) in enumerate(zip(self.units, self.freed, strict=True))
+                for m in range(plan[i] + 1, len(unit.modes))
+                if freed[m] > freed[plan[i]]
+            ]
+            if not steps:
+                return
+            _, i, m = max(steps)
+            plan[-i] = -m
+            yield self.modes(plan)
 
     def counted(self, i: int, allowed: Range) -> torch.Tensor:
         """What each allowed mode saves in each slot, with the pieces that it leaves there."""

@@ -29,6 +29,7 @@ from ..capture.graph import StepGraph, tensors_in
 from ..capture.simplify import simplify
 from ..errors import CaptureError
 from ..ledger import Ledger
+from ..step import loss_in
 from ._absent import standing_in
 
 PRECISIONS = {
@@ -155,11 +156,8 @@ def called(loss: Callable[..., torch.Tensor], model: torch.nn.Module, batch: Any
 
 def own_loss(model: torch.nn.Module, *arguments: Any, **named: Any) -> torch.Tensor:
     """What a model returns itself: a scalar, or its attribute or key "loss"."""
-    made = model(*arguments, **named)
-    found = made if isinstance(made, torch.Tensor) else getattr(made, "loss", None)
-    if found is None and isinstance(made, Mapping):
-        found = made.get("loss")
-    if not isinstance(found, torch.Tensor):
+    found = loss_in(model(*arguments, **named))
+    if found is None:
         raise InputError("loss", "the model returns no loss: give a function of the model and the batch")
     return found
 

@@ -62,11 +62,14 @@ class Mode:
         Nanoseconds beyond the unit as it is.
     saved : list of int
         Bytes less than with the unit as it is, at the top of each slot; negative where it takes more.
+    resharded : tuple of str
+        Units of FSDP2 whose gathered parameters are freed after their forward.
     """
 
     choices: dict[str, Choice]
     time: int
     saved: list[int] = field(repr=False)
+    resharded: tuple[str, ...] = ()
 
 
 @dataclass

@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+import torch.distributed as dist
 from torch.distributed.pipelining import Schedule1F1B, ScheduleGPipe
 from torch.utils import _pytree as pytree
 
 import remora
 from remora.pipelining import PipelineOrder
 
-from ..capture.record import traced
-from ..carry.checkpoints import apply_checkpoints, refuse_checkpoints, refuse_own_checkpoints, remove_checkpoints
+from ..carry.checkpoints import applied, apply_checkpoints, refuse_own_checkpoints, refuse_planned
 from ..checkpoint_plan import CheckpointPlan, Choice
 from ..decide.modes import Cut
 from ..decide.within import TRIES, within_each
@@ -32,11 +32,10 @@ from ..errors import BudgetError
 from ..job import gathered
 from ..measure import rounded
 from ..options import Options, check_budget
-from ..problem.eager import Replay
-from ..problem.family import Family, family_of
-from ..step import CheckpointError, EagerStep, differences, outcome_of, peak_of
+from ..problem.checkpoints import EagerProblem, choices_of
+from ..problem.family import family_of
+from ..step import CheckpointError, EagerStep, Reference, peak_of, tensors_of
 from ..store import digest
-from .checkpoint import replay_for
 
 SCHEDULES: dict[Any, PipelineOrder] = {Schedule1F1B: "1f1b", ScheduleGPipe: "gpipe"}
 """Those whose order the engine knows."""
@@ -215,23 +214,19 @@ class _Pipeline:
     # -- A stage --
 
     def measured_stage(self, most: int) -> _Stage:
-        """Runs the schedule as it is, writes a microbatch down, and makes the modes."""
+        """Runs the schedule as it is, traces a microbatch, and makes the modes."""
         refuse_own_checkpoints(self.module)
-        refuse_checkpoints(self.module)
+        refuse_planned(self.module)
         with self.step.kept():
             self.step.run()  # the stages tell each other shapes in the first step
-        step = self._microbatch()
-        self.plain = outcome_of(self.step)
-        self.unsteady = differences(outcome_of(self.step), self.plain)
+        problem = EagerProblem(self._microbatch())
+        self.reference = Reference(self.step)
         with self.step.kept():
             plain_peak = peak_of(self.step)
-        trace = traced(step)
-        replay = replay_for(step, trace)
-        there = [*self.module.parameters(), *self.module.buffers()]
-        fixed = sum(rounded(t.nbytes, step.device) for t in there)
-        fixed += sum(rounded(p.nbytes, step.device) for p in self.module.parameters() if p.requires_grad)
-        modes, choices = _front(replay, family_of(replay, offload=False), most)
-        return _Stage(modes, choices, sorted(trace.changed), fixed, plain_peak)
+        fixed = sum(rounded(t.nbytes, self.stage.device) for t in (*self.module.parameters(), *self.module.buffers()))
+        fixed += sum(rounded(p.nbytes, self.stage.device) for p in self.module.parameters() if p.requires_grad)
+        modes, choices = _front(problem, most)
+        return _Stage(modes, choices, sorted(problem.replay.trace.changed), fixed, plain_peak)
 
     def _microbatch(self) -> EagerStep:
         """The step of the first microbatch alone, as the schedule gives it to the stage."""
@@ -257,7 +252,7 @@ class _Pipeline:
             hook.remove()
             self.schedule._loss_fn = loss
         arguments, named, output = first[0]
-        outputs = [t for t in pytree.tree_leaves(output) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+        outputs = [t for t in tensors_of(output) if t.is_floating_point()]
         generator = torch.Generator(outputs[0].device).manual_seed(0)
         fed = [torch.randn(t.shape, dtype=t.dtype, device=t.device, generator=generator) for t in outputs]
         leaves, spec = pytree.tree_flatten((arguments, named))
@@ -269,7 +264,7 @@ class _Pipeline:
             received = leaves if self.stage.is_first else [_received(leaf) for leaf in leaves]
             given, words = pytree.tree_unflatten(received, spec)
             made = self.module(*given, **words)
-            kept = [t for t in pytree.tree_leaves(made) if isinstance(t, torch.Tensor) and t.is_floating_point()]
+            kept = [t for t in tensors_of(made) if t.is_floating_point()]
             held.extend([received, [t.detach() for t in kept]])
             if self.stage.is_last and loss is not None:
                 value: torch.Tensor = loss(made, targets[0])
@@ -277,8 +272,7 @@ class _Pipeline:
             fed_back: torch.Tensor = _Feed.apply(tuple(fed), *kept)
             return fed_back
 
-        tensors = [t for t in (*leaves, *fed, *pytree.tree_leaves(targets[:1])) if isinstance(t, torch.Tensor)]
-        there = [*self.module.parameters(), *self.module.buffers(), *tensors]
+        there = [*self.module.parameters(), *self.module.buffers(), *tensors_of((leaves, fed, targets[:1]))]
         return EagerStep(self.module, run, self.stage.device, there)
 
     # -- The choice --
@@ -335,20 +329,10 @@ class _Pipeline:
     def _run(self, stages: list[_Stage], plan: remora.PipelinePlan, budgets: list[int]) -> PipelineFit:
         """Runs a plan, and compares its gradients."""
         plans = tuple(CheckpointPlan(s.choices[m], s.changed) for s, m in zip(stages, self.chosen, strict=True))
-        apply_checkpoints(self.module, plans[self.stage.stage_index])
-        try:
-            found = [name for name in differences(outcome_of(self.step), self.plain) if name not in self.unsteady]
-            wrong = [names[0] for names in self.gathered(found) if names]
-            if wrong:
-                raise CheckpointError(
-                    f"with checkpoints {wrong[0]} differs: a module does something else when it runs again"
-                )
-            with self.step.kept():
-                own = stages[self.stage.stage_index].fixed + peak_of(self.step)
-        finally:
-            remove_checkpoints(self.module)
+        trials = self.reference.tried(applied(self.module, plans[self.stage.stage_index]), self.stage.group)
         assert plan.makespan is not None
-        peaks = tuple(self.gathered(own))
+        own = trials[dist.get_rank(self.stage.group)].peak
+        peaks = tuple(self.gathered(stages[self.stage.stage_index].fixed + own))
         return PipelineFit(plans, plan.makespan, self.bound, self.uniform, tuple(budgets), plan.peaks, peaks)
 
     def _refused(
@@ -393,55 +377,32 @@ def _received(value: Any) -> Any:
     return value.clone().requires_grad_(value.is_floating_point())
 
 
-def _front(replay: Replay, family: Family, most: int) -> tuple[list[remora.StageMode], list[dict[str, Choice]]]:
+def _front(problem: EagerProblem, most: int) -> tuple[list[remora.StageMode], list[dict[str, Choice]]]:
     """Modes of a stage: none of them both slower and larger than another, the fastest first."""
-    trace = replay.trace
-    eager = trace.seconds
-    forward = next((call.seconds for call in trace.calls if not call.name), eager / 2)
-    plans: list[dict[str, Choice]] = [{}]
-    for numbers in family.cuts:
-        plans += _greedy(Cut(family, numbers))
+    trace, family = problem.replay.trace, family_of(problem.replay, offload=False)
+    forward = next((call.seconds for call in trace.calls if not call.name), trace.seconds / 2)
     points = []
-    for choices in plans:
-        run = replay.run(choices)
+    for modes in [[], *(modes for cut in family.cuts for modes in Cut(family, cut).path())]:
+        run = problem.replay.run(choices_of(modes))
         saved = max(0, run.turn - trace.fixed)
-        up = max(0, max(run.high[: trace.turn], default=0) - trace.fixed - saved)
-        down = max(0, max(run.high[trace.turn :], default=0) - trace.fixed - saved)
-        points.append((run.seconds, saved, up, down, choices))
+        up, down = (
+            max(0, max(part, default=0) - trace.fixed - saved)
+            for part in (run.high[: trace.turn], run.high[trace.turn :])
+        )
+        points.append((run.seconds, saved, up, down, choices_of(modes)))
     points.sort(key=lambda p: (p[0], p[1] + max(p[2], p[3])))
-    kept: list[Any] = []
-    for point in points:
-        if not kept or point[1] < min(p[1] for p in kept):
-            kept.append(point)
+    kept = [p for i, p in enumerate(points) if all(p[1] < other[1] for other in points[:i])]
     if len(kept) > most:
         kept = [kept[round(i * (len(kept) - 1) / (most - 1))] for i in range(most)] if most > 1 else kept[:1]
-    modes = [
+    modes_of_stage = [
         remora.StageMode(
             f"{len(choices)} checkpoints",
             forward=round(1e9 * forward),
-            backward=round(1e9 * (max(0.0, eager - forward) + seconds)),
+            backward=round(1e9 * (max(0.0, trace.seconds - forward) + seconds)),
             saved=saved,
             forward_transient=up,
             backward_transient=down,
         )
         for seconds, saved, up, down, choices in kept
     ]
-    return modes, [choices for *_, choices in kept]
-
-
-def _greedy(cut: Cut) -> list[dict[str, Choice]]:
-    """Plans of a cut, from none on: each has one unit more in a mode that saves more, where a nanosecond saves most."""
-    plan, found = [0] * len(cut.units), list[dict[str, Choice]]()
-    while True:
-        best: tuple[float, int, int] | None = None
-        for i, unit in enumerate(cut.units):
-            freed = cut.freed[i]
-            for m in range(plan[i] + 1, len(unit.modes)):
-                gain = freed[m] - freed[plan[i]]
-                cost = max(1, unit.modes[m].time - unit.modes[plan[i]].time)
-                if gain > 0 and (best is None or gain / cost > best[0]):
-                    best = gain / cost, i, m
-        if best is None:
-            return found
-        plan[best[1]] = best[2]
-        found.append({name: c for mode in cut.modes(plan) for name, c in mode.choices.items()})
+    return modes_of_stage, [choices for *_, choices in kept]
