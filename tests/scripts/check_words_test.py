@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: Apache-2.0
+"""check_words finds the vocabulary's left column in prose alone: usage check_words_test.py SCRIPT."""
+
+import json
+import os
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SCRIPT = os.path.abspath(sys.argv.pop(1))
+
+
+def check(page, **vocabulary):
+    with tempfile.TemporaryDirectory() as root:
+        os.makedirs(os.path.join(root, "docs/develop"))
+        words = [{"say": "\\bbeside\\b", "use": "alongside"}, {"say": "(?<!at.)\\bleast\\b", "use": "minimum"}]
+        whole = {"words": words, "pages": ["*.md"], "generated": {}, "exceptions": [], **vocabulary}
+        with open(os.path.join(root, "docs/develop/vocabulary.json"), "w", encoding="utf-8") as file:
+            json.dump(whole, file)
+        with open(os.path.join(root, "page.md"), "w", encoding="utf-8") as file:
+            file.write(page)
+        done = subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True, check=False)
+        return done.returncode, done.stdout
+
+
+class Words(unittest.TestCase):
+    def test_a_word_of_the_left_column_is_found_with_its_line_and_the_right_word(self):
+        self.assertEqual(check("# A\n\nOne line,\nand one Beside it.\n"), (1, "page.md:4: 'Beside': alongside\n"))
+        self.assertEqual(check("- a list with the\n  least budget\n")[0], 1)
+
+    def test_code_comments_links_and_quotes_are_not_prose(self):
+        for text in ("`beside`", "```text\nbeside\n```", "<!-- beside -->", "[a](beside.md)", "> beside", "at\n  least"):
+            self.assertEqual(check(f"Text.\n\n{text}\n"), (0, ""), text)
+
+    def test_exceptions_and_generated_pages(self):
+        one = {"page": "page.md", "text": "beside", "reason": "a name"}
+        self.assertEqual(check("beside\n", exceptions=[one])[0], 0)
+        self.assertIn("not needed", check("next to\n", exceptions=[one])[1])
+        self.assertEqual(check("beside\n", generated={"page.md": "made by a script"})[0], 0)
+
+
+if __name__ == "__main__":
+    unittest.main()
