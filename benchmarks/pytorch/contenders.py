@@ -445,13 +445,11 @@ def automatic(network: Network, amount: str) -> Callable[[], dict[str, Any]]:
             raise
         choose(refusal.least)
     plan = rt.checkpoints(model)
-    figures = plan.figures
-    assert figures is not None
     return lambda: {
-        "predicted_peak": figures.predicted_peak - figures.fixed,
-        "predicted_overhead": figures.predicted_seconds / figures.eager_seconds - 1,
-        "predicted_seconds": figures.predicted_seconds,
-        "bound": figures.bound_seconds / figures.eager_seconds - 1,
+        "predicted_peak": plan.predicted_peak - plan.fixed_memory,
+        "predicted_overhead": plan.overhead,
+        "predicted_seconds": plan.predicted_time / 1e9,
+        "bound": plan.bound / plan.unscheduled_time - 1,
         "plan": json.loads(plan.to_json())["modules"],
     }
 

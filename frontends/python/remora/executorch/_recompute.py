@@ -33,6 +33,7 @@ from torch.utils.flop_counter import flop_registry
 
 import remora
 from remora._arguments import Budget
+from remora.asking import ask
 from remora.executorch._nodes import OFFSETS, base, expect_supported, is_item, is_view, may_repeat, overload, results
 from remora.executorch._refusal import refusal_text
 from remora.limits import Limits
@@ -108,14 +109,12 @@ class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
         """Called by ``transform``."""
         program = _Program(exported_program)
         graph, nodes = program.graph(self.cost, self.alignment)
-        try:
-            self.schedule = remora.solve(
-                graph, self.budget, order="input", addresses=True, alignment=self.alignment, limits=self.limits
-            )
-        except remora.NoSchedule as error:
-            error.args = (refusal_text(error, nodes, self.alignment),)
-            raise
-        return ExportedProgramPassResult(program.written(self.schedule, nodes), True)
+        found = ask(graph, self.budget, self.limits, order="input", addresses=True, alignment=self.alignment)
+        if isinstance(found, remora.NoSchedule):
+            found.args = (refusal_text(found, nodes, self.alignment),)
+            raise found
+        self.schedule = found
+        return ExportedProgramPassResult(program.written(found, nodes), True)
 
 
 class _Program:

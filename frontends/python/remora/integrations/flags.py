@@ -19,11 +19,10 @@ from typing import Any
 
 import torch
 
-import remora.torch as rt
 from remora._engine import bytes_text
 from remora.errors import InputError
-from remora.torch.checkpoint_plan import Choice
 from remora.torch.options import Options
+from remora.torch.planning import Choice
 from remora.torch.problem.checkpoints import EagerProblem
 from remora.torch.problem.eager import Choices, Replay
 from remora.torch.problem.family import refused_in
@@ -189,18 +188,18 @@ def _best(
     options = Options(budget, reserve).checked()
     refuse(model)
     problem = EagerProblem(step_of(model, batch, loss))
-    replay, figures = problem.replay, problem.figures
-    limit = options.in_bytes(figures.fixed, figures.eager_peak)
+    replay, sizes = problem.replay, problem.sizes
+    limit = sizes.budget(options)
     refused = refused_in(replay.trace)
     found = []
     for words, modules in offered.items():
         if refused.keys().isdisjoint(modules):
             choices: Choices = dict.fromkeys(modules, Choice())
-            found.append(_row(words, modules, replay, choices, figures.eager_peak, figures.eager_seconds))
+            found.append(_row(words, modules, replay, choices, sizes.unscheduled, problem.seconds))
     holding = [row for row in found if row.peak <= limit]
     if not holding:
         least = min(row.peak for row in found)
-        raise rt.BudgetError(limit, least, True, figures.fixed, figures.eager_peak)
+        raise sizes.refusal(limit, least, options, proved=True, lower=least)
     return min(holding, key=lambda row: (row.seconds, len(row.words)))
 
 

@@ -11,7 +11,8 @@ from typing import Any, TypeAlias
 import jax
 import jax.extend.core as jex
 
-import remora
+from remora.asking import ask
+from remora.errors import NoSchedule
 from remora.graph import Graph, Tensor
 from remora.limits import Limits
 from remora.onnx import Roofline
@@ -226,7 +227,9 @@ def saved_values(
     read_later = [value for value in dict.fromkeys(needed) if value in tensors]
     later = [tensors[value] for value in read_later]
     graph.op("backward", duration=1, outputs={"backward": 0}, inputs=later, recompute=False)
-    schedule = remora.solve(graph, room + allowed, order="input", max_computes=2, limits=limits)
+    schedule = ask(graph, room + allowed, limits, order="input", max_computes=2)
+    if isinstance(schedule, NoSchedule):
+        raise schedule
     places = [step.op.index for step in schedule.steps]
     again = set(places[places.index(len(ops)) + 1 :]) - {len(ops) + 1}
     read = [value for place in again for value in ops[place].reads if value in tensors]

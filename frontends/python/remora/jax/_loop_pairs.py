@@ -12,9 +12,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-import remora
 from remora import _engine
 from remora._arguments import Budget, budget_text
+from remora.asking import ask, lowest
 from remora.errors import InputError, NoSchedule
 from remora.graph import Graph, Tensor, made_graph
 from remora.jax._planning import CPU, DEAR, LIMITS, Loop, Plan, Search, read_module, temporaries_of
@@ -254,13 +254,13 @@ class _Loops:
         return graph, room
 
     def _lowest(self) -> int:
-        return remora.least_budget(self.graph, order="input", limits=self.limits).reached - self.room
+        found = lowest(self.graph, self.limits, order="input")
+        return (self.graph.baseline_peak if found is None else found.peak) - self.room
 
     def _tried(self, saved: int) -> _Rewritten | None:
         """None where no choice saves so little, or a choice cannot be written."""
-        try:
-            schedule = remora.solve(self.graph, self.room + saved, order="input", max_computes=2, limits=self.limits)
-        except NoSchedule:
+        schedule = ask(self.graph, self.room + saved, self.limits, order="input", max_computes=2)
+        if isinstance(schedule, NoSchedule):
             return None
         places = [step.op for step in schedule.steps]
         names = [op.name for op in places]

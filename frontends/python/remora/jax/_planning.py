@@ -20,6 +20,7 @@ from functools import partial
 
 import remora
 from remora import _engine
+from remora.asking import ask, lowest, replayed
 from remora.errors import InputError, NoSchedule
 from remora.graph import Graph, Op, core_of, made_graph, op_at
 from remora.limits import Limits
@@ -95,6 +96,10 @@ class Plan:
             f"(budget {_said(self.budget)}) with {self.recomputes} recomputes, {100 * self.overhead:.2f} % overhead"
             f"{bound}{donations}"
         )
+
+
+def _ops_of(schedule: remora.Schedule | None) -> list[Op]:
+    return list(schedule.ops) if schedule is not None else []
 
 
 def _said(size: int) -> str:
@@ -293,7 +298,7 @@ class Search:
             self._within(slack)
             for op in self.recomputable:
                 op.recompute = True
-            found = self._sound(lambda: remora.least_budget(self.graph, order="input", limits=self.limits).ops)
+            found = self._sound(lambda: _ops_of(lowest(self.graph, self.limits, order="input")))
             tried = found and self._tried(*found, measure, always=True)
             if tried and tried.taken <= self.allowed:
                 return self._shortened(tried, self._slack_of(tried), above, measure)
@@ -304,7 +309,7 @@ class Search:
 
         def excess(slack: float) -> int:
             budget = self._within(slack)
-            return remora.evaluate(self.graph, tried.sequence).peak - budget
+            return replayed(self.graph, tried.sequence).peak - budget
 
         if excess(0.0) <= 0:
             return excess(0.0) / self._room()
@@ -387,15 +392,12 @@ class Search:
         """None where no schedule is found. `start`: one that keeps to the slack."""
         if self._bounds(slack).status == "infeasible":
             return None
-        try:
-            schedule = remora.solve(
-                self.graph, self._within(slack), order="input", warm_start=start or None, limits=self.limits
-            )
-        except NoSchedule:
+        schedule = ask(self.graph, self._within(slack), self.limits, order="input", start=start)
+        if isinstance(schedule, NoSchedule):
             return None
         if slack == 1 and schedule.status == "optimal":
             self.bound = max(self.bound, self._of_whole(schedule.overhead))
-        return [step.op for step in schedule.steps]
+        return _ops_of(schedule)
 
     def _sound(self, find: Callable[[], Sequence[Op] | None]) -> tuple[Sequence[Op], Sequence[Op]] | None:
         """A sequence that is found, and its ops, by which nothing is read that is destroyed.

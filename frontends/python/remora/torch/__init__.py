@@ -24,12 +24,11 @@ from .checking.differences import Difference
 from .checking.first import FirstOp
 from .checking.ops import Phase
 from .checking.state import Kind
-from .checkpoint_plan import CheckpointPlan, Choice
 from .errors import BudgetError, CaptureError, CheckError, RemoraWarning, SolverError, TorchError
 from .fit import FitDevice, FitPlan, FitTable, Largest, fit_table, largest, measure_device, plan
 from .ledger import Part, Report, report
 from .options import Options
-from .planning import Plan
+from .planning import Choice, Plan
 from .step import CheckpointError
 from .ways.checkpoint import auto_checkpoint
 from .ways.over import DevicePlan, DeviceTrainStep, TrainDevice, train_step_over
@@ -90,6 +89,9 @@ __all__ = [
     "unwrap",
     "wrap",
 ]
+
+CheckpointPlan = Plan
+"""The name of earlier versions."""
 
 
 def _sweep(step: TrainStep, *arguments: Any, **options: Any) -> remora.Curve:

@@ -114,7 +114,7 @@ class BudgetError(TorchError):
         An op that needs more than the budget by itself, whatever is recomputed; "" if there is none.
 
     The message has the amounts as percentages, too: of what the step without a schedule (`unscheduled`) takes above
-    `fixed`.
+    `fixed`, and names that step (`of`).
     """
 
     def __init__(
@@ -126,6 +126,7 @@ class BudgetError(TorchError):
         unscheduled: int,
         lower: int = 0,
         op: tuple[str, int] | None = None,
+        of: str = "",
     ) -> None:
         def amount(size: int) -> str:
             return f"{bytes_text(size)} ({part_of_peak_text(size, fixed, unscheduled)})"
@@ -137,18 +138,20 @@ class BudgetError(TorchError):
         if lower < least:
             known = f"{amount(least)} is enough"
             known += f", and {amount(lower)} is a lower bound" if lower > fixed else ", and less may be"
-        super().__init__(f"{verdict} {amount(budget)}{why}; {known}")
+        whole = f"; 100 % is the peak of {of}" if of else ""
+        super().__init__(f"{verdict} {amount(budget)}{why}; {known}{whole}")
         self.budget, self.least, self.proved, self.lower = budget, least, proved, lower
         self.op = op[0] if op is not None else ""
-        self._fixed, self._unscheduled, self._op = fixed, unscheduled, op
+        self._fixed, self._unscheduled, self._op, self._of = fixed, unscheduled, op, of
 
     def __reduce__(self) -> tuple[Any, ...]:
-        given = (self.budget, self.least, self.proved, self._fixed, self._unscheduled, self.lower, self._op)
-        return type(self), given
+        sizes = (self.budget, self.least, self.proved, self._fixed, self._unscheduled, self.lower)
+        return type(self), (*sizes, self._op, self._of)
 
     def changed(self, **amounts: Any) -> BudgetError:
-        """The same with some of `budget`, `least`, `proved` and `lower` replaced."""
-        given = {name: amounts.get(name, getattr(self, name)) for name in ("budget", "least", "proved", "lower")}
+        """The same with some of `budget`, `least`, `proved`, `lower` and `of` replaced."""
+        kept = {name: getattr(self, name) for name in ("budget", "least", "proved", "lower")}
+        given = {**kept, "of": self._of, **amounts}
         op = self._op if self._op is not None and self._op[1] > given["budget"] else None
         return BudgetError(**given, fixed=self._fixed, unscheduled=self._unscheduled, op=op)
 
@@ -157,7 +160,7 @@ class BudgetError(TorchError):
         op = (self._op[0], self._op[1] + reserve) if self._op is not None else None
         sizes = (self.budget + reserve, self.least + reserve)
         fixed, unscheduled = self._fixed + reserve, self._unscheduled + reserve
-        return BudgetError(*sizes, self.proved, fixed, unscheduled, self.lower + reserve, op)
+        return BudgetError(*sizes, self.proved, fixed, unscheduled, self.lower + reserve, op, self._of)
 
     def knowing(self, reached: int) -> BudgetError:
         """The same, where a schedule is known for a budget of `reached` bytes."""

@@ -1,52 +1,135 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The plan of a captured step: its schedule, its predicted peak and time, and its file."""
+"""A plan: what was decided for a step, its figures, and its file."""
 
 from __future__ import annotations
 
 import json
 import os
-from dataclasses import dataclass, field, fields
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import remora
+from remora._engine import bytes_text, part_of_peak_text
+from remora.errors import InputError
 
-if TYPE_CHECKING:
-    from .carry.arena import Memory
+from .store import digest
+
+FORMAT = "remora-plan"
+
+
+@dataclass(frozen=True)
+class Choice:
+    """What is done with a module: it is checkpointed, or what it saves is offloaded.
+
+    Attributes
+    ----------
+    save : tuple of (str, int)
+        Ops whose results the checkpoint keeps: "aten.mm.default", and which of the call's.
+    offload : bool
+        The saved tensors are copied to the CPU's memory and back instead; nothing runs again.
+    """
+
+    save: tuple[tuple[str, int], ...] = ()
+    offload: bool = False
 
 
 @dataclass
 class Plan:
-    """What was planned for one captured graph.
+    """What was decided for a step.
+
+    The decision is the schedule of a captured step (`found`), what is done with modules (`modules`, `buffers`,
+    `reshard`), or the plans of a pipeline's stages (`stages`).
 
     Attributes
     ----------
-    found : remora.Schedule
-        What the engine found.
-    predicted_peak, unscheduled_peak : int
-        Bytes: of the schedule, and of every op once in captured order; with what is there throughout.
-    seconds : dict
-        What the parts of planning took.
-    source : str
-        The generated program.
+    modules : dict of str to Choice
+        Modules that are checkpointed or offloaded, by their names in `named_modules`.
+    buffers : list of str
+        Buffers that the forward changes: a second run finds their old values, and does not change them again.
+    excluded : dict of str to str
+        Modules that cannot be checkpointed, and why.
+    reshard : dict of str to bool
+        By the name of each module that was given to FSDP2's `fully_shard`, the root ("") among them where it has
+        parameters of its own: whether its gathered parameters are freed after its forward, and gathered again in the
+        backward. Empty for a model that is not sharded.
+    stages : list of Plan
+        Of a pipeline.
+    found : Schedule
+        Of a captured step; `graph` and `schedule` have it in Remora's formats.
+    budget : int
+        Bytes, less what is reserved; 0 of a plan without figures, which somebody wrote.
+    fixed_memory : int
+        Bytes that are always allocated, part of the budget and of all peaks.
+    unscheduled_peak, predicted_peak, measured_peak : int
+        Bytes: of the step as it is, which a percentage refers to; of the plan; and when it ran, 0 if it did not.
+    unscheduled_time, predicted_time, measured_time : int
+        Nanoseconds of the same. Of a pipeline, all stages compute; what is sent is left out.
+    bound : int
+        Nanoseconds that no plan within the budget undercuts, as far as predictions go.
+    peaks : list of int
+        Measured bytes of each process of a job; the other figures are for the largest.
     outside : int
         Bytes of `fixed_memory` for results that lie outside the arena; 0 without `arena=True`.
     checkpoints : int
-        The model's own activation checkpoints, which are taken out: the schedule decides what is made again.
+        The model's own activation checkpoints, which are taken out: the schedule decides what is recomputed.
+    source : str
+        The generated program.
+    seconds : dict
+        Time of each part of planning.
     memory : Memory or None
         The block that holds the step's tensors, with `arena=True`; it is not saved.
     """
 
-    found: remora.Schedule
-    predicted_peak: int
-    unscheduled_peak: int
-    budget: int
-    seconds: dict[str, float] = field(default_factory=dict)
-    source: str = ""
+    modules: dict[str, Choice] = field(default_factory=dict)
+    buffers: list[str] = field(default_factory=list)
+    excluded: dict[str, str] = field(default_factory=dict)
+    reshard: dict[str, bool] = field(default_factory=dict)
+    stages: list[Plan] = field(default_factory=list)
+    found: remora.Schedule = None  # type: ignore[assignment]  # there wherever a step was captured
+    budget: int = 0
+    fixed_memory: int = 0
+    unscheduled_peak: int = 0
+    predicted_peak: int = 0
+    measured_peak: int = 0
+    unscheduled_time: int = 0
+    predicted_time: int = 0
+    measured_time: int = 0
+    bound: int = 0
+    peaks: list[int] = field(default_factory=list)
     outside: int = 0
     checkpoints: int = 0
-    memory: Memory | None = field(default=None, repr=False, compare=False)
+    source: str = ""
+    seconds: dict[str, float] = field(default_factory=dict)
+    memory: Any = field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def scheduled(found: remora.Schedule, **figures: Any) -> Plan:
+        """The plan of a captured step, with the figures of its schedule."""
+        times = {"predicted_time": found.duration, "unscheduled_time": found.baseline_duration, "bound": found.bound}
+        return Plan(found=found, **{"fixed_memory": found.graph.fixed_memory, **times, **figures})
+
+    @staticmethod
+    def of(given: Plan | str | os.PathLike[str] | Sequence[str]) -> Plan:
+        """A plan, one from a file, or one that checkpoints modules of these names."""
+        if isinstance(given, Plan):
+            return given
+        if isinstance(given, (str, os.PathLike)):
+            return Plan.load(given)
+        return Plan({name: Choice() for name in given})
+
+    @property
+    def kind(self) -> str:
+        """What was decided: "schedule", "checkpoints" or "stages"."""
+        return "schedule" if self.found is not None else "stages" if self.stages else "checkpoints"
+
+    @property
+    def digest(self) -> str:
+        """SHA-256 of the plan; equal on all processes of a job."""
+        return digest(self.to_json())
 
     @cached_property
     def graph(self) -> dict[str, Any]:
@@ -59,74 +142,120 @@ class Plan:
         return json.loads(self.found.to_json())  # type: ignore[no-any-return]
 
     @property
-    def fixed_memory(self) -> int:
-        """Bytes that are there throughout, part of both peaks."""
-        return self.found.graph.fixed_memory
-
-    @property
-    def predicted_time(self) -> int:
-        """Nanoseconds of the schedule."""
-        return self.found.duration
-
-    @property
-    def unscheduled_time(self) -> int:
-        """Nanoseconds of every op once."""
-        return self.found.baseline_duration
-
-    @property
-    def bound(self) -> int:
-        """Nanoseconds that no schedule under the budget undercuts."""
-        return self.found.bound
-
-    @property
     def arena(self) -> int:
-        """The bytes of the block that holds the step's tensors; 0 without `arena=True`."""
+        """Bytes of the block that holds the step's tensors; 0 without `arena=True`."""
         return self.found.arena.size if self.found.arena else 0
 
     @property
     def overhead(self) -> float:
-        """Time beyond the unscheduled step's, as a share of that."""
-        return self.found.overhead
+        """Predicted time beyond that of the step as it is, as a share of that."""
+        return self.predicted_time / self.unscheduled_time - 1 if self.unscheduled_time else 0.0
 
     @property
     def recomputes(self) -> int:
         """How many steps of the schedule run an op again."""
         return sum(self.found.recomputes.values())
 
-    def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the plan as one JSON file."""
-        Path(path).write_text(json.dumps(self.to_json()), encoding="utf-8")
+    # -- The file --
 
-    def to_json(self) -> dict[str, Any]:
-        """The plan as an object of JSON."""
-        return {name: getattr(self, name) for name in ("graph", "schedule", *_SAVED)}
+    def to_json(self) -> str:
+        """The plan's file; a module that is checkpointed entirely is just its name there."""
+        return json.dumps(self.document(), indent=None if self.kind == "schedule" else 1) + "\n"
+
+    def document(self) -> dict[str, Any]:
+        """The plan as an object of JSON, without what is empty."""
+        value = {name: getattr(self, name) for name in _SAVED}
+        value["modules"] = [_row(name, choice) for name, choice in self.modules.items()]
+        value["stages"] = [stage.document() for stage in self.stages]
+        if self.found is not None:
+            value |= {"graph": self.graph, "schedule": self.schedule}
+        always = ["modules"] if self.kind == "checkpoints" else []
+        return {"format": FORMAT, "version": 1} | {n: v for n, v in value.items() if v or n in always}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Writes `to_json` into a file."""
+        Path(path).write_text(self.to_json(), encoding="utf-8")
 
     @staticmethod
     def load(path: str | os.PathLike[str]) -> Plan:
-        """Reads what `save` wrote."""
-        return Plan.from_json(json.loads(Path(path).read_text(encoding="utf-8")))
+        """Reads a file."""
+        return Plan.from_json(Path(path).read_text(encoding="utf-8"))
 
     @staticmethod
-    def from_json(kept: dict[str, Any]) -> Plan:
-        """Reads what `to_json` gave."""
-        found = remora.Schedule.from_json(json.dumps(kept["schedule"]), remora.Graph.from_json(kept["graph"]))
-        return Plan(found, **{name: kept[name] for name in _SAVED})
+    def from_json(text: str) -> Plan:
+        """Reads what `to_json` wrote, or a list of names.
+
+        Raises
+        ------
+        InputError
+            If it is something else.
+        """
+        value = json.loads(text)
+        if isinstance(value, list):
+            return Plan.read({"modules": value})
+        if not isinstance(value, dict) or value.get("format") != FORMAT or value.get("version") != 1:
+            raise InputError("format", f"must be {FORMAT}, version 1, or a list of names")
+        return Plan.read(value)
+
+    @staticmethod
+    def read(value: dict[str, Any]) -> Plan:
+        """Reads what `document` gave."""
+        known = {name: value[name] for name in _SAVED if name in value}
+        reshard = known.get("reshard", {})
+        if not isinstance(reshard, dict) or not all(isinstance(again, bool) for again in reshard.values()):
+            raise InputError("reshard", "must say true or false of each sharded module")
+        if "schedule" in value:
+            graph = remora.Graph.from_json(value["graph"])
+            return Plan.scheduled(remora.Schedule.from_json(json.dumps(value["schedule"]), graph), **known)
+        modules = dict(_choice(row, f"modules[{i}]") for i, row in enumerate(value.get("modules", [])))
+        return Plan(modules, stages=[Plan.read(stage) for stage in value.get("stages", [])], **known)
 
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the HTML page that explains the schedule."""
         self.found.report(path)
 
     def __str__(self) -> str:
+        said = self._decision()
+        if not self.budget:
+            return said
+        ran = f", measured {bytes_text(self.measured_peak)}" if self.measured_peak else ""
+        took = f", measured {self.measured_time / 1e6:.1f} ms" if self.measured_time else ""
         least = self.bound / max(1, self.unscheduled_time) - 1
-        instead = f", in place of {self.checkpoints} checkpoints of the model" if self.checkpoints else ""
+        share = part_of_peak_text(self.budget, self.fixed_memory, self.unscheduled_peak)
         return (
-            f"{len(self.found.graph)} ops, {self.recomputes} recomputes: peak {self.predicted_peak:,} bytes of "
-            f"{self.budget:,} ({self.unscheduled_peak:,} unscheduled), time {self.overhead:+.2%}, bound {least:+.2%}"
-            f"{instead}"
+            f"{said}: peak {bytes_text(self.predicted_peak)}{ran}, budget {bytes_text(self.budget)} ({share}), without "
+            f"a plan {bytes_text(self.unscheduled_peak)}; time {self.overhead:+.2%}{took}, bound {least:+.2%}"
         )
 
+    def _decision(self) -> str:
+        if self.found is not None:
+            instead = f" in place of {self.checkpoints} checkpoints of the model" if self.checkpoints else ""
+            return f"{len(self.found.graph)} ops, {self.recomputes} recomputes{instead}"
+        if self.stages:
+            return "; ".join(f"stage {i}: {stage}" for i, stage in enumerate(self.stages))
+        words = [
+            "offloaded" if c.offload else "with results kept" if c.save else "checkpointed"
+            for c in self.modules.values()
+        ]
+        parts = [f"{count} {word}" for word, count in sorted(Counter(words).items())]
+        resharded = f"; {sum(self.reshard.values())} of {len(self.reshard)} units resharded" if self.reshard else ""
+        return f"modules: {', '.join(parts) or 'none checkpointed'}{resharded}"
 
-_SAVED = tuple(f.name for f in fields(Plan) if f.name not in ("found", "memory"))
+
+_SAVED = tuple(f.name for f in fields(Plan) if f.name not in ("modules", "stages", "found", "memory"))
 
 
-# -- Names of ops ------------------------------------------------------------------------------------------------------
+def _row(name: str, choice: Choice) -> Any:
+    found = {key: value for key, value in asdict(choice).items() if value}
+    return {"name": name, **found} if found else name
+
+
+def _choice(row: Any, place: str) -> tuple[str, Choice]:
+    if isinstance(row, str):
+        return row, Choice()
+    if not isinstance(row, dict) or not isinstance(row.get("name"), str):
+        raise InputError(place, "must be a module's name, or an object with its name")
+    save = tuple((str(op), int(number)) for op, number in row.get("save", []))
+    if save and row.get("offload"):
+        raise InputError(place, "saves ops or is offloaded, not both")
+    return row["name"], Choice(save, bool(row.get("offload")))

@@ -5,9 +5,7 @@ from __future__ import annotations
 
 import copy
 import functools
-import json
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from torch import fx
@@ -16,14 +14,14 @@ from torchtitan.experiments.graph_trainer.passes import construct_default_graph_
 from torchtitan.experiments.graph_trainer.selective_activation_remat import selective_activation_remat_pass
 from torchtitan.tools.logging import logger
 
-import remora
-from remora.torch import TorchError
+from remora.torch import Plan, TorchError
 from remora.torch.capture.graph import StepGraph
-from remora.torch.cost.calls import Cost, adopt_sizes, by_flops, measured
-from remora.torch.decide.schedules import digest_of, schedule_for
+from remora.torch.cost.calls import adopt_sizes, by_flops, measured
+from remora.torch.decide.schedules import schedule_for
 from remora.torch.job import same_answer
 from remora.torch.options import Options
-from remora.torch.problem.aten import graph_of, once, replay, runs_of
+from remora.torch.problem.aten import StepProblem, runs_of
+from remora.torch.store import digest
 from remora.torchtitan._rewrite import rewritten
 from remora.torchtitan._tags import Chooser, Family
 
@@ -50,32 +48,16 @@ def options_of(config: Any) -> Options:
     )
 
 
-@dataclass
-class Planned:
-    """A graph of the trainer, and what its ops take.
-
-    Attributes
-    ----------
-    unscheduled : int
-        Bytes: the peak where every op runs once.
-    budget : int
-        Bytes, what is reserved taken off.
-    """
-
-    step: StepGraph
-    costs: dict[fx.Node, Cost]
-    unscheduled: int
-    budget: int
+class Planned(StepProblem):
+    """A graph of the trainer, and what its ops cost."""
 
     @staticmethod
     def of(module: fx.GraphModule, options: Options) -> Planned:
-        """Reads a graph and finds what its ops take."""
+        """Reads a graph and finds the cost of its ops."""
         step = StepGraph(module)
         costs = by_flops(step) if options.cost == "flops" else measured(step, lambda text: None)
         adopt_sizes(step, costs)
-        unscheduled = replay(step, costs, once(step))
-        fixed = step.outside + sum(s.size for s in step.storages if s.fixed)
-        return Planned(step, costs, unscheduled, options.in_bytes(fixed, unscheduled))
+        return Planned(step, costs, "torchtitan")
 
     def peak_of(self, module: fx.GraphModule) -> int:
         """The peak of a graph that was made from this one, in bytes."""
@@ -83,7 +65,7 @@ class Planned:
         known = {node.name: cost for node, cost in self.costs.items()}
         costs = {node: known[_name_of(node)] for op in step.ops for node in op.nodes}
         adopt_sizes(step, costs)
-        return replay(step, costs, once(step))
+        return StepProblem(step, costs).unscheduled
 
 
 def _name_of(node: fx.Node) -> str:
@@ -103,26 +85,25 @@ def tag_policy(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
     """
     options = options_of(config)
     planned = Planned.of(module, options)
-    family = Family(planned.step)
-    graph = graph_of(planned.step, planned.costs, "torchtitan")
-    chooser = Chooser(family, graph)
-    found: list[int] = []  # the bound, then the set
+    budget = planned.budget(options)
+    chooser = Chooser(Family(planned.step), planned.graph)
 
     def chosen() -> list[int]:
-        tagged, bound = chooser.best(planned.budget, options)
+        tagged, bound = chooser.best(budget, options)
         return [bound, *sorted(tagged.again)]
 
-    question = json.dumps([digest_of(graph), planned.budget, options.time_limit])
-    found = same_answer(f"tags/{question}", chosen)
-    tagged = chooser.tagged(found[1:])
-    family.tag(tagged.again)
+    question = digest([planned.graph.to_json(), budget, options.time_limit])
+    bound, *again = same_answer(f"tags/{question}", chosen)
+    tagged = chooser.tagged(again)
+    chooser.family.tag(tagged.again)
     peak = planned.peak_of(_carried_out(module))
-    if peak > planned.budget:
+    if peak > budget:
         raise TorchError(
             f"the trainer makes of these tags a step of {peak:,} bytes in place of {tagged.peak:,}; the pass pipeline "
             '"remora" does without tags'
         )
-    _say(f"{len(tagged.again)} ops are made again", planned, peak, chooser.schedule(tagged.again), found[0])
+    said = f"{len(tagged.again)} ops are recomputed"
+    _say(said, planned, Plan.scheduled(chooser.schedule(tagged.again), budget=budget, predicted_peak=peak, bound=bound))
     return module
 
 
@@ -142,13 +123,14 @@ def schedule_pass(module: fx.GraphModule, example_inputs: Any = None, *, config:
     """
     options = options_of(config)
     planned = Planned.of(module, options)
-    graph = graph_of(planned.step, planned.costs, "torchtitan")
-    found = schedule_for(graph, planned.budget, options)
+    budget = planned.budget(options)
+    found = schedule_for(planned.graph, budget, options)
     made = rewritten(planned.step, runs_of(planned.step, found))
     peak = planned.peak_of(made)
-    if peak > planned.budget:
-        raise TorchError(f"the schedule takes {peak:,} bytes as a graph, and the budget is {planned.budget:,}")
-    _say(f"{sum(found.recomputes.values())} runs again", planned, peak, found, found.bound)
+    if peak > budget:
+        raise TorchError(f"the schedule takes {peak:,} bytes as a graph, and the budget is {budget:,}")
+    said = f"{sum(found.recomputes.values())} recomputes"
+    _say(said, planned, Plan.scheduled(found, budget=budget, predicted_peak=peak))
     return made
 
 
@@ -164,9 +146,8 @@ def pass_pipeline(traced: Any, config: Any, *, parallel_dims: Any = None) -> lis
     return passes
 
 
-def _say(what: str, planned: Planned, peak: int, schedule: remora.Schedule, bound: int) -> None:
-    base = max(1, schedule.baseline_duration)
+def _say(what: str, planned: Planned, plan: Plan) -> None:
     logger.info(
-        f"remora: {what}; peak {peak:,} bytes of {planned.budget:,} ({planned.unscheduled:,} with nothing made again), "
-        f"time {schedule.duration / base - 1:+.2%}, bound {bound / base - 1:+.2%}"
+        f"remora: {what}; peak {plan.predicted_peak:,} bytes of {plan.budget:,} ({planned.unscheduled:,} without "
+        f"recompute), time {plan.overhead:+.2%}, bound {plan.bound / max(1, plan.unscheduled_time) - 1:+.2%}"
     )

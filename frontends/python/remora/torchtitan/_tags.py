@@ -27,10 +27,11 @@ from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
 import remora
-from remora.torch import BudgetError
+from remora.asking import ask, replayed
 from remora.torch.capture.graph import StepGraph
 from remora.torch.decide.within import TRIES, within
 from remora.torch.options import Options
+from remora.torch.problem.base import Sizes
 
 OUTSIDE = ("lm_head", "loss")
 """Modules whose backward comes before the region in which the trainer makes values again."""
@@ -203,7 +204,7 @@ class Chooser:
 
     def schedule(self, again: frozenset[int]) -> remora.Schedule:
         """What the trainer runs for a set."""
-        return remora.evaluate(self.graph, self.family.sequence(again), order="free")
+        return replayed(self.graph, self.family.sequence(again))
 
     def tagged(self, again: Iterable[int]) -> Tagged:
         """What a set takes."""
@@ -232,10 +233,9 @@ class Chooser:
 
         def attempt(asked: int) -> Tagged | None:
             nonlocal bound, proved
-            try:
-                schedule = self._solved(asked, options)
-            except remora.NoSchedule as refusal:
-                proved = isinstance(refusal, remora.Infeasible) and asked == budget
+            schedule = ask(self.graph, asked, options.limits_in(options.time_limit / TRIES), max_computes=2)
+            if isinstance(schedule, remora.NoSchedule):
+                proved = isinstance(schedule, remora.Infeasible) and asked == budget
                 return None
             if asked == budget:
                 bound = schedule.bound
@@ -250,7 +250,8 @@ class Chooser:
             found = min((self._searched(start, budget, end) for start in starts), key=lambda row: _rank(row, budget))
         if found.peak > budget:
             least = min(row.peak for row in self._known.values())
-            raise BudgetError(budget, least, proved, self.graph.fixed_memory, unscheduled.peak)
+            sizes = Sizes(self.graph.fixed_memory, unscheduled.peak, "the trainer's step without recompute")
+            raise sizes.refusal(budget, least, options, proved)
         return found, bound
 
     def _searched(self, start: Tagged, budget: int, end: float) -> Tagged:
@@ -282,8 +283,3 @@ class Chooser:
                 if better:
                     break
         return self.tagged(found)
-
-    def _solved(self, budget: int, options: Options) -> remora.Schedule:
-        return remora.solve(
-            self.graph, max(1, budget), max_computes=2, limits=options.limits_in(options.time_limit / TRIES)
-        )

@@ -21,14 +21,14 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-from ..checkpoint_plan import CheckpointPlan, Choice
+from ..planning import Choice, Plan
 from ..step import CheckpointError
 
 Module = TypeVar("Module", bound=torch.nn.Module)
-_plans = weakref.WeakKeyDictionary[torch.nn.Module, tuple[CheckpointPlan, Callable[[], None]]]()
+_plans = weakref.WeakKeyDictionary[torch.nn.Module, tuple[Plan, Callable[[], None]]]()
 
 
-def apply_checkpoints(model: Module, plan: CheckpointPlan | str | Path | Sequence[str]) -> Module:
+def apply_checkpoints(model: Module, plan: Plan | str | Path | Sequence[str]) -> Module:
     """Checkpoints the modules that a plan names, and sets FSDP2's flags; the model itself is changed.
 
     Parameters
@@ -36,8 +36,8 @@ def apply_checkpoints(model: Module, plan: CheckpointPlan | str | Path | Sequenc
     model : torch.nn.Module
         Names are from here. A plan of `auto_fsdp` is for a model that is sharded as the one for which it was made; any
         other plan for a model that is not yet sharded or wrapped by FSDP or DDP, or the module inside of it.
-    plan : CheckpointPlan, str, path or sequence of str
-        What `auto_checkpoint` or `auto_fsdp` found or `CheckpointPlan.load` read; the file that it was written to; or
+    plan : Plan, str, path or sequence of str
+        What `auto_checkpoint` or `auto_fsdp` found or `Plan.load` read; the file that it was written to; or
         just names of modules, each of which is checkpointed whole.
 
     Raises
@@ -45,7 +45,7 @@ def apply_checkpoints(model: Module, plan: CheckpointPlan | str | Path | Sequenc
     CheckpointError
         If the model has no such modules, other modules are sharded, or it has a plan or checkpoints already.
     """
-    found = CheckpointPlan.of(plan)
+    found = Plan.of(plan)
     modules = dict(model.named_modules())
     missing = [name for name in [*found.modules, *map(_owner, found.buffers)] if name not in modules]
     if missing:
@@ -98,7 +98,7 @@ def remove_checkpoints(model: Module) -> Module:
 
 
 @contextlib.contextmanager
-def applied(model: torch.nn.Module, plan: CheckpointPlan) -> Iterator[None]:
+def applied(model: torch.nn.Module, plan: Plan) -> Iterator[None]:
     """While it lasts, the model runs by a plan."""
     apply_checkpoints(model, plan)
     try:
@@ -107,7 +107,7 @@ def applied(model: torch.nn.Module, plan: CheckpointPlan) -> Iterator[None]:
         remove_checkpoints(model)
 
 
-def checkpoints(model: torch.nn.Module) -> CheckpointPlan:
+def checkpoints(model: torch.nn.Module) -> Plan:
     """The plan by which a model runs."""
     if model not in _plans:
         raise CheckpointError(f"this {type(model).__name__} has no checkpoints of remora.torch.auto_checkpoint")

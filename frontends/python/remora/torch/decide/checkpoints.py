@@ -9,10 +9,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ..checkpoint_plan import CheckpointPlan
-from ..errors import BudgetError
 from ..job import ALONE, from_first
 from ..options import Options
+from ..planning import Plan
 from ..problem.checkpoints import EagerProblem
 from ..step import CheckpointError, Reference
 from .modes import Chosen, Cut, Search
@@ -38,13 +37,13 @@ class Fitting:
     problem: EagerProblem
     reference: Reference
     options: Options
-    applied: Callable[[CheckpointPlan], AbstractContextManager[Any]]
+    applied: Callable[[Plan], AbstractContextManager[Any]]
     group: Any = ALONE
     bound: int | None = None  # nanoseconds beyond the step as it is
     proved: bool = False  # that no plan stays within the budget
-    found: list[CheckpointPlan] = field(default_factory=list)
+    found: list[Plan] = field(default_factory=list)
 
-    def run(self) -> CheckpointPlan:
+    def run(self) -> Plan:
         """The plan whose replay and whose runs stay within the budget.
 
         Raises
@@ -52,8 +51,8 @@ class Fitting:
         BudgetError
             If none is found.
         """
-        figures, options = self.problem.figures, self.options
-        budget = figures.budget = options.in_bytes(figures.fixed, figures.eager_peak)
+        options, sizes = self.options, self.problem.sizes
+        budget = sizes.budget(options)
         plan = within(budget, lambda asked: self._tried(lambda: self._best(asked)), _peak_of)
         if plan is None:
             plan = self._tried(lambda: self.problem.plan(self.least().modes))
@@ -61,29 +60,26 @@ class Fitting:
         peak = _peak_of(plan)
         if peak > budget:
             proved = from_first(lambda: self.proved and self.problem.proves, CheckpointError, self.group)
-            lower = budget + 1 if proved else 0
-            refusal = BudgetError(budget, peak, proved, figures.fixed, figures.eager_peak, lower)
-            raise refusal.beside(options.reserve)
+            raise sizes.refusal(budget, peak, options, proved)
+        plan.budget = budget
         return plan
 
-    def _tried(self, make: Callable[[], CheckpointPlan | None]) -> CheckpointPlan | None:
+    def _tried(self, make: Callable[[], Plan | None]) -> Plan | None:
         """The plan that the first process makes, with what it takes on each."""
         plan = from_first(lambda: self._bounded(make()), CheckpointError, self.group)
         if plan is not None:
             trials = self.reference.tried(self.applied(plan), self.group)
-            assert plan.figures is not None
             plan.peaks = [fixed + trial.peak for fixed, trial in zip(self.problem.fixed, trials, strict=True)]
-            plan.figures.measured_peak = max(plan.peaks)
-            plan.figures.measured_seconds = max(trial.seconds for trial in trials)
+            plan.measured_peak = max(plan.peaks)
+            plan.measured_time = round(1e9 * max(trial.seconds for trial in trials))
         return plan
 
-    def _bounded(self, plan: CheckpointPlan | None) -> CheckpointPlan | None:
-        if plan is not None and plan.figures is not None:
-            bound = plan.figures.eager_seconds + (self.bound or 0) / 1e9
-            plan.figures.bound_seconds = min(plan.figures.predicted_seconds, bound)
+    def _bounded(self, plan: Plan | None) -> Plan | None:
+        if plan is not None:
+            plan.bound = min(plan.predicted_time, plan.unscheduled_time + (self.bound or 0))
         return plan
 
-    def _best(self, asked: int) -> CheckpointPlan | None:
+    def _best(self, asked: int) -> Plan | None:
         """The fastest plan that is known or found.
 
         What units share is summed too often, at most as much as where all of them save most. The first search, with so
@@ -105,7 +101,9 @@ class Fitting:
                 self.found.append(self.problem.plan(chosen.modes))
                 if _peak_of(self.found[-1]) <= asked:
                     break
-        return min((plan for plan in self.found if _peak_of(plan) <= asked), key=_seconds, default=None)
+        return min(
+            (plan for plan in self.found if _peak_of(plan) <= asked), key=lambda p: p.predicted_time, default=None
+        )
 
     def _search(self, budget: int, seconds: float, any_plan: bool = False) -> Search:
         return Search(self.problem.family, budget, seconds, self.options.threads, self.options.seed, any_plan)
@@ -132,11 +130,5 @@ class Fitting:
         return least
 
 
-def _peak_of(plan: CheckpointPlan) -> int:
-    assert plan.figures is not None
-    return max(plan.figures.predicted_peak, plan.figures.measured_peak)
-
-
-def _seconds(plan: CheckpointPlan) -> float:
-    assert plan.figures is not None
-    return plan.figures.predicted_seconds
+def _peak_of(plan: Plan) -> int:
+    return max(plan.predicted_peak, plan.measured_peak)

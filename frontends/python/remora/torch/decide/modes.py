@@ -22,6 +22,7 @@ from dataclasses import dataclass
 import torch
 
 import remora
+from remora.asking import ask
 
 from ..problem.family import Family, Mode, Unit
 
@@ -262,15 +263,12 @@ class Search:
         if built is None:
             return fixed, [set() for _ in node]
         graph, budget, once = built
-        try:
-            left = max(0.2, self.end - time.perf_counter())
-            limit = min(SOLVE, left)
-            found = remora.solve(
-                graph, max(1, budget), max_computes=2, time_limit=limit, threads=self.threads, seed=self.seed
-            )
-        except remora.Infeasible:
+        seconds = min(SOLVE, max(0.2, self.end - time.perf_counter()))
+        limits = remora.Limits(time_limit=seconds, threads=self.threads, seed=self.seed)
+        found = ask(graph, budget, limits, max_computes=2)
+        if isinstance(found, remora.Infeasible):
             return None
-        except remora.NoSchedule:
+        if isinstance(found, remora.NoSchedule):
             return fixed, [set(range(a + 1, b + 1)) for a, b in node]
         seen: set[str] = set()
         dropped: list[set[int]] = [set() for _ in node]

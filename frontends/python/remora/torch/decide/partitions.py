@@ -22,6 +22,7 @@ from torch import fx
 
 import remora
 from remora._engine import engine_schema
+from remora.asking import ask, lowest
 
 from ..capture.launches import Look, look_of
 from ..options import Options
@@ -319,20 +320,17 @@ class Search:
         """The choices behind the smallest schedules of all, from each base."""
         options, found = self.options, []
         for base, graph in self._bases:
-            least = remora.least_budget(graph, max_computes=2, limits=options.limits)
-            if least.ops:
-                self._say(f"no schedule below {least.proved:,} bytes, one of {least.reached:,}")
-                found.append(base.chosen(remora.evaluate(graph, least.ops, max_computes=2)))
+            least = lowest(graph, options.limits, max_computes=2)
+            if least is not None:
+                self._say(f"the smallest schedule that is known takes {least.peak:,} bytes")
+                found.append(base.chosen(least))
         return found
 
     def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
         """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
         options = self.options
-        try:
-            limits = options.limits_in(options.time_limit / TRIES)
-            return remora.solve(graph, max(1, budget), max_computes=2, limits=limits)
-        except remora.NoSchedule:
-            return None
+        found = ask(graph, budget, options.limits_in(options.time_limit / TRIES), max_computes=2)
+        return found if isinstance(found, remora.Schedule) else None
 
     def _partition(
         self, saved: tuple[str, ...], order: tuple[str, ...], budget: int | None, guarded: bool = True

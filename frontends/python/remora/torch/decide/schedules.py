@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import remora
+from remora.asking import ask, lowest, reached, replayed
 
 from ..errors import BudgetError, CaptureError, SolverError, TorchError
 from ..job import same_answer
@@ -66,8 +67,10 @@ class Known:
         """The smallest peak, in bytes."""
         return min((int(row[0]) for row in self.rows), default=None)
 
-    def learn(self, found: remora.Schedule) -> None:
-        """Keeps a schedule, unless another is as short and as small."""
+    def learn(self, found: remora.Schedule | None) -> None:
+        """Keeps a schedule, unless there is none, or another is as short and as small."""
+        if found is None:
+            return
         new = [found.peak, found.duration, [op.index for op in found.ops]]
         if any(row[0] <= new[0] and row[1] <= new[1] for row in self.rows):
             return
@@ -99,7 +102,7 @@ def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: fl
             return remora.Schedule.load(path, graph)
         known = Known(digest, options.order, options.cache)
         if start:
-            known.learn(remora.evaluate(graph, start, order="input" if options.order == "input" else "free"))
+            known.learn(replayed(graph, start, "input" if options.order == "input" else "free"))
         left = _Seconds(options.time_limit if seconds is None else seconds)
         schedule = _solved(graph, budget, options, known, left)
         if options.cache:
@@ -182,9 +185,6 @@ class _Seconds:
 def _solved(graph: remora.Graph, budget: int, options: Options, known: Known, seconds: _Seconds) -> remora.Schedule:
     try:
         found = _answer(graph, budget, options, known, seconds)
-    except remora.Infeasible as refusal:
-        _learn_least(graph, refusal.least_budget, known)
-        raise _refused(graph, budget, known, refusal) from None
     except TorchError:
         raise
     except remora.Error as error:
@@ -198,23 +198,24 @@ def _answer(graph: remora.Graph, budget: int, options: Options, known: Known, se
     start = known.start(budget)
     if start is None or max(Counter(start).values(), default=1) > FEW:
         # What is known with more computes would begin with so many.
-        try:
-            share = FIRST if start is None else 1.0
-            found = remora.solve(graph, max(1, budget), **_words(options, seconds.left(share)))
+        found = ask(graph, budget, **_words(options, seconds.left(FIRST if start is None else 1.0)))
+        if isinstance(found, remora.Schedule):
             known.learn(found)
             if known.start(budget) == _ops_of(found):
                 return found
-        except remora.NoSchedule as refusal:
-            if start is None and isinstance(refusal, remora.Infeasible):
-                raise
-            if start is None:
-                # In input order, whose schedules are schedules in any order.
-                _learn_least(graph, remora.least_budget(graph, limits=options.limits_in(seconds.left())), known)
-                if known.start(budget) is None:
-                    raise _refused(graph, budget, known, refusal) from None
+        elif start is None:
+            if isinstance(found, remora.Infeasible):
+                known.learn(reached(graph, found.least_budget))
+            else:  # in input order, whose schedules are schedules in any order
+                known.learn(lowest(graph, options.limits_in(seconds.left())))
+            if isinstance(found, remora.Infeasible) or known.start(budget) is None:
+                raise _refused(graph, budget, known, found)
         start = known.start(budget)
         assert start is not None, "a schedule is known, or none was found"
-    return remora.solve(graph, budget, **_words(options, seconds.left()), warm_start=start)
+    found = ask(graph, budget, **_words(options, seconds.left()), start=start)
+    if isinstance(found, remora.NoSchedule):
+        raise _refused(graph, budget, known, found)
+    return found
 
 
 def _refused(graph: remora.Graph, budget: int, known: Known, refusal: remora.NoSchedule) -> BudgetError:
@@ -242,11 +243,6 @@ def _with_addresses(found: remora.Schedule, budget: int, options: Options, secon
 
 def _ops_of(schedule: remora.Schedule) -> list[int]:
     return [op.index for op in schedule.ops]
-
-
-def _learn_least(graph: remora.Graph, least: remora.BudgetBracket, known: Known) -> None:
-    if least.ops:
-        known.learn(remora.evaluate(graph, least.ops, order="free"))
 
 
 def sweep_graph(graph: remora.Graph, points: int, time_limit: float, options: Options) -> remora.Curve:

@@ -39,7 +39,7 @@ def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[P
             least = refusal.least + problem.states
             least = least if options.arena else min(least, problem.unscheduled)
             proved = refusal.proved and asked == budget
-            known = refusal.changed(budget=budget, least=least, proved=proved)
+            known = refusal.changed(budget=budget, least=least, proved=proved, of=problem.of)
             refused = refused or known
             is_lowest_open = is_lowest_open and lowest < asked < budget
             return None
@@ -51,6 +51,12 @@ def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[P
         raise refused.beside(options.reserve)
     if found is None or found.peak > budget:
         raise SolverError(f"the schedules that were found for {budget:,} bytes exceed them when they are replayed")
-    plan = Plan(found.schedule, found.peak, problem.unscheduled, budget, outside=problem.step.outside)
-    plan.seconds["solve"] = time.perf_counter() - start
+    plan = Plan.scheduled(
+        found.schedule,
+        budget=budget,
+        unscheduled_peak=problem.unscheduled,
+        predicted_peak=found.peak,
+        outside=problem.step.outside,
+        seconds={"solve": time.perf_counter() - start},
+    )
     return plan, found.runs

@@ -143,7 +143,7 @@ class FitPlan:
 
     def to_json(self) -> str:
         """The file of the plan, with graph and schedule."""
-        step = self.step.to_json() if self.step is not None else None
+        step = self.step.document() if self.step is not None else None
         kept = {name: value for name, value in vars(self).items() if name not in ("device", "items", "step")}
         value = {
             "format": FORMAT,
@@ -185,7 +185,7 @@ class FitPlan:
                 **{name: value[name] for name in names if name in value or name not in _LATER_FIELDS},
                 device=device_from(value["device"], "device") if value["device"] else None,
                 items=[Item(**item) for item in value["items"]],
-                step=Plan.from_json(value["plan"]) if value["plan"] else None,
+                step=Plan.read(value["plan"]) if value["plan"] else None,
             )
         except (KeyError, TypeError) as error:
             raise InputError("", f"is no plan: {type(error).__name__} {error}") from None

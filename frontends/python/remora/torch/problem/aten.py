@@ -63,6 +63,7 @@ class StepProblem:
     step: StepGraph
     costs: dict[fx.Node, Cost]
     name: str = "step"
+    of: str = "the captured step"
 
     @cached_property
     def graph(self) -> remora.Graph:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 from typing import Any
 
@@ -14,10 +13,11 @@ from torch.utils.checkpoint import checkpoint
 
 from ..capture.record import traced
 from ..capture.trace import Trace
-from ..checkpoint_plan import CheckpointPlan, Choice, Figures
 from ..job import ALONE, gathered
 from ..measure import Clock, random_state, rounded
+from ..planning import Choice, Plan
 from ..step import EagerStep, peak_of
+from .base import Sizes
 from .eager import Rates, Replay
 from .family import Family, Mode, family_of
 
@@ -27,10 +27,11 @@ class EagerProblem:
 
     Attributes
     ----------
-    figures : Figures
+    sizes : Sizes
+    seconds : float
         Of the step as it is.
     fixed : list of int
-        Bytes that are allocated throughout, on each process of the group.
+        Bytes that are always allocated, on each process of the group.
     """
 
     of = "the eager step"
@@ -42,8 +43,8 @@ class EagerProblem:
         with step.kept():
             eager_peak = trace.fixed + peak_of(step)
         self.fixed = gathered(trace.fixed, group)
-        self.figures = Figures(fixed=self.fixed[0], eager_peak=max(gathered(eager_peak, group)))
-        self.figures.eager_seconds = trace.seconds
+        self.sizes = Sizes(self.fixed[0], max(gathered(eager_peak, group)), self.of)
+        self.seconds = trace.seconds
         self.replay = _replay_of(step, trace)
         trace.fixed += max(0, eager_peak - self.replayed([])[0])  # what no trace shows
 
@@ -61,11 +62,19 @@ class EagerProblem:
         """Bytes at each event of the trace."""
         return self.replay.run(choices_of(modes)).high
 
-    def plan(self, modes: Sequence[Mode]) -> CheckpointPlan:
+    def plan(self, modes: Sequence[Mode]) -> Plan:
         """A plan with its figures, replayed as a whole."""
         peak, seconds = self.replayed(modes)
-        own = replace(self.figures, predicted_peak=peak, predicted_seconds=self.figures.eager_seconds + seconds)
-        return CheckpointPlan(choices_of(modes), sorted(self.replay.trace.changed), own, self.family.excluded)
+        return Plan(
+            choices_of(modes),
+            sorted(self.replay.trace.changed),
+            self.family.excluded,
+            fixed_memory=self.sizes.fixed,
+            unscheduled_peak=self.sizes.unscheduled,
+            predicted_peak=peak,
+            unscheduled_time=round(1e9 * self.seconds),
+            predicted_time=round(1e9 * (self.seconds + seconds)),
+        )
 
 
 def choices_of(modes: Sequence[Mode]) -> dict[str, Choice]:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ..capture.trace import FIXED, Call, Kind, Trace
-from ..checkpoint_plan import Choice
+from ..planning import Choice
 
 Choices = Mapping[str, Choice]
 

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ..capture.trace import Kind, Trace
-from ..checkpoint_plan import Choice
+from ..planning import Choice
 from .eager import Replay
 
 LEAST = 0.005

@@ -14,7 +14,7 @@ from typing import Any
 
 from ..capture.sharded import ShardedStep, gather_of, placed
 from ..capture.trace import Kind
-from ..checkpoint_plan import CheckpointPlan
+from ..planning import Plan
 from .checkpoints import EagerProblem, choices_of
 from .family import Family, Mode, Unit, choices_for, policies_of, refused_in, worthwhile
 from .sharded_replay import ShardedReplay
@@ -95,7 +95,7 @@ class ShardedProblem(EagerProblem):
         """Bytes at each event of the trace."""
         return self.sharded.high(choices_of(modes), _resharded(modes))
 
-    def plan(self, modes: Sequence[Mode]) -> CheckpointPlan:
+    def plan(self, modes: Sequence[Mode]) -> Plan:
         """A plan with its figures, and the flag of each unit."""
         found, again = super().plan(modes), _resharded(modes)
         outer = {unit.name: unit.outer or unit.name for unit in self.sharded.units}

@@ -18,7 +18,7 @@ import itertools
 from collections.abc import Collection, Mapping, Sequence
 
 from ..capture.sharded import Gather, Unit
-from ..checkpoint_plan import Choice
+from ..planning import Choice
 from .eager import Replay, Replayed
 
 

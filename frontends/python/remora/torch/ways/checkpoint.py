@@ -14,11 +14,11 @@ from typing import Any
 import torch
 
 from ..carry.checkpoints import Module, applied, apply_checkpoints, refuse_own_checkpoints
-from ..checkpoint_plan import CheckpointPlan
 from ..decide.checkpoints import Fitting
 from ..errors import BudgetError, RemoraWarning
 from ..job import same_answer
 from ..options import Options
+from ..planning import Plan
 from ..problem.checkpoints import EagerProblem
 from ..step import CheckpointError, EagerStep, Reference, loss_of, tensors_of
 from ..store import digest
@@ -104,18 +104,17 @@ def auto_checkpoint(
     _tell_excluded(told["excluded"])
     if "refused" in told:
         raise BudgetError(*told["refused"])
-    plan = CheckpointPlan.from_json(told["plan"])
+    plan = Plan.from_json(told["plan"])
     _tell_slower(plan, step.device)
     return apply_checkpoints(model, plan)
 
 
-def _tell_slower(plan: CheckpointPlan, device: torch.device) -> None:
+def _tell_slower(plan: Plan, device: torch.device) -> None:
     """Says where a plan takes much longer than predicted; on a CPU other work is the usual reason."""
-    figures = plan.figures
-    if figures is None or device.type == "cpu" or figures.measured_seconds <= SLOWER * figures.predicted_seconds:
+    if device.type == "cpu" or plan.measured_time <= SLOWER * plan.predicted_time:
         return
     warnings.warn(
-        f"remora: the plan takes {1e3 * figures.measured_seconds:.1f} ms where {1e3 * figures.predicted_seconds:.1f} "
+        f"remora: the plan takes {plan.measured_time / 1e6:.1f} ms where {plan.predicted_time / 1e6:.1f} "
         "were predicted: another one may be faster",
         RemoraWarning,
         stacklevel=3,

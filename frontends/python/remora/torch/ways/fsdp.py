@@ -25,16 +25,16 @@ from ..carry.checkpoints import (
     refuse_planned,
     remove_checkpoints,
 )
-from ..checkpoint_plan import CheckpointPlan
 from ..decide.checkpoints import Fitting
 from ..job import gathered
 from ..options import Options
+from ..planning import Plan
 from ..problem.sharded import ShardedProblem
 from ..step import CheckpointError, EagerStep, Reference, loss_of, tensors_of
 from ..store import digest
 
 FsdpPlan, apply_fsdp_plan, remove_fsdp_plan, fsdp_plan = (
-    CheckpointPlan,
+    Plan,
     apply_checkpoints,
     remove_checkpoints,
     checkpoints,
@@ -113,7 +113,7 @@ def _planned(
     loss: Callable[[], torch.Tensor],
     batch: list[torch.Tensor],
     options: Options,
-) -> CheckpointPlan:
+) -> Plan:
     device = next(iter(units.values()))._get_fsdp_state()._fsdp_param_groups[0].device
     first = EagerStep(model, loss, device, [])
     with first.kept():  # between two steps all is sharded
