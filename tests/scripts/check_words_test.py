@@ -11,7 +11,7 @@ import unittest
 SCRIPT = os.path.abspath(sys.argv.pop(1))
 
 
-def check(page, **vocabulary):
+def check(page, *options, **vocabulary):
     with tempfile.TemporaryDirectory() as root:
         os.makedirs(os.path.join(root, "docs/develop"))
         words = [{"say": "\\bbeside\\b", "use": "alongside"}, {"say": "(?<!at.)\\bleast\\b", "use": "minimum"}]
@@ -20,7 +20,12 @@ def check(page, **vocabulary):
             json.dump(whole, file)
         with open(os.path.join(root, "page.md"), "w", encoding="utf-8") as file:
             file.write(page)
-        done = subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True, check=False)
+        os.makedirs(os.path.join(root, "engine"))
+        for kind in ("py", "cpp"):
+            with open(os.path.join(root, "engine/source." + kind), "w", encoding="utf-8") as file:
+                file.write(page if kind in options else "")
+        command = [sys.executable, SCRIPT, *(["--code"] if options else []), root]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
         return done.returncode, done.stdout
 
 
@@ -33,6 +38,13 @@ class Words(unittest.TestCase):
         for text in ("`beside`", "```text\nbeside\n```", "<!-- beside -->", "[a](beside.md)", "> beside"):
             self.assertEqual(check(f"Text.\n\n{text}\n"), (0, ""), text)
         self.assertEqual(check("- at\n  least\n"), (0, ""))
+
+    def test_messages_and_docstrings_of_sources(self):
+        said = "engine/source.{}: 'beside': alongside\n".format
+        self.assertEqual(check('x = 1\ny = """It is\nbeside."""\n', "py"), (1, said("py:3")))
+        self.assertEqual(check('f("a b");\ng("it is beside");\n', "cpp"), (1, said("cpp:2")))
+        for text in ('// "a word beside"\n', 'f("beside");\n', "int beside = 1;\n"):
+            self.assertEqual(check(text, "cpp"), (0, ""), text)
 
     def test_exceptions_and_generated_pages(self):
         one = {"page": "page.md", "text": "beside", "reason": "a name"}
