@@ -32,12 +32,13 @@ struct Block {
     stretches.push_back(stretch);
     if (stretch.first < leading.first) leading = stretch;
   }
-  /// From the leading value's beginning to the end of all.
-  [[nodiscard]] int whole_life() const {
+  [[nodiscard]] int last() const {
     int last = 0;
     for (const Stretch& one : stretches) last = std::max(last, one.last);
-    return last - leading.first;
+    return last;
   }
+  /// From the leading value's beginning to the end of all.
+  [[nodiscard]] int whole_life() const { return last() - leading.first; }
 };
 
 /// The moments of all values: the computations that an instruction calls run right before it (HloLiveRange).
@@ -92,43 +93,74 @@ class Times {
   std::vector<ValueId> begun_;
 };
 
-/// One heap, packed block by block: each at the lowest offset of the smallest gap that holds it, else on top
-/// (GlobalDecreasingSizeBestFitHeap).
+/// More blocks are not packed: a pass over all pairs would take longer than XLA's own compile.
+constexpr std::size_t kMostPacked = 10'000;
+
+/// One heap, packed block by block: each at the lowest offset of the smallest gap that is large enough, otherwise on top
+/// (GlobalDecreasingSizeBestFitHeap). O(blocks) for each block.
 class Heap {
  public:
   void place(const Block& block) {
-    std::vector<const Placed*> around;
-    for (const Placed& other : placed_) {
-      if (other.block->meets(block)) around.push_back(&other);
-    }
-    std::sort(around.begin(), around.end(), [](const Placed* a, const Placed* b) { return a->offset < b->offset; });
+    const Placed own(block);
     std::int64_t best = -1;
     std::int64_t best_gap = std::numeric_limits<std::int64_t>::max();
     std::int64_t free_from = 0;
-    for (const Placed* other : around) {
-      const std::int64_t gap = other->offset - free_from;
+    for (const Placed& other : placed_) {
+      if (!other.life.meets(own.life) || !other.block->meets(block)) continue;
+      const std::int64_t offset = offsets_[other.place];
+      const std::int64_t gap = offset - free_from;
       if (gap >= block.size.count() && gap < best_gap) {
         best = free_from;
         best_gap = gap;
       }
-      const std::int64_t end = other->offset + other->block->size.count();
-      const std::int64_t unit = kAlignment.count();
-      free_from = std::max(free_from, (end + unit - 1) / unit * unit);
+      free_from = std::max(free_from, aligned(offset + other.block->size.count()));
     }
-    if (best < 0) best = free_from;
-    placed_.push_back({&block, best});
-    size_ = std::max(size_, best + block.size.count());
+    const std::int64_t offset = best < 0 ? free_from : best;
+    const auto behind = std::upper_bound(placed_.begin(), placed_.end(), offset,
+                                         [&](std::int64_t at, const Placed& b) { return at < offsets_[b.place]; });
+    placed_.insert(behind, own)->place = offsets_.size();
+    offsets_.push_back(offset);
+    size_ = std::max(size_, offset + block.size.count());
   }
-  [[nodiscard]] std::int64_t size() const { return size_; }
+  [[nodiscard]] std::int64_t size() const { return aligned(size_); }
+
+  static std::int64_t aligned(std::int64_t size) {
+    const std::int64_t unit = kAlignment.count();
+    return (size + unit - 1) / unit * unit;
+  }
 
  private:
   struct Placed {
+    explicit Placed(const Block& placed) : life{placed.leading.first, placed.last()}, block(&placed) {}
+
+    Stretch life;
     const Block* block;
-    std::int64_t offset;
+    std::size_t place = 0;
   };
+  /// By offset.
   std::vector<Placed> placed_;
+  std::vector<std::int64_t> offsets_;
   std::int64_t size_ = 0;
 };
+
+/// The largest sum of sizes at one moment. O(stretches * log stretches).
+std::int64_t largest_load(const std::vector<const Block*>& blocks) {
+  std::vector<std::pair<int, std::int64_t>> changes;
+  for (const Block* block : blocks) {
+    for (const Stretch& one : block->stretches) {
+      changes.emplace_back(one.first, Heap::aligned(block->size.count()));
+      changes.emplace_back(one.last + 1, -Heap::aligned(block->size.count()));
+    }
+  }
+  std::sort(changes.begin(), changes.end());
+  std::int64_t load = 0;
+  std::int64_t largest = 0;
+  for (const auto& [time, change] : changes) {
+    load += change;
+    largest = std::max(largest, load);
+  }
+  return largest;
+}
 
 class Assignment {
  public:
@@ -153,6 +185,7 @@ class Assignment {
     for (std::size_t s = 0; s < blocks_.size(); ++s) {
       if (is_temporary_[s] && !blocks_[s].stretches.empty()) blocks.push_back(&blocks_[s]);
     }
+    if (blocks.size() > kMostPacked) return Bytes(largest_load(blocks) + tables());
     const auto by_size = [](const Block* a, const Block* b) {
       return a->size != b->size ? a->size > b->size
                                 : a->leading.last - a->leading.first > b->leading.last - b->leading.first;
@@ -175,8 +208,7 @@ class Assignment {
     std::stable_sort(blocks.begin(), blocks.end(), before);
     Heap heap;
     for (const Block* block : blocks) heap.place(*block);
-    const std::int64_t unit = kAlignment.count();
-    return (heap.size() + unit - 1) / unit * unit;
+    return heap.size();
   }
 
   /// BufferAssigner::AssignSingleHloBuffer, from the largest storage to the smallest: into what an operand lies in, into the smallest
@@ -299,7 +331,7 @@ class Assignment {
         const Instruction& instruction = computation.instructions[i];
         if (instruction.opcode != "tuple" || (c == module_.entry && i == computation.root)) continue;
         const auto bytes = static_cast<std::int64_t>(8 * instruction.shape.parts.size());
-        sum += (bytes + kAlignment.count() - 1) / kAlignment.count() * kAlignment.count();
+        sum += Heap::aligned(bytes);
       }
     }
     return sum;
@@ -316,7 +348,8 @@ class Assignment {
 
 }  // namespace
 
-Bytes assigned_temporaries(const Module& module, const Dataflow& dataflow) {
+Bytes assigned_temporaries(const Module& module) {
+  const Dataflow dataflow(module);
   return Assignment(module, dataflow).temporaries();
 }
 

@@ -10,6 +10,7 @@
 #include "frontends/formats/wire.hpp"
 #include "frontends/hlo/draft.hpp"
 #include "frontends/hlo/loops.hpp"
+#include "frontends/hlo/repeat.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
@@ -51,14 +52,16 @@ std::string renumbered(std::string config, const State& state) {
 
 class PairWriter {
  public:
-  PairWriter(const LoweredModule& lowered, const LoopPair& pair, std::span<const TensorId> saved)
+  PairWriter(const LoweredModule& lowered, const LoopPair& pair, std::span<const TensorId> saved, std::size_t slots)
       : module_(lowered.module),
         dataflow_(module_),
         pair_(pair),
+        slots_(slots),
         copies_(module_),
         forward_(module_.computations[pair.forward.body]),
         backward_(module_.computations[pair.backward.body]),
         head_(module_, copies_, pair.backward.body),
+        repeat_(module_, copies_, pair.backward.body),
         body_(module_, copies_, pair.backward.body) {
     for (const TensorId tensor : saved) saved_.insert(pair.values.at(tensor.index()));
     choose_stacks();
@@ -139,7 +142,7 @@ class PairWriter {
     const ArrayShape shape(value_shape(value));
     const ArrayShape slice = value.kind == Origin::update ? shape : shape.stacked(1);
     ArrayShape all = slice;
-    all.dimensions[0] = static_cast<std::int64_t>(pair_.forward.trips());
+    all.dimensions[0] = static_cast<std::int64_t>(slots_ > 0 ? slots_ : pair_.forward.trips());
     forward_state_.shapes.push_back(all.bytes());
     backward_state_.shapes.push_back(all.bytes());
     new_.push_back({value, slice, all, forward_state_.shapes.size() - 1, backward_state_.shapes.size() - 1});
@@ -176,13 +179,14 @@ class PairWriter {
         write_reader(c, i, dropped);
       }
     }
+    if (!carried_.empty()) write_repeat();
     Draft::Copy root = body_.as_is(backward_.root);
     root.operands = state_operands(backward_.instructions[backward_.root], backward_state_, backward_);
     while (root.operands.size() < backward_state_.shapes.size()) root.operands.push_back(element(root.operands.size()));
     root.fields = with_shape(backward_.instructions[backward_.root], backward_state_);
     body_.put(std::move(root));
     const Draft first = state_in(c, backward_state_);
-    return body_.behind({&first, &head_});
+    return body_.behind({&first, &head_, &repeat_});
   }
 
   /// The parameter of a body or condition, and its elements.
@@ -360,33 +364,27 @@ class PairWriter {
   std::optional<std::int64_t> saved_slice(const Origin& value, std::string_view shape) {
     std::size_t leaf = 0;
     std::vector<std::int64_t> slots;
-    std::optional<ArrayShape> slice;
+    std::optional<ArrayShape> sliced;
     if (const auto holder = holders_.find(value); holder != holders_.end()) {
       const Stack& stack = *holder->second;
       const Instruction& writer = at(pair_.forward.body, stack.writer);
       leaf = *backward_state_.numbers[stack.backward.at(0)];
       for (const std::size_t t : pair_.partner) slots.push_back(stack.slots[t]);
-      slice = ArrayShape(shape_of(at(writer.opcode == "fusion" ? writer.called[0] : pair_.forward.body, stack.update)));
+      sliced =
+          ArrayShape(shape_of(at(writer.opcode == "fusion" ? writer.called[0] : pair_.forward.body, stack.update)));
     } else {
       const auto own = std::find_if(new_.begin(), new_.end(), [&](const NewStack& one) { return one.value == value; });
       if (own == new_.end()) return {};
       leaf = own->backward_leaf;
       slots.assign(pair_.partner.begin(), pair_.partner.end());
-      slice = own->slice;
+      sliced = own->slice;
     }
     const auto [made, is_new] = slices_.try_emplace(value, 0);
     if (is_new) {
       const std::int64_t slot = number_in_backward(slots);
-      std::string fields = new_fields("dynamic-slice", slice->bytes());
-      for (const std::int64_t one : slice->dimensions) {
-        wire::put_number(fields, fields::slice_sizes, static_cast<std::uint64_t>(one));
-      }
-      std::vector<std::int64_t> operands{element(leaf), slot};
-      operands.resize(1 + slice->dimensions.size(), zero(index_shape()));
-      operands[1] = slot;
-      made->second = body_.add("dynamic-slice", std::move(fields), std::move(operands));
+      made->second = slice(body_, leaf, slot, *sliced);
     }
-    return ArrayShape(shape) == *slice ? made->second : bitcast(made->second, shape);
+    return ArrayShape(shape) == *sliced ? made->second : bitcast(made->second, shape);
   }
 
   std::int64_t element(std::size_t leaf) {
@@ -406,7 +404,12 @@ class PairWriter {
       if (ArrayShape(shape) != index_shape()) cannot("the two loops count with numbers of different types");
       return number_in_backward(numbers);
     }
-    if (!is_at_hand(module_, dataflow_, pair_, leaf)) cannot("something that it carries is needed and not saved");
+    if (!is_at_hand(module_, dataflow_, pair_, leaf)) return repeated_state(leaf);
+    return invariant_in_backward(leaf, shape);
+  }
+
+  /// A leaf of F's state that is the same in all iterations.
+  std::int64_t invariant_in_backward(std::size_t leaf, std::string_view shape) {
     const ValueId value = part_of(dataflow_.reads(pair_.computation(), pair_.forward.instruction), leaf);
     const std::vector<ValueId> init = dataflow_.reads(pair_.computation(), pair_.backward.instruction);
     for (std::size_t own = 0; own < init.size(); ++own) {
@@ -417,6 +420,76 @@ class PairWriter {
     const auto [made, is_new] = invariants_.try_emplace(leaf, backward_state_.shapes.size());
     if (is_new) backward_state_.shapes.emplace_back(shape);
     return element(made->second);
+  }
+
+  /// A carried leaf of F's state that is saved in some iterations, as the loop gives it that repeats the others.
+  std::int64_t repeated_state(std::size_t leaf) {
+    if (slots_ == 0) cannot("something that it carries is needed and not saved");
+    const auto [made, is_new] = repeated_.try_emplace(leaf, 0);
+    if (is_new) {
+      carried_.push_back(leaf);
+      made->second = copies_.fresh().instruction(backward_.id);
+    }
+    return made->second;
+  }
+
+  [[nodiscard]] Slots slots() const {
+    return {.steps = static_cast<std::int64_t>(pair_.forward.trips()) - 1,
+            .segments = static_cast<std::int64_t>(slots_) - 1};
+  }
+
+  /// The loop that repeats iterations of F, and what it starts from.
+  void write_repeat() {
+    const RepeatedLoop loop = add_repeated_loop(module_, dataflow_, copies_, pair_, carried_);
+    const std::vector<std::int64_t> iterations(pair_.partner.begin(), pair_.partner.end());
+    const ArrayShape index = index_shape();
+    if (ArrayShape(loop.shapes[0]) != index) cannot("the two loops count with numbers of different types");
+    const auto number = [&](const char* opcode, std::int64_t a, std::int64_t b) {
+      return repeat_.add(opcode, new_fields(opcode, index.bytes()), {a, b});
+    };
+    const auto [steps, segments] = slots();
+    const std::int64_t iteration = number_in_backward(iterations);
+    const std::int64_t scaled = number("multiply", iteration, constant(index, segments));
+    const std::int64_t slot =
+        number("divide", number("add", scaled, constant(index, segments - 1)), constant(index, steps));
+    const std::int64_t begin =
+        number("divide", number("multiply", slot, constant(index, steps)), constant(index, segments));
+    std::vector<std::int64_t> operands{begin, iteration};
+    for (std::size_t k = 0; k < loop.leaves.size(); ++k) {
+      const std::string& shape = loop.shapes[operands.size()];
+      const bool is_same = is_at_hand(module_, dataflow_, pair_, loop.leaves[k]);
+      operands.push_back(is_same ? invariant_in_backward(loop.leaves[k], shape)
+                                 : saved_carry(loop.leaves[k], slot, shape));
+    }
+    const std::string shape = tuple_of(loop.shapes);
+    const std::int64_t tuple = repeat_.add("tuple", new_fields("tuple", shape), std::move(operands));
+    const std::int64_t whole = repeat_.add("while", new_fields("while", shape), {tuple}, {loop.body, loop.condition});
+    for (std::size_t k = 0; k < carried_.size(); ++k) {
+      repeat_.put({.name = copies_.fresh().name("get-tuple-element"),
+                   .id = repeated_[carried_[k]],
+                   .operands = {whole},
+                   .fields = element_fields(loop.shapes[2 + k], 2 + k)});
+    }
+  }
+
+  /// A carried leaf as the slot has it, in a stack that is new.
+  std::int64_t saved_carry(std::size_t leaf, std::int64_t slot, std::string_view shape) {
+    add_stack({Origin::state, 0, leaf});
+    const NewStack& stack = new_.back();
+    return repeat_.add("bitcast", new_fields("bitcast", shape),
+                       {slice(repeat_, stack.backward_leaf, slot, stack.slice)});
+  }
+
+  /// A slot of a leaf of B's state.
+  std::int64_t slice(Draft& draft, std::size_t leaf, std::int64_t slot, const ArrayShape& shape) {
+    std::string fields = new_fields("dynamic-slice", shape.bytes());
+    for (const std::int64_t one : shape.dimensions) {
+      wire::put_number(fields, fields::slice_sizes, static_cast<std::uint64_t>(one));
+    }
+    std::vector<std::int64_t> operands{element(leaf), slot};
+    operands.resize(1 + shape.dimensions.size(), zero(index_shape()));
+    operands[1] = slot;
+    return draft.add("dynamic-slice", std::move(fields), std::move(operands));
   }
 
   // Numbers in B.
@@ -496,7 +569,8 @@ class PairWriter {
       zero = head.add("constant", *fields, {});
       const std::int64_t counter =
           head.add("get-tuple-element", element_fields(counter_shape, *forward_state_.numbers[pair_.counter]), {given});
-      slot = head.add("copy", new_fields("copy", counter_shape), {counter});
+      slot = slots_ == 0 ? head.add("copy", new_fields("copy", counter_shape), {counter})
+                         : slot_in_forward(head, counter, counter_shape);
     }
     const auto write = [&](Draft& into, std::size_t k, std::int64_t value) {
       const NewStack& stack = new_[k];
@@ -533,6 +607,19 @@ class PairWriter {
     draft.put(std::move(root));
     const Draft first = state_in(pair_.forward.body, forward_state_);
     return draft.behind({&first, &head});
+  }
+
+  /// The first slot that saves an iteration from this one on: the last that is written there stays.
+  std::int64_t slot_in_forward(Draft& head, std::int64_t counter, const std::string& shape) const {
+    const auto number = [&](std::int64_t value) {
+      return head.add("constant", *constant_fields(ArrayShape(shape), value), {});
+    };
+    const auto of_two = [&](const char* opcode, std::int64_t a, std::int64_t b) {
+      return head.add(opcode, new_fields(opcode, shape), {a, b});
+    };
+    const auto [steps, segments] = slots();
+    const std::int64_t scaled = of_two("multiply", counter, number(segments));
+    return of_two("divide", of_two("add", scaled, number(steps - 1)), number(steps));
   }
 
   [[nodiscard]] bool is_dropped_writer(std::size_t i) const {
@@ -643,6 +730,8 @@ class PairWriter {
   const Module& module_;
   Dataflow dataflow_;
   const LoopPair& pair_;
+  /// Iterations of which the carried values are saved, and nothing else; 0: what is saved is saved in all iterations.
+  std::size_t slots_;
   Copies copies_;
   const Computation& forward_;
   const Computation& backward_;
@@ -655,12 +744,16 @@ class PairWriter {
   State forward_state_;
   State backward_state_;
   Draft head_;
+  Draft repeat_;
   Draft body_;
   /// In B's body: ids of slices, of F's instructions, of what F wrote, of its state, of numbers.
   std::map<Origin, std::int64_t> slices_;
   std::map<std::size_t, std::int64_t> again_;
   std::map<std::size_t, std::int64_t> updates_;
   std::map<std::size_t, std::int64_t> elements_;
+  /// Carried leaves of F that are repeated, and their ids.
+  std::vector<std::size_t> carried_;
+  std::map<std::size_t, std::int64_t> repeated_;
   std::map<std::int64_t, std::int64_t> constants_;
   std::map<std::vector<std::int64_t>, std::int64_t> numbers_;
   std::optional<Counting> counting_;
@@ -700,8 +793,12 @@ std::optional<std::string> stale_instruction(const Module& module) {
 
 }  // namespace
 
-std::string rewrite_pair(const LoweredModule& lowered, const LoopPair& pair, std::span<const TensorId> saved) {
-  std::string bytes = PairWriter(lowered, pair, saved).bytes(*lowered.bytes);
+std::string rewrite_pair(const LoweredModule& lowered, const LoopPair& pair, std::span<const TensorId> saved,
+                         std::size_t slots) {
+  if (slots == 1 || slots > pair.forward.trips() || (slots > 0 && !saved.empty())) {
+    throw InputError(lowered.source, "slots: at least two, at most one for each iteration, and nothing else is saved");
+  }
+  std::string bytes = PairWriter(lowered, pair, saved, slots).bytes(*lowered.bytes);
   const LoweredModule again = lower_module(bytes, "the rewritten module", lowered.device);
   if (const std::optional<std::string> stale = stale_instruction(again.module)) {
     throw InputError(lowered.source, quote(*stale) + " would read what is overwritten before");

@@ -90,8 +90,9 @@ bool is_invariant(const Module& module, const Dataflow& dataflow, const Loop& lo
 std::vector<LoopPair> loop_pairs(const LoweredModule& lowered);
 
 /// The module in which the loops of the pair stack these values alone, and B computes again whatever else it reads. `saved`: tensors of
-/// the pair's graph. Throws InputError where that cannot be written. What comes out is read again: no instruction reads memory that
-/// was written since.
-std::string rewrite_pair(const LoweredModule& lowered, const LoopPair& pair, std::span<const TensorId> saved);
+/// the pair's graph. With `slots`, what is carried is stacked instead, for that many iterations (repeat.hpp). Throws InputError where
+/// that cannot be written. What comes out is read again: no instruction reads memory that was written since.
+std::string rewrite_pair(const LoweredModule& lowered, const LoopPair& pair, std::span<const TensorId> saved,
+                         std::size_t slots = 0);
 
 }  // namespace remora::hlo

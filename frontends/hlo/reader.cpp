@@ -118,7 +118,6 @@ class Lowering {
             {"format", "hlo"}, {"cost_model", "roofline"}, {"duration_unit", "ns"}, {"device", device_.name}}
             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     validate(graph);
-    lowered_.temporaries = assigned_temporaries(module_, dataflow_);
   }
 
  private:

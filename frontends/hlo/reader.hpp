@@ -50,8 +50,6 @@ struct LoweredModule {
   Bytes outputs{};
   /// Of the outputs that lie in donated arguments.
   Bytes donated{};
-  /// What XLA's buffer assignment takes for temporaries, as assigned_temporaries tells.
-  Bytes temporaries{};
 };
 
 /// A while loop of the entry computation, and the memory that its state and its body take.
@@ -95,8 +93,8 @@ std::vector<OpId> mended(const LoweredModule& lowered, std::span<const OpId> seq
 
 /// What XLA's buffer assignment (xla/service/buffer_assignment.cc) takes for temporaries, in bytes, by the same rules: outputs and
 /// donated arguments serve temporaries while they are free; the rest is packed twice, by size and by length of life, best fit first,
-/// and the smaller heap is taken. O(values^2).
-Bytes assigned_temporaries(const Module& module, const Dataflow& dataflow);
+/// and the smaller heap is taken. O(values^2) for up to 10,000 temporaries; for more, the largest sum of sizes at one moment is given.
+Bytes assigned_temporaries(const Module& module);
 
 /// The module whose entry computation runs in this order: an instruction again for each recompute, with a name and an id of its own, and
 /// with computations of its own where it calls some. `sequence`: a valid one of the graph. Throws InputError for one in which

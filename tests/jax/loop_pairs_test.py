@@ -1,36 +1,31 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Layers in a loop under budgets: less is saved for the backward loop, results stay equal in every bit."""
+"""Layers in a loop under budgets: less is saved for the backward loop, results stay equal in every bit.
+
+``REMORA_ALL_CASES=1`` runs 200 random loops, ``REMORA_SEED`` draws others.
+"""
 
 from __future__ import annotations
 
+import os
+import random
 import warnings
 from typing import Any
 
 import jax
 import jax.numpy as jnp
-import numpy
 import pytest
+from checks import bits, compiled, expect_plan, planned, temporaries
+from looped import LOOPED, random_loop
 from networks import LOOPS
 
+import remora
 import remora.jax as rj
 
-
-def compiled(step: Any, arguments: tuple[Any, ...]) -> Any:
-    # A function of its own each time: JAX compiles one only once.
-    return jax.jit(lambda *given: step(*given)).lower(*arguments).compile()
+SEED = int(os.environ.get("REMORA_SEED", "1"))
+CASES = 200 if os.environ.get("REMORA_ALL_CASES") == "1" else 10
 
 
-def temporaries(program: Any) -> int:
-    return int(program.memory_analysis().temp_size_in_bytes)
-
-
-def bits(values: Any) -> list[bytes]:
-    return [numpy.asarray(value).tobytes() for value in jax.tree.leaves(values)]
-
-
-@pytest.mark.parametrize(
-    ("name", "part"), [(name, part) for name in LOOPS for part in (80, 60, 40) if (name, part) != ("scan_reversed", 40)]
-)
+@pytest.mark.parametrize(("name", "part"), [(name, part) for name in LOOPS for part in (80, 60, 40)])
 def test_layers_in_a_loop(name: str, part: int) -> None:
     step, arguments = LOOPS[name]()
     plain = compiled(step, arguments)
@@ -47,13 +42,44 @@ def test_layers_in_a_loop(name: str, part: int) -> None:
     assert bits(program(*arguments)) == bits(plain(*arguments))
 
 
-def test_the_minimum_is_named_where_a_budget_is_not_met() -> None:
-    step, arguments = LOOPS["scan_reversed"]()
-    with pytest.warns(RuntimeWarning, match="the least that was found"), rj.budget("40%") as plans:
+@pytest.mark.parametrize("name", LOOPS)
+def test_a_minimum_is_enough_and_one_byte_below_is_not(name: str) -> None:
+    step, arguments = LOOPS[name]()
+    plain = compiled(step, arguments)
+    with pytest.warns(RuntimeWarning, match="the minimum that was found .*checkpoint_loops"), rj.budget(1) as plans:
         program = compiled(step, arguments)
+    least = plans.largest.least
     assert plans.largest.note
-    assert temporaries(program) == plans.largest.before
-    assert plans.largest.least < plans.largest.before // 2
+    assert temporaries(program) == temporaries(plain) == plans.largest.before
+    program, (plan,), _ = planned(step, arguments, least)
+    print(name, plan)
+    assert not plan.note
+    assert temporaries(program) == plan.temporaries <= least
+    assert bits(program(*arguments)) == bits(plain(*arguments))
+    assert planned(step, arguments, least - 1)[1][0].note
+
+
+def test_layers_in_a_loop_need_no_more_than_unrolled_ones() -> None:
+    least, unrolled = (planned(*LOOPED["layers"](way), 1)[1][0].least for way in ("scan", "unrolled"))
+    print(least, unrolled)
+    assert least <= 1.1 * unrolled
+
+
+def test_bodies_with_jax_checkpoint_save_fewer_carries() -> None:
+    step, arguments = LOOPED["layers"]("checkpoint")
+    plain = compiled(step, arguments)
+    program, (plan,), _ = planned(step, arguments, temporaries(plain) // 2)
+    assert not plan.note
+    assert temporaries(program) <= temporaries(plain) // 2
+    assert bits(program(*arguments)) == bits(plain(*arguments))
+
+
+@pytest.mark.parametrize("group", range(10))
+def test_random_loops(group: int) -> None:
+    for seed in range(SEED * 10_000 + group, SEED * 10_000 + CASES, 10):
+        part = random.Random(seed).randrange(10, 95)
+        plan = expect_plan(*random_loop(seed), part, f"seed {seed}", limits=remora.Limits(work_limit=500))
+        print(seed, part, plan)
 
 
 def test_a_loop_that_is_not_counted_is_named() -> None:

@@ -3,11 +3,14 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy
 from networks import KEY, Step, _attention, _blocks, _norm, _normal, _step
 
 WAYS = ("scan", "checkpoint", "unrolled")
@@ -113,3 +116,60 @@ LOOPED: dict[str, Callable[..., tuple[Step, tuple[Any, ...]]]] = {
     "module": module,
     "accumulation": accumulation,
 }
+
+
+def random_loop(seed: int) -> tuple[Any, Any]:
+    """Value and gradient of a random loop: lengths, directions, several carries, ys that are used, constants."""
+    draw = random.Random(seed)
+    length, width, rows = draw.choice([1, 2, 5, 7, 12]), draw.choice([8, 16, 24]), draw.choice([64, 128])
+    reverse, unroll = draw.random() < 0.4, draw.choice([1, 1, 2])
+    kinds = [draw.randrange(7) for _ in range(draw.randrange(2, 7))]
+    nested = draw.random() < 0.2
+
+    def body(shared: jax.Array, carry: Any, x: Any) -> tuple[Any, Any]:
+        hidden, count = carry
+        w, number = x
+        first = hidden
+        for kind in kinds:
+            if kind == 0:
+                hidden = jnp.tanh(hidden @ w)
+            elif kind == 1:
+                hidden = jax.nn.sigmoid(hidden) * first
+            elif kind == 2:
+                hidden = jax.nn.softmax(hidden + number)
+            elif kind == 3:
+                hidden = (hidden - hidden.mean(-1, keepdims=True)) * jax.lax.rsqrt(hidden.var(-1, keepdims=True) + 1.0)
+            elif kind == 4:
+                hidden = jax.nn.gelu(hidden @ shared) + first
+            elif kind == 5:
+                hidden = jnp.where(count % 2 == 0, jnp.sin(hidden), hidden)
+            else:
+                hidden = jax.nn.relu(hidden @ w.T)
+        return (hidden, count + 1), (hidden[0], count)
+
+    def loss(ws: jax.Array, shared: jax.Array, x: jax.Array) -> jax.Array:
+        numbers = jnp.arange(length, dtype=jnp.float32)
+
+        def scanned(x: jax.Array) -> tuple[jax.Array, jax.Array]:
+            (last, _), (rows_out, counts) = jax.lax.scan(
+                partial(body, shared), (x, jnp.int32(0)), (ws, numbers), reverse=reverse, unroll=unroll
+            )
+            return last, (rows_out * counts[:, None]).sum()
+
+        if not nested:
+            last, extra = scanned(x)
+            return (last**2).mean() + 0.01 * extra
+
+        def outer(x: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
+            last, extra = jax.checkpoint(scanned)(x)
+            return last, extra
+
+        last, extra = jax.lax.scan(outer, x, None, length=2)
+        return (last**2).mean() + 0.01 * extra.sum()
+
+    values = numpy.random.default_rng(seed)
+    arguments = tuple(
+        (scale * values.standard_normal(shape)).astype(numpy.float32)
+        for scale, shape in ((0.3, (length, width, width)), (0.3, (width, width)), (1.0, (rows, width)))
+    )
+    return jax.value_and_grad(loss, argnums=(0, 1, 2)), arguments

@@ -13,10 +13,9 @@ from functools import partial
 from typing import Any
 
 import jax
-import jax.numpy as jnp
-import numpy
 import pytest
-from looped import LOOPED
+from checks import bits, compiled, temporaries
+from looped import LOOPED, random_loop
 from networks import NETWORKS
 
 import remora
@@ -24,18 +23,6 @@ import remora.jax as rj
 
 SEED = int(os.environ.get("REMORA_SEED", "1"))
 CASES = 200 if os.environ.get("REMORA_ALL_CASES") == "1" else 10
-
-
-def bits(values: Any) -> list[bytes]:
-    return [numpy.asarray(value).tobytes() for value in jax.tree.leaves(values)]
-
-
-def temporaries(program: Any) -> int:
-    return int(program.memory_analysis().temp_size_in_bytes)
-
-
-def compiled(step: Any, arguments: Any, **words: Any) -> Any:
-    return jax.jit(lambda *given: step(*given), **words).lower(*arguments).compile()
 
 
 def planned(step: Any, arguments: Any, budget: Any, **words: Any) -> rj.Checkpointed:
@@ -86,67 +73,10 @@ def test_bodies_with_jax_checkpoint_save_fewer_carries() -> None:
     assert bits(program(*arguments)) == bits(plain(*arguments))
 
 
-def loop(seed: int) -> tuple[Any, Any]:
-    """Value and gradient of a random loop: lengths, directions, several carries, ys that are used, constants."""
-    draw = random.Random(seed)
-    length, width, rows = draw.choice([1, 2, 5, 7, 12]), draw.choice([8, 16, 24]), draw.choice([64, 128])
-    reverse, unroll = draw.random() < 0.4, draw.choice([1, 1, 2])
-    kinds = [draw.randrange(7) for _ in range(draw.randrange(2, 7))]
-    nested = draw.random() < 0.2
-
-    def body(shared: jax.Array, carry: Any, x: Any) -> tuple[Any, Any]:
-        hidden, count = carry
-        w, number = x
-        first = hidden
-        for kind in kinds:
-            if kind == 0:
-                hidden = jnp.tanh(hidden @ w)
-            elif kind == 1:
-                hidden = jax.nn.sigmoid(hidden) * first
-            elif kind == 2:
-                hidden = jax.nn.softmax(hidden + number)
-            elif kind == 3:
-                hidden = (hidden - hidden.mean(-1, keepdims=True)) * jax.lax.rsqrt(hidden.var(-1, keepdims=True) + 1.0)
-            elif kind == 4:
-                hidden = jax.nn.gelu(hidden @ shared) + first
-            elif kind == 5:
-                hidden = jnp.where(count % 2 == 0, jnp.sin(hidden), hidden)
-            else:
-                hidden = jax.nn.relu(hidden @ w.T)
-        return (hidden, count + 1), (hidden[0], count)
-
-    def loss(ws: jax.Array, shared: jax.Array, x: jax.Array) -> jax.Array:
-        numbers = jnp.arange(length, dtype=jnp.float32)
-
-        def scanned(x: jax.Array) -> tuple[jax.Array, jax.Array]:
-            (last, _), (rows_out, counts) = jax.lax.scan(
-                partial(body, shared), (x, jnp.int32(0)), (ws, numbers), reverse=reverse, unroll=unroll
-            )
-            return last, (rows_out * counts[:, None]).sum()
-
-        if not nested:
-            last, extra = scanned(x)
-            return (last**2).mean() + 0.01 * extra
-
-        def outer(x: jax.Array, _: None) -> tuple[jax.Array, jax.Array]:
-            last, extra = jax.checkpoint(scanned)(x)
-            return last, extra
-
-        last, extra = jax.lax.scan(outer, x, None, length=2)
-        return (last**2).mean() + 0.01 * extra.sum()
-
-    values = numpy.random.default_rng(seed)
-    arguments = tuple(
-        (scale * values.standard_normal(shape)).astype(numpy.float32)
-        for scale, shape in ((0.3, (length, width, width)), (0.3, (width, width)), (1.0, (rows, width)))
-    )
-    return jax.value_and_grad(loss, argnums=(0, 1, 2)), arguments
-
-
 @pytest.mark.parametrize("group", range(10))
 def test_random_loops(group: int) -> None:
     for seed in range(SEED * 10_000 + group, SEED * 10_000 + CASES, 10):
-        step, arguments = loop(seed)
+        step, arguments = random_loop(seed)
         plain = compiled(step, arguments)
         whole = temporaries(plain)
         part = random.Random(seed).randrange(30, 95)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 import os
 import random
-import warnings
 from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy
 import pytest
+from checks import bits, compiled, expect_plan
 from jax.extend.xla import PipelineStage, register_hlo_module_transformation
 
 import remora
@@ -77,45 +77,12 @@ def program(seed: int) -> Any:
     return (both if draw.random() < 0.6 else run), arguments
 
 
-def bits(values: Any) -> list[bytes]:
-    return [numpy.asarray(value).tobytes() for value in jax.tree.leaves(values)]
-
-
 @pytest.mark.parametrize("group", range(10))
 def test_random_programs(group: int) -> None:
-    planned = refused = 0
     for seed in range(SEED * 10_000 + group, SEED * 10_000 + CASES, 10):
-        function, arguments = program(seed)
-        plain = jax.jit(function).lower(*arguments).compile()
-        whole = plain.memory_analysis().temp_size_in_bytes
-        budget = max(1, whole * random.Random(seed).randrange(45, 95) // 100)
-        with (
-            warnings.catch_warnings(record=True) as told,
-            rj.budget(budget, limits=remora.Limits(work_limit=200)) as plans,
-        ):
-            warnings.simplefilter("always")
-            again = jax.jit(lambda *given, f=function: f(*given)).lower(*arguments).compile()
-        assert bits(again(*arguments)) == bits(plain(*arguments)), f"seed {seed}"
-        taken = again.memory_analysis().temp_size_in_bytes
-        notes = [str(one.message) for one in told if "left as it is" in str(one.message)]
-        if notes:
-            refused += 1
-            assert len(notes) == 1, f"seed {seed}"
-            assert taken == whole, f"seed {seed}"
-            if not plans.all:  # It cannot be read.
-                continue
-            # The minimum that is named is enough.
-            least = plans.largest.least
-            assert budget < least <= whole, f"seed {seed}"
-            with rj.budget(least, limits=remora.Limits(work_limit=200)) as plans:
-                again = jax.jit(lambda *given, f=function: f(*given)).lower(*arguments).compile()
-            assert not plans.largest.note, f"seed {seed}: {plans.largest}"
-            assert again.memory_analysis().temp_size_in_bytes <= least, f"seed {seed}"
-        else:
-            planned += plans.largest.recomputes > 0
-            assert taken == plans.largest.temporaries <= budget, f"seed {seed}"
-            assert plans.largest.before == whole, f"seed {seed}"
-    print(f"{planned} programs run with recomputes; {refused} are left as they are, with a word")
+        part = random.Random(seed).randrange(45, 95)
+        plan = expect_plan(*program(seed), part, f"seed {seed}", limits=remora.Limits(work_limit=200))
+        print(seed, part, plan)
 
 
 def keep(content: bytes) -> None:
@@ -127,7 +94,7 @@ def seen(seed: int) -> bytes:
     if not SEEN:
         register_hlo_module_transformation(keep, name="keep", stage=PipelineStage.POST_SCHEDULER, platforms="cpu")
     function, arguments = program(seed)
-    jax.jit(lambda *given: function(*given)).lower(*arguments).compile()
+    compiled(function, arguments)
     return SEEN[-1]
 
 
@@ -160,10 +127,10 @@ def test_damaged_modules() -> None:
 
 def test_what_cannot_be_read_is_left_with_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
     function, arguments = program(1)
-    plain = jax.jit(function).lower(*arguments).compile()
+    plain = compiled(function, arguments)
     # Whatever XLA may hand over one day.
     monkeypatch.setattr(_pass._Compile, "transform", lambda self, _: setattr(self, "content", b"\x0a\x01x"))
     with pytest.warns(RuntimeWarning, match="left as it is"), rj.budget(64) as plans:
-        again = jax.jit(lambda *given: function(*given)).lower(*arguments).compile()
+        again = compiled(function, arguments)
     assert not plans.all
     assert bits(again(*arguments)) == bits(plain(*arguments))

@@ -14,6 +14,7 @@
 
 #include "frontends/hlo/loops.hpp"
 #include "frontends/hlo/reader.hpp"
+#include "frontends/hlo/repeat.hpp"
 #include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/schedule.hpp"
@@ -58,6 +59,10 @@ struct PairHandle {
   hlo::LoopPair pair;
 };
 
+const hlo::Computation& backward_body(const PairHandle& handle) {
+  return handle.module->module.computations[handle.pair.backward.body];
+}
+
 std::vector<PairHandle> pairs_of(const std::shared_ptr<hlo::LoweredModule>& module) {
   std::vector<PairHandle> handles;
   const nb::gil_scoped_release unlocked;
@@ -65,7 +70,7 @@ std::vector<PairHandle> pairs_of(const std::shared_ptr<hlo::LoweredModule>& modu
   return handles;
 }
 
-nb::bytes rewritten_pair(const PairHandle& handle, const std::vector<std::int32_t>& tensors) {
+nb::bytes rewritten_pair(const PairHandle& handle, const std::vector<std::int32_t>& tensors, std::size_t slots) {
   std::vector<TensorId> saved;
   for (const std::int32_t tensor : tensors) {
     ensure(tensor >= 0 && static_cast<std::size_t>(tensor) < handle.pair.values.size(), "hlo: a value of the pair");
@@ -74,7 +79,7 @@ nb::bytes rewritten_pair(const PairHandle& handle, const std::vector<std::int32_
   std::string bytes;
   {
     const nb::gil_scoped_release unlocked;
-    bytes = hlo::rewrite_pair(*handle.module, handle.pair, saved);
+    bytes = hlo::rewrite_pair(*handle.module, handle.pair, saved, slots);
   }
   return nb::bytes(bytes.data(), bytes.size());
 }
@@ -87,14 +92,21 @@ void bind_hlo(nb::module_& module) {
       .def_prop_ro("name", [](const PairHandle& self) { return self.pair.graph.name; })
       .def_prop_ro("trips", [](const PairHandle& self) { return self.pair.forward.trips(); })
       .def_prop_ro("stacked", [](const PairHandle& self) { return self.pair.stacked; })
-      .def("rewrite", &rewritten_pair, nb::arg("saved"));
+      .def_prop_ro("body", [](const PairHandle& self) { return backward_body(self).name; })
+      .def("repeated",
+           [](const PairHandle& self, std::int64_t slots) {
+             return hlo::Slots{static_cast<std::int64_t>(self.pair.forward.trips()) - 1, slots - 1}.repeated();
+           })
+      .def("rewrite", &rewritten_pair, nb::arg("saved"), nb::arg("slots") = 0);
   nb::class_<hlo::LoweredModule>(module, "HloModule")
       .def_static("read", &read_hlo, nb::arg("content"), nb::arg("source"), nb::arg("device"), nb::arg("peak_flops"),
                   nb::arg("bandwidth"), nb::arg("launch_overhead"), nb::arg("body") = "")
       .def("graph", [](const hlo::LoweredModule& self) { return new GraphHandle(self.graph); })
       .def_ro("outputs", &hlo::LoweredModule::outputs)
       .def_ro("donated", &hlo::LoweredModule::donated)
-      .def_ro("temporaries", &hlo::LoweredModule::temporaries)
+      .def_prop_ro(
+          "temporaries", [](const hlo::LoweredModule& self) { return hlo::assigned_temporaries(self.module); },
+          nb::call_guard<nb::gil_scoped_release>())
       .def(
           "stale_reads",
           [](const hlo::LoweredModule& self, const GraphHandle& graph, const std::vector<std::int32_t>& ops) {
@@ -122,6 +134,13 @@ void bind_hlo(nb::module_& module) {
              return loop ? std::tuple(loop->name, loop->place, loop->size)
                          : std::tuple(std::string(), std::string(), Bytes(0));
            })
+      .def(
+          "source_line",
+          [](const hlo::LoweredModule& self, std::int32_t op) {
+            const std::size_t instruction = self.instructions.at(static_cast<std::size_t>(op));
+            return hlo::source_line(*self.bytes, self.module.computations[self.computation].instructions[instruction]);
+          },
+          nb::arg("op"))
       .def("rewrite", &rewritten, nb::arg("graph"), nb::arg("ops"));
 }
 

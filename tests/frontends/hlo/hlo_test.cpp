@@ -101,7 +101,7 @@ TEST(Hlo, InstructionsAreOpsAndArgumentsFixedMemory) {
   EXPECT_EQ(module.outputs, Bytes(kBytes));
   EXPECT_EQ(peak_of(module, sequence_of({0, 1, 2, 3})), Bytes(4 * kBytes));
   // Two of a, b and c: the third lies in the output's memory, which is free until d is written.
-  EXPECT_EQ(module.temporaries, Bytes(2 * kBytes));
+  EXPECT_EQ(assigned_temporaries(module.module), Bytes(2 * kBytes));
 }
 
 TEST(Hlo, RecomputesAreWrittenAndReadAgain) {

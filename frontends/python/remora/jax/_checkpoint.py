@@ -20,10 +20,11 @@ import numpy as np
 
 from remora import _engine
 from remora._arguments import Budget, budget_text
-from remora.errors import InputError, NoSchedule
-from remora.jax._jaxpr import Work, duration, saved_values
+from remora.errors import InputError
+from remora.jax._jaxpr import duration
 from remora.jax._loops import Choice, Loops, Pair, find_loops
 from remora.jax._planning import CPU, LIMITS, Plan
+from remora.jax._saving import Saving, Work
 from remora.limits import Limits
 from remora.onnx import Roofline
 
@@ -31,6 +32,8 @@ __all__ = ["Checkpointed", "checkpoint_loops"]
 
 _LOG = logging.getLogger("remora.jax")
 _ATTEMPTS = 8
+_AGAIN = 3
+"""So many figures are searched again before a refusal names one."""
 
 
 @dataclass(frozen=True)
@@ -145,7 +148,6 @@ class _Search:
         self.before = _temporaries(program)
         if exact:
             self.expected = self._bits(program)
-        self.least = self.before
 
     def run(self, allowed: int) -> tuple[Plan, Callable[..., Any]]:
         """A plan within so many bytes, and the function with it; the function itself where there is none."""
@@ -154,21 +156,22 @@ class _Search:
             return Plan(name, allowed, self.before, self.before, self.before), self.function
         found = self._within(allowed) if self.pairs else None
         if found is None:
+            least = self._minimum() if self.pairs else self.before
             why = (
-                f"{100 * self.least / self.before:.0f} % remain where each loop saves a single carry"
+                f"{100 * least / self.before:.0f} % remain"
                 if self.pairs
                 else "it has no scan whose residuals a later scan reads: remora.jax.budget plans what is not in loops"
             )
-            said = [_engine.bytes_text(size) for size in (allowed, self.before, self.least)]
+            said = [_engine.bytes_text(size) for size in (allowed, self.before, least)]
             note = f"{said[0]} of {said[1]} is not met, the minimum that was found is {said[2]} ({why})"
-            return Plan(name, allowed, self.before, self.before, self.least, note=note), self.function
+            return Plan(name, allowed, self.before, self.before, least, note=note), self.function
         recomputed = [pair.recomputed(choice) for pair, choice in zip(self.pairs, found, strict=True)]
         plan = Plan(
             name,
             allowed,
             self.before,
             self.known[found],
-            self.least,
+            min(taken for choices, taken in self.known.items() if self.equal[choices]),
             overhead=self._extra(found) / self.duration,
             recomputes=sum(one.total() for one in recomputed),
         )
@@ -181,9 +184,11 @@ class _Search:
         below: int | None = None
         above = stacked
         best: tuple[Choice, ...] | None = None
+        seen: set[tuple[Choice, ...]] = set()
         for _ in range(_ATTEMPTS):
             choices = choose(self.pairs, room, self.limits, self.device)
-            is_new = choices not in self.known
+            is_new = choices not in seen
+            seen.add(choices)
             taken = self._measured(choices)
             if taken <= allowed and self.equal[choices]:
                 if best is None or self._extra(choices) < self._extra(best):
@@ -200,6 +205,16 @@ class _Search:
             choices = choose(self.pairs, -1, self.limits, self.device)
             best = choices if self._measured(choices) <= allowed and self.equal[choices] else None
         return best
+
+    def _minimum(self) -> int:
+        """The smallest figure that was measured and that a search finds again which has it as its budget."""
+        measured = sorted({taken for choices, taken in self.known.items() if self.equal[choices]})
+        # Every search without a better choice ends with the one that saves the least.
+        last = choose(self.pairs, -1, self.limits, self.device)
+        enough = self.known[last] if self.equal[last] else self.before
+        return next(
+            (size for size in measured[:_AGAIN] if size < enough and self._within(size)), min(enough, self.before)
+        )
 
     def _sizes(self, choices: Sequence[Choice]) -> list[int]:
         return [pair.size(choice) for pair, choice in zip(self.pairs, choices, strict=True)]
@@ -218,8 +233,6 @@ class _Search:
             program = self._compiled(self._rewritten(choices))
             self.known[choices] = _temporaries(program)
             self.equal[choices] = not self.exact or self._bits(program) == self.expected
-            if self.equal[choices]:
-                self.least = min(self.least, self.known[choices])
         return self.known[choices]
 
     def _compiled(self, function: Callable[..., Any]) -> Any:
@@ -283,13 +296,10 @@ def choose(pairs: Sequence[Pair], allowed: int, limits: Limits, device: Roofline
         needed += [shift + value for value in pair.needed]
         shifts.append(shift + len(pair.body.avals))
     if allowed >= 0:
-        try:
-            saved, _ = saved_values(ops, sizes, needed, allowed, limits)
-        except NoSchedule:
-            pass
-        else:
+        found = Saving(ops, sizes, needed).chosen(allowed, limits)
+        if found is not None:
             return tuple(
-                Choice(tuple(sorted(value - begin for value in saved if begin <= value < end)), 1)
+                Choice(tuple(sorted(value - begin for value in found.values if begin <= value < end)), 1)
                 for begin, end in pairwise(shifts)
             )
     whole = max(1, sum(pair.length * pair.carry_bytes for pair in pairs))

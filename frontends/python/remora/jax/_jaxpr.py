@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""JAX's programs as numbered values and equations, evaluated in parts; and which values to save between two passes."""
+"""JAX's programs as numbered values and equations, evaluated in parts."""
 
 from __future__ import annotations
 
@@ -11,10 +11,6 @@ from typing import Any, TypeAlias
 import jax
 import jax.extend.core as jex
 
-from remora.asking import ask
-from remora.errors import NoSchedule
-from remora.graph import Graph, Tensor
-from remora.limits import Limits
 from remora.onnx import Roofline
 
 CALLS = ("jit", "pjit", "closed_call", "core_call")
@@ -167,71 +163,3 @@ def duration(eqn: jex.JaxprEqn, device: Roofline) -> int:
         flops = 2 * elements * prod(kernel) // kernel[eqn.params["dimension_numbers"].rhs_spec[0]]
     moved = sum(bytes_of(variable.aval) for variable in (*eqn.invars, *eqn.outvars))
     return max(1, round(device.seconds(flops, moved) * 1e9))
-
-
-@dataclass(frozen=True)
-class Work:
-    """An op of the forward pass: what it reads and makes, its duration (ns), and whether it can run a second time."""
-
-    name: str
-    duration: int
-    reads: tuple[int, ...]
-    makes: tuple[int, ...]
-    recompute: bool = True
-
-
-def saved_values(
-    ops: Sequence[Work], sizes: Mapping[int, int], needed: Collection[int], allowed: int, limits: Limits
-) -> tuple[set[int], int]:
-    """Values to save between the forward and the backward pass, so that the least work is done a second time.
-
-        ops of the forward pass  ->  boundary  ->  backward, which reads what the backward pass needs
-
-    An op runs again behind the boundary unless what it makes is in memory there. The boundary alone takes so much
-    memory that the budget binds nowhere else, so the schedule with the least extra time is the best choice.
-
-    Parameters
-    ----------
-    ops : sequence of Work
-        In an order in which they can run. What no op makes is available to the backward pass.
-    sizes : mapping
-        Bytes of each value that is made, while it is saved. What is larger than `allowed` is never saved.
-    needed : collection of int
-        Values that the backward pass reads.
-    allowed : int
-        Bytes of all values that are saved.
-    limits : Limits
-        Of the search.
-
-    Returns
-    -------
-    tuple of set of int, and int
-        The values, and the ns that recompute takes.
-
-    Raises
-    ------
-    NoSchedule
-        If none was found.
-    """
-    room = sum(sizes.values())
-    graph = Graph("saved", duration_unit="ns")
-    tensors: dict[int, Tensor] = {}
-    producers: dict[int, int] = {}
-    for place, op in enumerate(ops):
-        outputs = [graph.tensor(f"v{value}", sizes[value]) for value in op.makes]
-        inputs = [tensors[value] for value in dict.fromkeys(op.reads) if value in tensors]
-        tensors.update(zip(op.makes, outputs, strict=True))
-        producers.update((value, place) for value in op.makes)
-        graph.op(f"{place}:{op.name}", duration=op.duration, outputs=outputs, inputs=inputs, recompute=op.recompute)
-    graph.op("boundary", duration=1, outputs={"boundary": 0}, workspace=room, recompute=False)
-    read_later = [value for value in dict.fromkeys(needed) if value in tensors]
-    later = [tensors[value] for value in read_later]
-    graph.op("backward", duration=1, outputs={"backward": 0}, inputs=later, recompute=False)
-    schedule = ask(graph, room + allowed, limits, order="input", max_computes=2)
-    if isinstance(schedule, NoSchedule):
-        raise schedule
-    places = [step.op.index for step in schedule.steps]
-    again = set(places[places.index(len(ops)) + 1 :]) - {len(ops) + 1}
-    read = [value for place in again for value in ops[place].reads if value in tensors]
-    saved = {value for value in [*read, *read_later] if producers[value] not in again}
-    return saved, sum(ops[place].duration for place in again)

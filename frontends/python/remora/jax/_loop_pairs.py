@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """Plans for modules with loops: a forward loop stacks what a backward loop reads, and less of it is saved.
 
-What the forward loops save is chosen by one schedule of an iteration of each (`_engine.HloPair.graph`): the tensors in
-memory at its boundary are saved, in stacks for all iterations, and the ops behind it are recomputed in the bodies of
-the backward loops. How many bytes may be saved is one number of a search, as XLA tells what it makes of it. What is
-outside of loops is planned as in any other module, and alone where that is enough.
+What the forward loops save is chosen by one schedule of an iteration of each (`_saving`): the tensors in memory at its
+boundary are saved, in stacks for all iterations, and the ops behind it are recomputed in the bodies of the backward
+loops. How many bytes may be saved is one number of a search, as XLA reports what it makes of it. Below the carries of
+all iterations, those of some are saved, and the backward loops repeat iterations from there. What is outside of loops
+is planned as in any other module, and alone where that is enough.
 """
 
 from __future__ import annotations
@@ -12,12 +13,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+import remora
 from remora import _engine
 from remora._arguments import Budget, budget_text
-from remora.asking import ask, lowest
-from remora.errors import InputError, NoSchedule
-from remora.graph import Graph, Tensor, made_graph
+from remora.errors import InputError
+from remora.graph import Graph, Tensor, core_of, made_graph
 from remora.jax._planning import CPU, DEAR, LIMITS, Loop, Plan, Search, read_module, temporaries_of
+from remora.jax._saving import Saving, Work
 from remora.limits import Limits
 from remora.onnx import Roofline
 
@@ -25,6 +27,7 @@ __all__ = ["plan", "plan_module"]
 
 _ATTEMPTS = 12
 _HALVINGS = 4
+_HINT = "; remora.jax.checkpoint_loops, which changes the loops in the program itself, may need less"
 _MOST = 0.5
 """The body of a loop with so much of the temporaries is planned by itself."""
 
@@ -112,11 +115,13 @@ def plan(
         return _without_stacks(content, search, before, allowed, measure, before - search.module.temporaries)
     written: bytes | None = None
     outside: Plan | None = None
-    search.begin(before, allowed, before, before - search.module.temporaries)
+    search.begin(before, allowed, before - search.module.temporaries)
     if search.may_fit():
         written, outside = search.run(before, allowed, measure)
         if written is not None and outside.overhead <= DEAR:
             return written, outside
+    if outside is not None:
+        loops.least = min(loops.least, outside.least)
     inside, found = loops.run(measure)
     if found is not None and (written is None or (outside is not None and found.overhead < outside.overhead)):
         return inside, found
@@ -131,12 +136,12 @@ def _without_stacks(
     content: bytes, search: Search, before: int, allowed: int, measure: Measure, beyond: int
 ) -> tuple[bytes | None, Plan]:
     """What is outside of loops is planned, or the body of the loop that takes most of the temporaries."""
-    bodies = [one for one in search.module.bodies() if one[1] >= before * _MOST]
+    bodies = [one for one in search.module.bodies() if one[1] >= search.module.temporaries * _MOST]
     if not bodies:
         return search.run(before, allowed, measure, beyond)
     written: bytes | None = None
     found: Plan | None = None
-    search.begin(before, allowed, before, beyond)
+    search.begin(before, allowed, beyond)
     if search.may_fit():
         written, found = search.run(before, allowed, measure, beyond)
         if written is not None and found.overhead <= DEAR:
@@ -145,6 +150,7 @@ def _without_stacks(
     body, size, runs = bodies[-1]
     loop = Loop(body, search.module.temporaries - size, runs, search.donated, search.own / search.whole - 1)
     inner = Search(content, search.limits, search.device, search.whole, loop)
+    inner.enough, inner.hint = search.least, search.hint
     inside, plan_inside = inner.run(before, allowed, measure, beyond)
     if found is not None and (inside is None or (written is not None and found.overhead <= plan_inside.overhead)):
         return written, found
@@ -165,120 +171,167 @@ class _Loops:
         self.beyond = before - search.module.temporaries
         self.pairs = search.module.pairs()
         self.stacked = sum(pair.stacked for pair in self.pairs)
-        self.graph, self.room = self._joined()
+        self.owners: list[tuple[str, int]] = []
+        self.saving = self._saving()
+        self.lowest = self.saving.least(limits)
         self.smallest: _Rewritten | None = None
-        self.least = before
+        self.least = self.taken = before
 
     def run(self, measure: Measure) -> tuple[bytes | None, Plan | None]:
         """The module with as much saved as the budget allows, if that is enough."""
-        lowest = self._lowest()
-        saved = max(lowest, self.stacked - (self.before - self.allowed))
+        saved = max(self.lowest, self.stacked - (self.before - self.allowed))
         above: int | None = None
         for _ in range(_ATTEMPTS):
             tried = self._tried(saved)
             if tried is None:
-                return None, None
-            if self.smallest is None or tried.told < self.smallest.told:
-                self.smallest = tried
+                break
             excess = tried.told + self.beyond - self.allowed
             if excess <= 0:
                 tried = self._more_saved(tried, above)
                 taken = measure(tried.written)
-                self.least = min(self.least, taken)
                 if taken <= self.allowed:
                     return self._given(tried, taken)
                 self.beyond = taken - tried.told
                 excess = taken - self.allowed
                 saved = tried.saved
-            if saved <= lowest:
-                return None, None
+            if saved <= self.lowest:
+                break
             above = saved
-            saved = max(lowest, saved - max(excess, self.stacked // 100))
-        return None, None
+            saved = max(self.lowest, saved - max(excess, self.stacked // 100))
+        return self._reordered(measure)
+
+    def _reordered(self, measure: Measure) -> tuple[bytes | None, Plan | None]:
+        """The backward bodies in the order with the lowest peak, and what is carried saved in some iterations alone.
+
+        The same module is measured last for every budget, so that the minimum that a refusal names is enough.
+        """
+        made = {0: self._ordered(self._tried(self.lowest)), 2: self._ordered(self._sparse(2))}
+        ends = [one for one in made.values() if one is not None]
+        if not ends:
+            return None, None
+        self.smallest = min(ends, key=lambda one: one.told)
+
+        def found(slots: int) -> _Rewritten | None:
+            """With so many slots, or all that is carried for 0, if that meets the budget as far as is known."""
+            if slots not in made:
+                made[slots] = self._ordered(self._sparse(slots))
+            one = made[slots]
+            return one if one is not None and one.told + self.beyond <= self.allowed else None
+
+        for _ in range(_ATTEMPTS):
+            one = found(0) or found(self._most_slots(found))
+            if one is None or one is self.smallest:
+                break
+            taken = measure(one.written)
+            if taken <= self.allowed:
+                return self._given(one, taken)
+            self.beyond = taken - one.told
+        self.taken = measure(self.smallest.written)
+        self.least = min(self.least, self.taken)
+        return self._given(self.smallest, self.taken) if self.taken <= self.allowed else (None, None)
+
+    def _most_slots(self, found: Callable[[int], _Rewritten | None]) -> int:
+        """As many as meet the budget; 2, the fewest, if none do."""
+        below, above = 2, max(pair.trips for pair in self.pairs) + 1
+        while above - below > 1:
+            middle = (below + above) // 2
+            below, above = (middle, above) if found(middle) else (below, middle)
+        return below
 
     def with_the_rest(self, measure: Measure) -> tuple[bytes | None, Plan]:
-        """The module with the least saved, and what is outside of loops planned."""
+        """The smallest module that is known, and what is outside of loops planned, or inside of one body."""
         assert self.smallest is not None
         rest = Search(self.smallest.written, self.limits, self.device, self.search.whole)
-        taken = measure(self.smallest.written)
-        self.least = min(self.least, taken)
-        if taken <= self.allowed:
-            return self._given(self.smallest, taken)
-        beyond = taken - self.smallest.told
+        rest.enough, rest.hint = self.least, _HINT
+        beyond = self.taken - self.smallest.told
         written, found = _without_stacks(self.smallest.written, rest, self.before, self.allowed, measure, beyond)
-        found = replace(found, least=min(self.least, found.least), bound=0.0)
-        return written, replace(found, recomputes=found.recomputes + self.smallest.recomputes) if written else found
+        recomputes = found.recomputes + self.smallest.recomputes if written else 0
+        return written, replace(found, bound=0.0, recomputes=recomputes)
 
     def _given(self, found: _Rewritten, taken: int) -> tuple[bytes | None, Plan]:
         name, donated = self.search.graph.name, self.search.donated
         if self.before - taken <= donated:
             note = "XLA forgets donations of a module that is given back: it would take more"
-            return None, Plan(name, self.allowed, self.before, self.before, self.least, note=note)
+            return None, Plan(name, self.allowed, self.before, self.before, self.before, note=note)
         return found.written, Plan(
             name,
             self.allowed,
             self.before,
             taken,
-            self.least,
+            min(self.least, taken),
             overhead=found.overhead,
             recomputes=found.recomputes,
             undonated=donated,
         )
 
-    def _joined(self) -> tuple[Graph, int]:
-        """One iteration of every pair, and the memory that the boundary takes by itself."""
-        graph = Graph("loops", duration_unit="ns")
-        self.tensors: list[tuple[str, int, Tensor]] = []
-        needed: list[Tensor] = []
-        room = 0
-        for number, pair in enumerate(self.pairs):
-            own = made_graph(pair.graph, Graph)
-            made: dict[Tensor, Tensor] = {}
-            for op in own.ops:
-                if op.name == "boundary":
-                    break
-                outputs = [graph.tensor(f"{number}:{tensor.name}", tensor.size) for tensor in op.outputs]
-                made.update(zip(op.outputs, outputs, strict=True))
-                room += sum(tensor.size for tensor in outputs)
-                self.tensors += [(own.name, len(made) - len(outputs) + k, one) for k, one in enumerate(outputs)]
-                graph.op(
-                    f"{number}:{op.name}",
-                    duration=op.duration,
-                    outputs=outputs,
-                    inputs=[made[tensor] for tensor in op.inputs],
-                    recompute=op.recompute,
-                )
-            needed += [made[tensor] for tensor in own.ops[-1].inputs if tensor in made]
-        graph.op("boundary", duration=1, outputs={"boundary": 0}, workspace=room, recompute=False)
-        graph.op("backward", duration=1, outputs={"gradients": 0}, inputs=needed, recompute=False)
-        return graph, room
-
-    def _lowest(self) -> int:
-        found = lowest(self.graph, self.limits, order="input")
-        return (self.graph.baseline_peak if found is None else found.peak) - self.room
+    def _saving(self) -> Saving:
+        """One iteration of every pair; sets `owners`: by value the pair and the place there."""
+        ops: list[Work] = []
+        sizes: dict[int, int] = {}
+        needed: list[int] = []
+        for pair in self.pairs:
+            graph = made_graph(pair.graph, Graph)
+            numbers: dict[Tensor, int] = {}
+            for op in graph.ops[:-2]:
+                for tensor in op.outputs:
+                    self.owners.append((pair.name, len(numbers)))
+                    numbers[tensor] = len(sizes)
+                    sizes[numbers[tensor]] = tensor.size
+                reads, makes = (tuple(numbers[tensor] for tensor in part) for part in (op.inputs, op.outputs))
+                ops.append(Work(op.name, op.duration, reads, makes, op.recompute))
+            needed += [numbers[tensor] for tensor in graph.ops[-1].inputs if tensor in numbers]
+        return Saving(ops, sizes, needed)
 
     def _tried(self, saved: int) -> _Rewritten | None:
         """None where no choice saves so little, or a choice cannot be written."""
-        schedule = ask(self.graph, self.room + saved, self.limits, order="input", max_computes=2)
-        if isinstance(schedule, NoSchedule):
+        found = self.saving.chosen(saved, self.limits)
+        if found is None:
             return None
-        places = [step.op for step in schedule.steps]
-        names = [op.name for op in places]
-        again = places[names.index("boundary") + 1 : -1]
-        behind = {tensor for op in again for tensor in op.outputs}
-        read = {tensor for op in [*again, self.graph.ops[-1]] for tensor in op.inputs} - behind
+
+        def rewrite(pair: _engine.HloPair) -> bytes:
+            chosen = (self.owners[value] for value in sorted(found.values))
+            return pair.rewrite([place for name, place in chosen if name == pair.name])
+
+        return self._rewritten(rewrite, saved, len(found.again))
+
+    def _sparse(self, slots: int) -> _Rewritten | None:
+        """With what is carried saved in so many iterations of each loop, and repeated from there in the others."""
+        recomputes = duration = 0
+        runs = {body: times for body, _, times in self.search.module.bodies()}
+        for pair in self.pairs:
+            ops = made_graph(pair.graph, Graph).ops
+            recomputes += len(ops)
+            own = sum(op.duration for op in ops) // pair.trips
+            duration += own * (pair.repeated(min(slots, pair.trips)) - pair.trips) * runs[pair.body] // pair.trips
+        found = self._rewritten(lambda pair: pair.rewrite([], min(slots, pair.trips)), 0, recomputes)
+        # A loop whose number of runs depends on data counts as one run.
+        return found and replace(found, overhead=found.overhead + duration / self.search.whole)
+
+    def _ordered(self, found: _Rewritten | None) -> _Rewritten | None:
+        """With the bodies of the backward loops in the order with the lowest peak, if that is lower."""
+        if found is None:
+            return None
+        written = found.written
+        for pair in self.pairs:
+            module = read_module(written, self.device, pair.body)
+            graph = made_graph(module.graph(), Graph)
+            order = remora.order(graph, limits=self.limits)
+            written = module.rewrite(core_of(graph), [op.index for op in order.ops])
+        told = temporaries_of(written, self.device)
+        return replace(found, written=written, told=told) if told < found.told else found
+
+    def _rewritten(self, rewrite: Callable[[_engine.HloPair], bytes], saved: int, recomputes: int) -> _Rewritten | None:
         written = self.content
         try:
             for pair in self.pairs:
-                name = made_graph(pair.graph, Graph).name
-                chosen = [place for own, place, tensor in self.tensors if own == name and tensor in read]
-                current = next(one for one in read_module(written, self.device).pairs() if one.name == name)
-                written = current.rewrite(chosen)
+                written = rewrite(
+                    next(one for one in read_module(written, self.device).pairs() if one.name == pair.name)
+                )
         except (InputError, StopIteration):
             return None
         module = read_module(written, self.device)
         duration = sum(op.duration for op in made_graph(module.graph(), Graph).ops)
-        return _Rewritten(written, saved, module.temporaries, duration / self.search.whole - 1, len(again))
+        return _Rewritten(written, saved, module.temporaries, duration / self.search.whole - 1, recomputes)
 
     def _more_saved(self, found: _Rewritten, above: int | None) -> _Rewritten:
         """What is recomputed less, and meets the budget as far as is known. `above`: too many bytes saved."""

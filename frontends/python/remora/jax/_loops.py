@@ -22,7 +22,8 @@ import jax
 import jax.extend.core as jex
 import jax.numpy as jnp
 
-from remora.jax._jaxpr import Atom, Equation, Program, Work, arrays, bytes_of, closed, duration, inner_jaxprs, run
+from remora.jax._jaxpr import Atom, Equation, Program, arrays, bytes_of, closed, duration, inner_jaxprs, run
+from remora.jax._saving import Work
 from remora.onnx import Roofline
 
 _SUMS = ("add", "sub", "add_any", "reduce_sum", "cumsum")
@@ -152,7 +153,7 @@ class Pair:
         return known
 
     def work(self, device: Roofline, shift: int) -> list[Work]:
-        """Ops of all iterations as one, for `saved_values`; the first one makes the carries.
+        """Ops of all iterations as one, for `Saving`; the first one makes the carries.
 
         To save a value takes a write and a read of it. What takes no longer to recompute counts next to nothing.
         """

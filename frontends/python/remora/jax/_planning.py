@@ -39,6 +39,8 @@ _NEAR = 0.01
 """Overhead this near to its bound is good enough."""
 _MOST = 0.5
 """A loop with so much of the temporaries is named where a budget is not met."""
+_CALLING = ("call", "conditional", "while")
+"""Instructions that take what others inside of them take."""
 DEAR = 0.05
 """By so much overhead another order may be better for it to be tried."""
 _WORSE = 1.5
@@ -59,7 +61,7 @@ class Plan:
         Bytes that they take without the plan and with it: XLA's own figures under `budget` and `install`, and what
         Remora knows of XLA's rules where `plan_module` is called alone.
     least : int
-        The minimum that was found for them, in bytes: as a budget, it is met.
+        The minimum that was found for them, in bytes. Where `note` says that the budget is not met, it is enough.
     bound : float
         No schedule of this module in its order within the budget has less overhead; 0 where nothing was planned.
     overhead : float
@@ -182,6 +184,13 @@ class Search:
         What overheads are a part of, in nanoseconds: the duration of the module by default.
     loop : Loop, optional
         Whose body is planned, in place of what is outside of loops.
+
+    Attributes
+    ----------
+    enough : int or None
+        Bytes of temporaries for which there is another plan.
+    hint : str
+        What a refusal suggests.
     """
 
     def __init__(
@@ -203,8 +212,9 @@ class Search:
         self.sizes = {output: output.size for op in self.graph.ops for output in op.outputs if output.keep}
         self.recomputable = [op for op in self.graph.ops if op.recompute]
         self.before = self.allowed = self.least = self.beyond = 0
+        self.enough: int | None = None
         self.bound = 0.0
-        self.why = ""
+        self.why = self.hint = ""
 
     def run(
         self, before: int, allowed: int, measure: Callable[[bytes], int], beyond: int | None = None
@@ -223,12 +233,13 @@ class Search:
         beyond : int, optional
             Bytes that XLA takes beyond what is known of its rules; by default, what `before` says.
         """
-        self.begin(before, allowed, before, before - self.module.temporaries if beyond is None else beyond)
+        self.begin(before, allowed, before - self.module.temporaries if beyond is None else beyond)
         chosen, found = self, self._in_order(measure)
         if found is None or found.overhead > DEAR:
             order = remora.order(self.graph, limits=self.limits)
             other = Search(self._rewritten(order.ops), self.limits, self.device, self.whole, self.loop)
-            other.begin(before, allowed, self.least, 0)
+            other.enough = self.least
+            other.begin(before, allowed, 0)
             if found is None or found.overhead > other.bound + DEAR:
                 again = other._in_order(measure, found)
                 self.least = other.least
@@ -256,12 +267,13 @@ class Search:
         """Whether no bound says that every schedule exceeds the budget."""
         return self._bounds(1.0).status != "infeasible"
 
-    def begin(self, before: int, allowed: int, least: int, beyond: int) -> None:
+    def begin(self, before: int, allowed: int, beyond: int) -> None:
         """Sets what is known of the temporaries.
 
         `beyond`: what XLA takes beyond what is known of its rules, as far as that is known.
         """
-        self.before, self.allowed, self.least, self.beyond = before, allowed, least, beyond
+        self.before, self.allowed, self.beyond = before, allowed, beyond
+        self.least = before if self.enough is None else min(before, self.enough)
         self.bound = self._of_whole(self._bounds(1.0).overhead)
 
     def _in_order(self, measure: Callable[[bytes], int], other: _Tried | None = None) -> _Tried | None:
@@ -271,7 +283,7 @@ class Search:
         for attempt in range(1, _ATTEMPTS + 1):
             found = self._sound(partial(self._solved, slack))
             if found is None:
-                self.why = "no schedule was found that holds it"
+                self.why = "no schedule within the budget was found"
                 return self._of_least(above, measure)
             if other is not None and self._overhead(found[1]) >= _WORSE * other.overhead:
                 return None
@@ -435,9 +447,24 @@ class Search:
             "unroll it, or give its body jax.checkpoint"
         )
 
+    def _op_said(self) -> str:
+        """The instruction that exceeds the budget by itself, if there is one."""
+        found = ask(self.graph, self._within(1.0), self.limits, order="input")
+        op = found.refusal.op if isinstance(found, NoSchedule) and found.refusal.reason == "op" else None
+        if op is None or op.type in _CALLING:
+            return ""
+        place = self.module.source_line(op.index)
+        where = f"{op.name}, {place}" if place else op.name
+        size = op.workspace + sum(tensor.size for tensor in {*op.inputs, *op.outputs})
+        return (
+            f"; one instruction ({where}) takes {_said(size)} at once with what it reads and writes, which no plan "
+            "changes: split it, such as by smaller batches"
+        )
+
     def _left(self, why: str) -> Plan:
+        said = self._loop_said() or self._op_said()
         note = (
-            f"{_said(self.allowed)} of {_said(self.before)} are not held, the least that was found is "
-            f"{_said(self.least)} ({why}){self._loop_said()}"
+            f"{_said(self.allowed)} of {_said(self.before)} is not met, the minimum that was found is "
+            f"{_said(self.least)} ({why}){said}{self.hint}"
         )
         return Plan(self.graph.name, self.allowed, self.before, self.before, self.least, bound=self.bound, note=note)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A policy for `jax.checkpoint`: which of the values that a function names are saved for its backward pass.
 
-Only named values can be saved: all others are stated as larger than the budget. The choice is that of `saved_values`.
+Only named values can be saved: all others are stated as larger than the budget. The choice is that of `Saving`.
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ import jax
 from remora import _engine
 from remora._arguments import Budget, budget_text, count
 from remora.errors import InputError
-from remora.jax._jaxpr import Program, Work, closed, duration, inner_jaxprs, saved_values
+from remora.jax._jaxpr import Program, closed, duration, inner_jaxprs
 from remora.jax._planning import CPU, LIMITS
+from remora.jax._saving import Saving, Work
 from remora.limits import Limits
 from remora.onnx import Roofline
 
@@ -168,6 +169,9 @@ def _saved(
         for one in program.equations
     ]
     taken = sum(program.size(value) for value, name in traced.names.items() if fixed.get(name))
-    saved, extra = saved_values(ops, sizes, traced.residuals, allowed - taken, limits)
-    free = {value for value in saved if fixed.get(traced.names[value])}
-    return saved - free, extra / max(1, sum(op.duration for op in ops))
+    found = Saving(ops, sizes, traced.residuals).chosen(allowed - taken, limits)
+    if found is None:
+        raise InputError("limits", "no choice was found within them")
+    free = {value for value in found.values if fixed.get(traced.names[value])}
+    extra = sum(ops[place].duration for place in found.again)
+    return found.values - free, extra / max(1, sum(op.duration for op in ops))
