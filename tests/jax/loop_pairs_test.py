@@ -42,7 +42,7 @@ def test_layers_in_a_loop(name: str, part: int) -> None:
     assert bits(program(*arguments)) == bits(plain(*arguments))
 
 
-@pytest.mark.parametrize("name", LOOPS)
+@pytest.mark.parametrize("name", ("scan", "scan_reversed"))
 def test_a_minimum_is_enough_and_one_byte_below_is_not(name: str) -> None:
     step, arguments = LOOPS[name]()
     plain = compiled(step, arguments)
