@@ -9,7 +9,8 @@ inductor:R:greedy and inductor:R:ilp by PyTorch's other solvers); remora:B, fuse
 program:B (with Inductor's kernels of the whole step) and partitioner:B (stock Inductor, remora.torch.inductor) under
 the budget B: 60%, or 12345678 (bytes beyond what is there throughout), or "least": the smallest for which a schedule is
 found, or "activations:60": gradients, and 60 % of what the step takes beyond them; auto:B (rt.auto_checkpoint), and its
-rivals plain (as eager), kept (as selective) and every:N (each N-th block by torch.utils.checkpoint).
+rivals plain (as eager), kept (as selective), every:N (each N-th block by torch.utils.checkpoint) and every:hf (as
+transformers does it by itself).
 
 Prepares the step, writes a line of JSON with its measured peak, and then, for each line that it reads, runs the step
 twice and writes a line with the two times. One thread; times are CPU seconds of the process, which other work on the
@@ -337,12 +338,16 @@ def checkpointed(blocks: list[nn.Module], **options: Any) -> None:
         block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False, **options)
 
 
-def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Callable[[], dict[str, Any]]]:
-    """The step, and what else is to be told of it after a run."""
+def step_of(
+    contender: str, network: Network, captured: dict[str, Any] | None = None
+) -> tuple[Callable[..., Any], Callable[[], dict[str, Any]]]:
+    """The step, and what else is reported about it after a run; `captured`: planned steps of earlier calls, by kind."""
     model, _, loss, blocks = network
     kind, _, amount = contender.partition(":")
     called: Any = model
-    if kind in ("checkpoint", "every"):
+    if contender == "every:hf":
+        model.gradient_checkpointing_enable(gradient_checkpointing_kwargs={"use_reentrant": False})
+    elif kind in ("checkpoint", "every"):
         checkpointed(blocks[:: int(amount or 1)])
     elif kind in ("selective", "kept"):
         checkpointed(blocks, context_fn=functools.partial(create_selective_checkpoint_contexts, products_saved))
@@ -350,12 +355,9 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
         ratio, _, solver = amount.partition(":")
         torch._functorch.config.activation_memory_budget = float(ratio)
         torch._functorch.config.activation_memory_budget_solver = solver or "dp"
-        # Both parts before the first run.
-        torch._functorch.config.force_non_lazy_backward_lowering = True
-        backend = "inductor" if kind == "inductor" else "aot_eager_decomp_partition"
-        called = torch.compile(model, backend=GPU.before_run(torch._dynamo.lookup_backend(backend)), dynamic=False)
+        called = compiled(model, "inductor" if kind == "inductor" else "aot_eager_decomp_partition")
     elif kind == "partitioner":
-        return checking.Case.body(torch.compile(model, dynamic=False), loss), partitioned(network, amount)
+        return checking.Case.body(compiled(model, "inductor"), loss), partitioned(network, amount)
     elif kind == "auto":
         return checking.Case.body(model, loss), automatic(network, amount)
     elif kind not in ("eager", "plain", *FUSED):
@@ -364,8 +366,12 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
     step = checking.Case.body(called, loss)
     if kind not in FUSED:
         return step, dict
-    planned = planned_step(step, network, amount, FUSED[kind])
+    planned = (captured or {}).get(kind) or captured_step(step, network, FUSED[kind])
+    set_amount(planned, network, amount)
+    if captured is not None:
+        captured[kind] = planned
     return planned, lambda: {
+        "budget": planned.plan.budget - planned.plan.fixed_memory,
         "predicted_peak": planned.plan.predicted_peak - planned.plan.fixed_memory,
         "predicted_overhead": planned.plan.overhead,
         "predicted_seconds": planned.plan.predicted_time / 1e9,
@@ -375,8 +381,14 @@ def step_of(contender: str, network: Network) -> tuple[Callable[..., Any], Calla
     }
 
 
-def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: bool | str) -> Any:
-    """The step under a budget, captured."""
+def compiled(model: nn.Module, backend: str) -> Any:
+    """The model by a backend of its own, so that Dynamo keeps it apart from others; both parts before the first run."""
+    torch._functorch.config.force_non_lazy_backward_lowering = True
+    return torch.compile(model, backend=GPU.before_run(torch._dynamo.lookup_backend(backend)), dynamic=False)
+
+
+def captured_step(step: Callable[..., Any], network: Network, fuse: bool | str) -> Any:
+    """The step at 100 %, captured."""
     import remora.torch as rt
 
     model, inputs, _, _ = network
@@ -385,6 +397,13 @@ def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: 
     planned(*inputs)
     model.zero_grad()
     GPU.leave()
+    return planned
+
+
+def set_amount(planned: Any, network: Network, amount: str) -> None:
+    """Plans a captured step for a contender's budget."""
+    import remora.torch as rt
+
     if amount == "least":
         try:
             planned.set_budget("1%")
@@ -393,12 +412,11 @@ def planned_step(step: Callable[..., Any], network: Network, amount: str, fuse: 
     elif amount.isdigit():
         planned.set_budget(planned.plan.fixed_memory + int(amount))
     elif amount.startswith("activations"):
-        plan, kept = planned.plan, gradients_of(model)
+        plan, kept = planned.plan, gradients_of(network[0])
         part = float(amount.partition(":")[2]) / 100
         planned.set_budget(int(plan.fixed_memory + kept + part * (plan.unscheduled_peak - plan.fixed_memory - kept)))
-    elif amount != "100%":
+    else:
         planned.set_budget(amount)
-    return planned
 
 
 def there(network: Network) -> int:
@@ -418,6 +436,7 @@ def partitioned(network: Network, amount: str) -> Callable[[], dict[str, Any]]:
     def told() -> dict[str, Any]:
         plan = max(installed.plans, key=lambda plan: plan.predicted_peak)
         return {
+            "budget": plan.budget - plan.fixed_memory,
             "predicted_peak": plan.predicted_peak - plan.fixed_memory,
             "predicted_overhead": plan.overhead,
             "predicted_seconds": plan.predicted_time / 1e9,
@@ -446,6 +465,7 @@ def automatic(network: Network, amount: str) -> Callable[[], dict[str, Any]]:
         choose(refusal.least)
     plan = rt.checkpoints(model)
     return lambda: {
+        "budget": plan.budget - plan.fixed_memory,
         "predicted_peak": plan.predicted_peak - plan.fixed_memory,
         "predicted_overhead": plan.overhead,
         "predicted_seconds": plan.predicted_time / 1e9,
@@ -460,10 +480,11 @@ def gradients_of(model: nn.Module) -> int:
 
 
 class Turns:
-    """Who may use the GPU: one process at a time, by the lock of a file. Without a file it does nothing."""
+    """Who may use the GPU: one process at a time, by the lock of a file. Without a file it does nothing. Nests."""
 
     def __init__(self) -> None:
         self.file: Any = None
+        self.depth, self.leads = 0, False
 
     def share(self, path: str) -> None:
         self.file = Path(path).open("a")  # noqa: SIM115 - till the process ends
@@ -473,8 +494,8 @@ class Turns:
             fcntl.flock(self.file, fcntl.LOCK_EX)
 
     def leave(self) -> None:
-        """Gives memory back that PyTorch keeps for later, and then the lock."""
-        if self.file is not None:
+        """Gives memory back that PyTorch keeps for later, and then the lock, unless a call of `during` goes on."""
+        if self.file is not None and not self.depth:
             if checking.DEVICE.type == "cuda":
                 torch.cuda.synchronize()
                 torch.cuda.empty_cache()
@@ -484,19 +505,29 @@ class Turns:
         @functools.wraps(call)
         def called(*arguments: Any, **options: Any) -> Any:
             self.enter()
+            self.depth += 1
             try:
                 return call(*arguments, **options)
             finally:
+                self.depth -= 1
                 self.leave()
 
         return called
 
     def lead_remora(self) -> None:
-        """From now on Remora enters to measure, and when a step is planned."""
+        """From now on Remora enters to trace and to measure, and when a step is planned."""
         import remora.torch as rt
+        from remora.torch.cost.kernels import Calls
         from remora.torch.decide import fused
+        from remora.torch.problem.checkpoints import EagerProblem
+        from remora.torch.step import Reference
 
-        fused.measured = self.during(fused.measured)
+        if self.leads or self.file is None:
+            return
+        self.leads = True
+        places = [(fused, "measured"), (EagerProblem, "__init__"), (Reference, "__init__"), (Reference, "tried")]
+        for place, name in [*places, (Calls, "run_all")]:
+            setattr(place, name, self.during(getattr(place, name)))
         rt.TrainStep._compile = self.before_run(rt.TrainStep._compile)
 
     def before_run(self, compiler: Callable[..., Any]) -> Callable[..., Any]:

@@ -19,8 +19,8 @@ from torch.utils.checkpoint import checkpoint, checkpoint_sequential
 
 import remora.torch as rt
 
-X = torch.randn(32, 16, generator=torch.Generator().manual_seed(1))
-Y = torch.randint(0, 16, (32,), generator=torch.Generator().manual_seed(2))
+X = torch.randn(32, 16, generator=checking.generator(1))
+Y = torch.randint(0, 16, (32,), generator=checking.generator(2))
 StepGraph = Callable[..., torch.Tensor]
 
 
@@ -238,7 +238,7 @@ def by_hand(*more: nn.Module) -> tuple[StepGraph, nn.Module]:
     first, second = nn.Linear(16, 16), block(*more)
 
     def step(x: torch.Tensor, low: bool = False) -> torch.Tensor:
-        with torch.autocast("cpu", torch.bfloat16, enabled=low):
+        with torch.autocast(checking.DEVICE.type, torch.bfloat16, enabled=low):
             loss = ByHand.apply(second, first(x).float()).float().square().mean()
         loss.backward()
         return loss.detach()
@@ -357,7 +357,7 @@ def test_wrong_compiled_code_is_found() -> None:
 def test_all_is_as_it_was() -> None:
     model = Blocks(block(Average(), nn.Dropout(0.3), nn.BatchNorm1d(16)), preserve_rng_state=False)
     log: list[float] = []
-    own = torch.Generator().manual_seed(7)
+    own = checking.generator(7)
     inputs = X.clone()
     calls = 0
 
@@ -378,7 +378,7 @@ def test_all_is_as_it_was() -> None:
     model.inside.bias.grad = None
     gradients = {name: p.grad for name, p in model.named_parameters()}
     before = copy.deepcopy((model.state_dict(), gradients, log, inputs))
-    drawn = torch.get_rng_state(), random.getstate(), np.random.get_state()[1].copy(), own.get_state()
+    drawn = checking.random_state(), random.getstate(), np.random.get_state()[1].copy(), own.get_state()
     assert rt.check(step, inputs).wrong
     after = model.state_dict(), {name: p.grad for name, p in model.named_parameters()}, log, inputs
     for one, other in zip(torch.utils._pytree.tree_leaves(before), torch.utils._pytree.tree_leaves(after), strict=True):
@@ -387,7 +387,7 @@ def test_all_is_as_it_was() -> None:
     assert calls == 1
     assert model.blocks[0][2].calls == 2
     assert model.extra == 1
-    assert torch.equal(drawn[0], torch.get_rng_state())
+    assert torch.equal(drawn[0], checking.random_state())
     assert drawn[1] == random.getstate()
     assert (drawn[2] == np.random.get_state()[1]).all()
     assert torch.equal(drawn[3], own.get_state())

@@ -71,6 +71,20 @@ def outcome(model: torch.nn.Module, run: Callable[[], Any], state: dict[str, Any
     return Outcome(results, gradients, buffers, generator, peak)
 
 
+def use_device() -> None:
+    """From now on tensors that are made lie on the device, unless it is said otherwise.
+
+    `torch.set_default_device` is a mode of functions, in which Dynamo does not trace `backward()`.
+    """
+    if DEVICE.type == "cuda":
+        torch.set_default_tensor_type("torch.cuda.FloatTensor")
+
+
+def generator(seed: int) -> torch.Generator:
+    """A generator of the device."""
+    return torch.Generator(DEVICE).manual_seed(seed)
+
+
 def random_state() -> torch.Tensor:
     """The state of the generator from which the device's ops draw."""
     return torch.cuda.get_rng_state() if DEVICE.type == "cuda" else torch.get_rng_state()

@@ -80,7 +80,7 @@ class Autocast(nn.Module):
         self.inner = models.Gpt(layers=3)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(checking.DEVICE.type, torch.bfloat16):
             result: torch.Tensor = self.inner(x)
         return result.float()
 
@@ -444,9 +444,9 @@ def test_nothing_of_a_step_is_left_behind() -> None:
     case = Case("normalization")
     for p in case.model.parameters():
         p.grad = torch.ones_like(p)
-    generator = torch.get_rng_state()
+    generator = checking.random_state()
     state = copy.deepcopy(case.model.state_dict())
     case.choose("70%")
-    assert torch.equal(generator, torch.get_rng_state())
+    assert torch.equal(generator, checking.random_state())
     assert all(p.grad is not None and bool((p.grad == 1).all()) for p in case.model.parameters())
     assert all(checking.same(value, state[name]) for name, value in case.model.state_dict().items())

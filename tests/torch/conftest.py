@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One thread, deterministic kernels, and a cache of this run's own. REMORA_ALL_CASES=1 runs the slow tests, too."""
+"""One thread, deterministic kernels, and a cache of this run's own. REMORA_ALL_CASES=1 runs the slow tests, too.
+
+Where REMORA_TEST_DEVICE is not the CPU, everything that a test makes lies there, unless the test says otherwise.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ from collections.abc import Iterator
 import checking
 import pytest
 import torch
+
+checking.use_device()
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -85,6 +85,12 @@ def test_two_processes_train_as_without_remora_with_one_plan(case: str, tmp_path
     assert first["recomputes"] > 0
 
 
+@pytest.mark.parametrize("case", ["all_reduce_in_the_step", "all_reduce_behind_the_step", "ddp_around_a_wrapped_model"])
+def test_one_process_trains_as_without_remora(case: str, tmp_path: Path) -> None:
+    (told,) = outcomes(case, 1, tmp_path)  # where REMORA_TEST_DEVICE is a GPU by nccl
+    assert told["recomputes"] > 0
+
+
 @pytest.mark.parametrize("case", RUN)
 def test_four_processes_agree_too(case: str, tmp_path: Path) -> None:
     told = outcomes(case, 4, tmp_path)

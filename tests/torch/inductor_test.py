@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 import torch
-from checking import peak_of
+from checking import DEVICE, peak_of
 from distributed_test import outcomes
 from models import Experts, Gpt, Unet
 from torch import nn
@@ -171,7 +171,9 @@ def test_the_shortest_known_partition_is_taken() -> None:
 
 
 CHILD = """
-import json, sys, torch, warnings
+import json, os, sys, torch, warnings
+if os.environ.get("REMORA_TEST_DEVICE", "cpu") != "cpu":
+    torch.set_default_device("cuda")
 import remora.torch.inductor as ri
 from torch._dynamo.utils import counters
 torch.set_num_threads(1)
@@ -197,7 +199,7 @@ def test_kernels_are_measured_with_indices_that_are_valid() -> None:
                 raise IndexError("index out of bounds")
             return ~mask
 
-        return _measured(launch, run, torch.device("cpu"), {})
+        return _measured(launch, run, DEVICE, {})
 
     assert picky(True)[0] > 0 and picky(False)[0] > 0 and picky() is None
 

@@ -26,7 +26,7 @@ import remora
 import remora.torch as rt
 from remora.torch import ledger
 
-X = torch.randn(512, 64, generator=torch.Generator().manual_seed(1))
+X = torch.randn(512, 64, generator=checking.generator(1))
 
 
 def layers(count: int = 4, width: int = 64) -> nn.Sequential:
@@ -58,7 +58,7 @@ def same_as_eager(
             value = loop(module)
             gradients = {n: p.grad for n, p in module.named_parameters()}
             buffers = {n: b.clone() for n, b in module.named_buffers()}
-            results.append(checking.Outcome([value.detach()], gradients, buffers, torch.get_rng_state(), 0))
+            results.append(checking.Outcome([value.detach()], gradients, buffers, checking.random_state(), 0))
         assert checking.differences(results[1], results[0]) == []
     return mine
 
@@ -232,7 +232,7 @@ def test_custom_ops_run_as_often_as_in_eager_unless_named_pure(name: str) -> Non
 @pytest.mark.parametrize("budget", ["100%", "75%"])
 def test_the_backward_of_a_wrapped_module_is_not_under_autocast(budget: str) -> None:
     def loop(module: nn.Module) -> torch.Tensor:
-        with torch.autocast("cpu", torch.bfloat16):
+        with torch.autocast(checking.DEVICE.type, torch.bfloat16):
             out = module(X)
             loss = out.float().square().mean()
         loss.backward()
@@ -695,7 +695,7 @@ def test_normalizations_under_autocast(kind: str) -> None:
     norm: nn.Module = {"layer": nn.LayerNorm(64), "batch": nn.BatchNorm1d(64), "group": nn.GroupNorm(4, 64)}[kind]
 
     def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
-        with torch.autocast("cpu", dtype=torch.bfloat16):
+        with torch.autocast(checking.DEVICE.type, dtype=torch.bfloat16):
             out = model(x)
         return out.float().square().mean()
 
@@ -706,7 +706,7 @@ def test_normalizations_under_autocast(kind: str) -> None:
 def test_a_gradient_scaler() -> None:
     model = layers()
     eager = copy.deepcopy(model)
-    scalers = [torch.amp.GradScaler("cpu", init_scale=1024.0, growth_interval=2) for _ in range(2)]
+    scalers = [torch.amp.GradScaler(checking.DEVICE.type, init_scale=1024.0, growth_interval=2) for _ in range(2)]
 
     @rt.train_step(budget="80%", **checking.OPTIONS)
     def step(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:

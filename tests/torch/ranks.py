@@ -46,7 +46,7 @@ def model() -> nn.Module:
 
 
 def batch(i: int) -> torch.Tensor:
-    return torch.randn(64, 32, generator=torch.Generator().manual_seed(10 * i + dist.get_rank()))
+    return torch.randn(64, 32, generator=checking.generator(10 * i + dist.get_rank()))
 
 
 def whole(value: torch.Tensor) -> torch.Tensor:
@@ -246,8 +246,14 @@ def case_of_checkpoints(module: nn.Module) -> bool:
 
 def main(case: str, rank: int, size: int, store: str) -> None:
     torch.set_num_threads(1)
-    torch.use_deterministic_algorithms(True)
-    dist.init_process_group("gloo", rank=rank, world_size=size, store=dist.FileStore(store, size))
+    torch.use_deterministic_algorithms(True, warn_only=checking.DEVICE.type == "cuda")
+    checking.use_device()
+    dist.init_process_group(
+        "nccl" if checking.DEVICE.type == "cuda" else "gloo",
+        rank=rank,
+        world_size=size,
+        store=dist.FileStore(store, size),
+    )
     plain_time = calls.Call.time
 
     def disagreeing(call: calls.Call) -> int:

@@ -63,21 +63,30 @@ class Calls:
                 key: {i: makers.get(look, {}) for i, look in _places(launch, False)} for key, launch in missing.items()
             }
             needed = {key: launch for row in before.values() for found in row.values() for key, launch in found.items()}
-            runs = _compiled({**missing, **needed})
-            for i, (key, launch) in enumerate(missing.items()):
-                self._say(f"measuring kernel {i + 1} of {len(missing)}")
-                if any(len(found) > 1 for found in before[key].values()):  # whose places they are is not known
-                    self._known[key] = [_roofline(launch), 0]
-                    continue
-                places = {
-                    place: _made(maker, runs[made], look)
-                    for place, look in _places(launch, False)
-                    for made, maker in before[key][place].items()
-                }
-                found = _measured(launch, runs[key], device, places)
-                if found is None:
-                    self._say(f"kernel {i + 1} of {len(missing)} fails on made tensors: its time is a roofline's")
-                self._known[key] = found or [_roofline(launch), 0]
+            self.run_all(missing, before, _compiled({**missing, **needed}), device)
+
+    def run_all(
+        self,
+        missing: dict[str, Launch],
+        before: dict[str, dict[int, dict[str, Launch]]],
+        runs: dict[str, Callable[..., Any]],
+        device: torch.device,
+    ) -> None:
+        """Runs the missing calls; `before`: what makes the places in windows that they read."""
+        for i, (key, launch) in enumerate(missing.items()):
+            self._say(f"measuring kernel {i + 1} of {len(missing)}")
+            if any(len(found) > 1 for found in before[key].values()):  # whose places they are is not known
+                self._known[key] = [_roofline(launch), 0]
+                continue
+            places = {
+                place: _made(maker, runs[made], look)
+                for place, look in _places(launch, False)
+                for made, maker in before[key][place].items()
+            }
+            found = _measured(launch, runs[key], device, places)
+            if found is None:
+                self._say(f"kernel {i + 1} of {len(missing)} fails on made tensors: its time is a roofline's")
+            self._known[key] = found or [_roofline(launch), 0]
 
     def of(self, launch: Launch) -> tuple[int, int]:
         """Nanoseconds and workspace of a call."""

@@ -58,8 +58,8 @@ class Cut:
 
     def __init__(self, family: Family, cut: Sequence[int]) -> None:
         self.units, self.slots = family.units(cut), family.slots
-        self.base = torch.tensor(family.base)
-        self.saved = [torch.tensor([m.saved for m in unit.modes]) for unit in self.units]  # modes x slots
+        self.base = torch.tensor(family.base, device="cpu")
+        self.saved = [torch.tensor([m.saved for m in unit.modes], device="cpu") for unit in self.units]  # modes x slots
         self.freed = [_freed(unit) for unit in self.units]
         self._best: dict[tuple[int, Range], torch.Tensor] = {}
 
@@ -107,7 +107,7 @@ class Cut:
         """What each allowed mode saves in each slot, with the pieces that it leaves there."""
         (a, b), (low, high), freed = self.units[i].active, allowed, self.freed[i]
         rows = self.saved[i][low : high + 1].clone()
-        rows[:, a:b] += torch.tensor([[freed[high] - freed[m]] for m in range(low, high + 1)])
+        rows[:, a:b] += torch.tensor([[freed[high] - freed[m]] for m in range(low, high + 1)], device="cpu")
         return rows
 
     def best(self, i: int, allowed: Range) -> torch.Tensor:

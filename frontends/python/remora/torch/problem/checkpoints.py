@@ -123,7 +123,7 @@ def _rates(device: torch.device, trace: Trace) -> Rates:
 def _bandwidth(device: torch.device) -> float:
     """Bytes per second between a GPU and the CPU's pinned memory, there and back."""
     there = torch.empty(2**26, dtype=torch.uint8, device=device)
-    here = torch.empty(2**26, dtype=torch.uint8, pin_memory=True)
+    here = torch.empty(2**26, dtype=torch.uint8, device="cpu", pin_memory=True)
     clock, times = Clock(device), list[float]()
     for _ in range(3):
         start = clock.mark()

@@ -353,7 +353,7 @@ def _packed(sizes: Sequence[float], values: Sequence[float], capacity: float) ->
     if capacity <= 0:
         return [i for i, size in enumerate(sizes) if size == 0]
     units = [-int(-size * GRAIN // capacity) for size in sizes]
-    best = torch.zeros(GRAIN + 1, dtype=torch.float64)
+    best = torch.zeros(GRAIN + 1, dtype=torch.float64, device="cpu")
     taken: list[torch.Tensor] = []
     for size, value in zip(units, values, strict=True):
         other = torch.full_like(best, -torch.inf)
