@@ -8,6 +8,7 @@ import functools
 import itertools
 import json
 import pickle
+import random
 import warnings
 from collections.abc import Callable
 from pathlib import Path
@@ -450,3 +451,50 @@ def test_nothing_of_a_step_is_left_behind() -> None:
     assert torch.equal(generator, checking.random_state())
     assert all(p.grad is not None and bool((p.grad == 1).all()) for p in case.model.parameters())
     assert all(checking.same(value, state[name]) for name, value in case.model.state_dict().items())
+
+
+class Noisy(nn.Module):
+    """Adds noise of this size to gradients, in some of the runs, as sums on a GPU do whose order is not fixed."""
+
+    def __init__(self, size: float, share: float = 1.0) -> None:
+        super().__init__()
+        self.up, self.down, self.size, self.share = nn.Linear(32, 128), nn.Linear(128, 32), size, share
+        self.draw = random.Random(1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        x = x + self.down(F.gelu(self.up(x)))
+        if x.requires_grad:
+            seed = self.draw.randrange(2**40) if self.draw.random() < self.share else None
+            x.register_hook(lambda g: g if seed is None else g * (1 + self.size * _noise_like(g, seed)))
+        return x
+
+
+def _noise_like(g: torch.Tensor, seed: int) -> torch.Tensor:
+    return torch.randn(g.shape, generator=checking.generator(seed), device=g.device)
+
+
+@pytest.mark.parametrize(("share", "seed"), [(1.0, 0), (0.5, 0), (0.5, 1), (0.5, 2), (0.5, 3), (0.2, 4)])
+def test_what_eager_steps_differ_by_is_no_difference(share: float, seed: int) -> None:
+    model = nn.Sequential(*[Noisy(1e-6, share) for _ in range(6)])
+    for layer in model:
+        layer.draw = random.Random(seed)  # type: ignore[assignment]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", rt.RemoraWarning)
+        rt.auto_checkpoint(model, torch.randn(512, 32), "60%", loss=lambda m, x: squared(m, x), **OPTIONS)
+    assert rt.checkpoints(model).modules
+
+
+class Forgetful(Noisy):
+    """One that does something else when it runs again: a tenth of a percent more."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        again = torch._C._current_graph_task_id() != -1
+        return super().forward(x * (1.001 if again else 1.0))
+
+
+@pytest.mark.parametrize("size", [0.0, 1e-6])
+def test_what_exceeds_it_is_one(size: float) -> None:
+    model = nn.Sequential(*[Forgetful(size) for _ in range(6)])
+    with warnings.catch_warnings(), pytest.raises(rt.CheckpointError, match="differs from eager"):
+        warnings.simplefilter("ignore", rt.RemoraWarning)
+        rt.auto_checkpoint(model, torch.randn(512, 32), "60%", loss=lambda m, x: squared(m, x), **OPTIONS)

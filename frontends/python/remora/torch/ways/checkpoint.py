@@ -82,8 +82,8 @@ def auto_checkpoint(
     reference = Reference(step)
     if reference.unsteady:
         warnings.warn(
-            f"remora: two eager steps differ in {reference.unsteady[0]} and {len(reference.unsteady) - 1} more, so "
-            "these are not compared",
+            f"remora: two eager steps differ in {reference.unsteady[0]} and {len(reference.unsteady) - 1} more: only "
+            "larger differences are found",
             RemoraWarning,
             stacklevel=2,
         )
