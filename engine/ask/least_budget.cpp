@@ -36,8 +36,11 @@ bool refuted_by_search(const Instance& instance, const SolveOptions& options, co
     start_from_checkpoints(search);
     if (wants_groups(instance, options)) start_from_groups(search, nullptr);
   };
-  Search search(instance, options, {instance.has_modes() ? mode_crew : input_order_crew, {{When::after_bound, starts}}},
-                bracket.sequence);
+  const bool has_modes = instance.has_modes();
+  Search search(
+      instance, options,
+      {.crew = has_modes ? mode_crew : input_order_crew, .starts = {{When::after_bound, starts}}, .proves = has_modes},
+      bracket.sequence);
   search.listen({.enough = [&](const Progress&) { return search.holds_budget(); }});
   search.sit({deadline, work_limit(options.work_limit)});
   if (search.infeasible()) return true;

@@ -82,7 +82,7 @@ Schedule search_once(const Instance& instance, const SolveOptions& options, cons
                      Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start,
                      Prover::Step proof) {
   const bool is_whole = !instance.has_modes();
-  SearchParts parts{mode_crew};
+  SearchParts parts{.crew = mode_crew, .proves = true};
   if (is_whole) parts = whole_search(instance, options, callbacks.blocks, !warm_start.empty());
   parts.proof = std::move(proof);
   Search search(instance, options, std::move(parts), warm_start);

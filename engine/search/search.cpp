@@ -12,6 +12,7 @@
 #include "engine/bound/cover_mip.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "engine/bound/highs.hpp"
+#include "engine/bound/modes/mode_proof.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 
@@ -94,7 +95,9 @@ void Search::begin(const Deadline& deadline) {
   stopped_at_.reset();
   if (std::exchange(begun_, true) || infeasible_) return;
   if (proves() && !settled()) {
-    if (parts_.proof || PeriodProof::is_within_reach(instance_))
+    const bool is_within_reach =
+        instance_.has_modes() ? ModeProof::applies(instance_) : PeriodProof::is_within_reach(instance_);
+    if (parts_.proof || is_within_reach)
       prover_ = std::make_unique<Prover>(steps_of_proof(), parts_.proof_rests, options_.mip);
     else
       report_.note = "without the period relaxation, whose programs would be too large";
@@ -257,8 +260,8 @@ void Search::merge(Source source, RoundResult& result) {
 }
 
 bool Search::proves() const {
-  const bool applies = instance_.problem().order == OrderMode::input && !instance_.has_modes();
-  return parts_.proves && options_.period_bound && applies && cover_mip_available();
+  return parts_.proves && options_.period_bound && instance_.problem().order == OrderMode::input &&
+         cover_mip_available();
 }
 
 void Search::hear_prover() {
@@ -270,8 +273,9 @@ void Search::hear_prover() {
 
 Prover::Step Search::steps_of_proof() const {
   if (parts_.proof) return parts_.proof;
-  const auto proof = std::make_shared<PeriodProof>(instance_);
-  return [proof](const ProofLimits& limits) { return proof->step(limits); };
+  const auto steps = [](auto proof) { return [proof](const ProofLimits& limits) { return proof->step(limits); }; };
+  if (instance_.has_modes()) return steps(std::make_shared<ModeProof>(instance_));
+  return steps(std::make_shared<PeriodProof>(instance_));
 }
 
 /// All of it until the first linear program is solved, and where there is no schedule, or none much better. Else as much as it is
@@ -308,6 +312,8 @@ void Search::take_news(std::vector<ProofNews> news) {
     if (item.infeasible) refute();
     if (item.solved_by != IntegerSolver::off) integer_solvers_.insert(item.solved_by);
     if (item.plan) offer(make_solution(instance_, within_limits(instance_, *std::move(item.plan))), Source::periods);
+    for (const std::vector<Compute>& sequence : item.sequences)
+      offer(make_solution(instance_, sequence), Source::periods);
     if (item.rounded) {
       cover_.rounded = *std::move(item.rounded);
       ++cover_.roundings;

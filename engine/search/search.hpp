@@ -61,7 +61,7 @@ struct SearchParts {
   std::function<Mix(const Instance&, const SolveOptions&, SearchPhase)> crew;
   /// Those of one time in this order.
   std::vector<Start> starts{};
-  /// Whether a proof by periods goes on beside the search, of the staged form with one mode an op.
+  /// Whether a proof goes on beside the search, of the staged form: by periods or, where ops have several modes, by those.
   bool proves = false;
   /// Whether it keeps the program that it is at from one sitting to the next: for many short ones.
   bool proof_rests = false;

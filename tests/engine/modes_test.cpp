@@ -3,7 +3,9 @@
 // solve() where ops have several modes, against brute force.
 #include <algorithm>
 #include <atomic>
+#include <cmath>
 #include <memory>
+#include <optional>
 #include <random>
 #include <string>
 #include <vector>
@@ -12,6 +14,7 @@
 
 #include "engine/ask/ask.hpp"
 #include "engine/ask/problem.hpp"
+#include "engine/bound/modes/mode_proof.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
@@ -152,6 +155,115 @@ TEST(SolveModes, ACancelledBracketIsWhatIsKnownByThen) {
   const BudgetBracket bracket = least_budget(test::asked(instance, test::work_limited(0, 1)), &cancel);
   EXPECT_LE(bracket.proved, bracket.reached);
   EXPECT_EQ(bracket.reached, baseline_peak(instance));
+}
+
+/// All steps of the proof, by CBC; the schedules that it comes upon are the instance's, whatever memory they need.
+ProofNews prove(const Instance& instance) {
+  ModeProof proof(instance);
+  ProofNews last;
+  for (int step = 0; step < 50 && !last.finished; ++step) {
+    last = proof.step({.mip = IntegerSolver::cbc});
+    for (const std::vector<Compute>& sequence : last.sequences) {
+      EXPECT_TRUE(modes_hold(instance, sequence));
+      EXPECT_TRUE(is_staged(instance, ops_of(sequence)));
+    }
+  }
+  EXPECT_TRUE(last.finished);
+  EXPECT_LE(last.exact_bound, last.bound);
+  return last;
+}
+
+TEST(ModeProof, BoundsNoOptimumFromAbove) {
+  std::mt19937 random(20261907);
+  int raised = 0;
+  int tight = 0;
+  int infeasible = 0;
+  for (int round = 0; round < 1500 && !testing::Test::HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Instance instance = random_modes_instance(random, OrderMode::input);
+    if (!ModeProof::applies(instance)) continue;
+    const auto optimum = test::optimum(instance);
+    const ProofNews news = prove(instance);
+    infeasible += news.infeasible ? 1 : 0;
+    if (!optimum) continue;
+    EXPECT_FALSE(news.infeasible);
+    EXPECT_LE(instance.baseline_duration() + news.bound, *optimum);
+    raised += news.bound > Duration(0) ? 1 : 0;
+    tight += news.bound > Duration(0) && instance.baseline_duration() + news.bound == *optimum ? 1 : 0;
+  }
+  EXPECT_GT(raised, 200);
+  EXPECT_GT(tight, 100);
+  EXPECT_GT(infeasible, 50);
+}
+
+/// Units whose forward half may save less for its backward half, which then takes longer and more workspace.
+Instance random_units(std::mt19937& random, int units, int modes) {
+  auto graph = std::make_shared<Graph>();
+  auto further = std::make_shared<Modes>();
+  std::vector<OpId> forward;
+  const auto amount = [&](unsigned most) { return static_cast<std::int64_t>(random() % most); };
+  const auto add = [&](Op op, std::int64_t size, std::vector<OpId> reads) {
+    op.name = "op" + std::to_string(graph->ops.size());
+    for (const OpId read : reads) op.inputs.push_back((*graph)[read].outputs.front());
+    op.outputs = {TensorId(graph->tensors.size())};
+    graph->tensors.push_back({.name = "t" + std::to_string(graph->tensors.size()), .size = Bytes(size)});
+    graph->ops.push_back(std::move(op));
+    return OpId(graph->ops.size() - 1);
+  };
+  for (int unit = 0; unit < units; ++unit) {
+    forward.push_back(add({.duration = Duration(1 + amount(9))}, 5 + amount(20), {}));
+    OpModes own{.op = forward.back()};
+    for (int mode = 1; mode < modes; ++mode)
+      own.further.push_back(Mode{.duration = (*graph)[forward.back()].duration, .output_sizes = {Bytes(amount(20))}});
+    further->push_back(std::move(own));
+  }
+  for (int unit = units; unit-- > 0;) {
+    const OpId op = add({.duration = Duration(1 + amount(9)), .workspace = Bytes(amount(9))}, 0, {forward[at(unit)]});
+    OpModes own{.op = op, .follows = forward[at(unit)]};
+    for (int mode = 1; mode < modes; ++mode)
+      own.further.push_back(Mode{.duration = (*graph)[op].duration + Duration(amount(9)),
+                                 .workspace = Bytes(amount(20)),
+                                 .output_sizes = {Bytes(0)}});
+    further->push_back(std::move(own));
+  }
+  const Instance unlimited(graph, {.max_computes = 1}, further);
+  const std::int64_t most = baseline_peak(unlimited).count();
+  return unlimited.with_budget(Bytes(most - amount(static_cast<unsigned>(most / 2 + 1))));
+}
+
+/// The extra time of the best choice of modes without recomputes.
+std::optional<Duration> best_modes(const Instance& instance, int units, int modes) {
+  std::optional<Duration> best;
+  std::vector<Compute> computes = computes_of(input_order(instance));
+  for (int choice = 0; choice < static_cast<int>(std::pow(modes, units)); ++choice) {
+    for (int unit = 0, left = choice; unit < units; ++unit, left /= modes)
+      computes[at(unit)].mode = computes[at(2 * units - 1 - unit)].mode = left % modes;
+    const Evaluation evaluation = evaluate(instance, computes);
+    if (evaluation.peak > instance.budget()) continue;
+    const Duration extra = evaluation.duration - instance.baseline_duration();
+    best = std::min(best.value_or(extra), extra);
+  }
+  return best;
+}
+
+TEST(ModeProof, IsExactWhereNothingIsRecomputed) {
+  std::mt19937 random(20261908);
+  int feasible = 0;
+  for (int round = 0; round < 300; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const int units = 2 + static_cast<int>(random() % 5);
+    const int modes = 2 + static_cast<int>(random() % 2);
+    const Instance instance = random_units(random, units, modes);
+    const auto best = best_modes(instance, units, modes);
+    const ProofNews news = prove(instance);
+    EXPECT_EQ(news.infeasible, !best.has_value());
+    EXPECT_TRUE(!best || news.bound == *best);
+    const Schedule schedule = solve(instance, test::work_limited(20'000, 1));
+    EXPECT_EQ(schedule.status, best ? Status::optimal : Status::infeasible);
+    EXPECT_TRUE(!best || schedule.duration - instance.baseline_duration() == *best);
+    feasible += best ? 1 : 0;
+  }
+  EXPECT_GT(feasible, 150);
 }
 
 TEST(SolveModes, RefusesWhatKnowsOneModeAnOp) {

@@ -36,30 +36,8 @@ constexpr int kMostRefinements = 60;
 /// More periods must close this part of the gap between bound and ceiling; without a ceiling, raise the bound by it.
 constexpr std::int64_t kLeastGain = 20;
 
-/// A unit of work is about what a node of the constraint program takes, some 13 microseconds; with so many columns squared the
-/// simplex method takes as long (layered graphs of 2,500, 5,100 and 10,600 columns: 0.03, 0.08 and 0.36 s), and a node of the integer
-/// program half of it and a little more (2,500 and 5,100 columns: 0.01 and 0.06 s). Its first bound counts as so many nodes.
-constexpr double kColumnsOfWork = 4096;
-constexpr double kNodesOfLinear = 2;
-constexpr std::int64_t kLeastWorkOfNode = 8;
-constexpr std::int64_t kNodesOfRoot = 16;
-
-Work work_of_linear(const Program& program) {
-  const double columns = program.columns();
-  return Work(1 + static_cast<std::int64_t>(columns * columns / kColumnsOfWork));
-}
-
 bool takes_more_than(Work most, const Program& program) {
   return work_of_linear(program) > most;
-}
-
-Work work_of_node(const Program& program) {
-  const double columns = program.columns();
-  return Work(kLeastWorkOfNode + static_cast<std::int64_t>(columns * columns / kColumnsOfWork / kNodesOfLinear));
-}
-
-Work work_of_integer(const Program& program, std::int64_t nodes) {
-  return Work((kNodesOfRoot + nodes) * work_of_node(program).count());
 }
 
 RoundedSolution rounded(const PeriodProgram& program, std::span<const double> solution) {
@@ -213,8 +191,7 @@ ProofNews PeriodProof::solve_whole(const ProofLimits& limits, bool aims) {
     end += patience_ * limits.seconds;
     return finer_.has_value();
   };
-  const std::int64_t nodes =
-      std::min(limits.nodes, limits.work.count() / work_of_node(program_).count() - kNodesOfRoot);
+  const std::int64_t nodes = std::min(limits.nodes, nodes_within(limits.work, program_));
   news.finished = nodes <= 0;
   if (news.finished) return news;
   const IntegerAnswer answer = solve_integer(

@@ -54,6 +54,8 @@ struct ProofNews {
   bool infeasible = false;
   /// A plan that may or may not hold the budget.
   std::optional<RecomputePlan> plan{};
+  /// The same where ops have several modes.
+  std::vector<std::vector<Compute>> sequences{};
   /// What the linear program's solution comes near to, or an integer program's where that breaks.
   std::optional<RoundedSolution> rounded{};
   /// What no schedule of less extra duration than `bans_below` does.

@@ -12,6 +12,7 @@
 #include <span>
 #include <vector>
 
+#include "engine/base/work.hpp"
 #include "engine/bound/cpu_seconds.hpp"
 #include "engine/bound/periods/program.hpp"
 
@@ -72,5 +73,11 @@ struct IntegerLimits {
 };
 
 IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits);
+
+/// The work of the linear program, that of an integer program of so many nodes, and how many nodes so much work is; negative
+/// where not even its root is within it.
+Work work_of_linear(const Program& program);
+Work work_of_integer(const Program& program, std::int64_t nodes);
+std::int64_t nodes_within(Work most, const Program& program);
 
 }  // namespace remora
