@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of docs/guide/pytorch*.md and auto_checkpoint.md run, one after the other as a reader would type them."""
+"""The examples of README, docs/guide/pytorch*.md and auto_checkpoint.md run as a reader would type them."""
 
 from __future__ import annotations
 
@@ -15,19 +15,22 @@ import remora.torch as rt
 ROOT = Path(__file__).resolve().parents[2]
 
 
-@pytest.mark.parametrize("name", ["pytorch", "pytorch_wrap", "pytorch_check"])
+PAGES = ["README.md", *(f"docs/guide/{name}.md" for name in ("pytorch", "pytorch_wrap", "pytorch_check"))]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     if "remora" not in registry.list_backends():  # an installed package says so itself
         registry.register_backend(rt.backend, name="remora")
-    text = (ROOT / f"docs/guide/{name}.md").read_text()
+    text = (ROOT / name).read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert blocks
     # One function object needs its source for Dynamo, so the page is a file.
     page = tmp_path / "page.py"
     page.write_text("\n".join(blocks))
     exec(compile(page.read_text(), str(page), "exec"), {"__name__": "page"})
-    assert name != "pytorch" or (tmp_path / "plan.html").stat().st_size > 0
+    assert name != "docs/guide/pytorch.md" or (tmp_path / "plan.html").stat().st_size > 0
 
 
 def test_examples_of_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
