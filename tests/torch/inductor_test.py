@@ -109,7 +109,7 @@ def test_the_peak_is_predicted_and_held_and_results_are_inductors(name: str, bud
     with ri.install(budget=budget, **OPTIONS) as installed:
         peak = measured(torch.compile(model), inputs)
     (plan,) = installed.plans
-    assert plan.promised and plan.predicted_peak <= plan.budget < plan.stock_peak
+    assert plan.promised and plan.predicted_peak <= plan.budget < plan.unscheduled_peak
     predicted = plan.predicted_peak - plan.fixed_memory
     assert 0.97 * predicted <= peak <= 1.001 * predicted + 64, f"measured {peak:,}: {plan}"
     step(torch.compile(other), inputs)
@@ -125,9 +125,11 @@ def test_at_the_whole_budget_everything_is_inductors_own() -> None:
     assert torch.equal(loss, step(torch.compile(other), inputs))
     assert all(torch.equal(a, b) for a, b in zip(gradients(model), gradients(other), strict=True))
     (plan,) = installed.plans
-    assert plan.predicted_peak <= plan.stock_peak and plan.overhead <= 0.02
+    assert plan.predicted_peak <= plan.unscheduled_peak and plan.overhead <= 0.02
     alone = measured(torch.compile(other), inputs)
-    assert abs(plan.stock_peak - plan.fixed_memory - alone) <= 0.03 * alone, "100 % is what Inductor takes by itself"
+    assert abs(plan.unscheduled_peak - plan.fixed_memory - alone) <= 0.03 * alone, (
+        "100 % is what Inductor takes by itself"
+    )
 
 
 def test_a_budget_that_cannot_be_held_is_said() -> None:
@@ -135,7 +137,10 @@ def test_a_budget_that_cannot_be_held_is_said() -> None:
     with ri.install(budget=1000, **OPTIONS) as installed, pytest.warns(rt.RemoraWarning, match="no promise"):
         peak = measured(torch.compile(model), inputs)
     (plan,) = installed.plans
-    assert not plan.promised and peak <= plan.predicted_peak - plan.fixed_memory < plan.stock_peak - plan.fixed_memory
+    assert (
+        not plan.promised
+        and peak <= plan.predicted_peak - plan.fixed_memory < plan.unscheduled_peak - plan.fixed_memory
+    )
 
 
 def test_a_smaller_budget_is_never_faster(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -255,9 +260,9 @@ def test_one_budget_for_the_graphs_of_a_broken_model() -> None:
         with ri.install(budget=budget, **OPTIONS) as installed:
             peak = measured(torch.compile(model), inputs)
         first, second = installed.plans
-        assert first.promised and second.promised and first.held_before == 0
-        assert second.held_before >= first.saved_bytes + kept
-        assert first.later_gradients == sum(p.nbytes for p in model.second.parameters())
+        assert first.promised and second.promised and first.partition.held_before == 0
+        assert second.partition.held_before >= first.partition.saved_bytes + kept
+        assert first.partition.later_gradients == sum(p.nbytes for p in model.second.parameters())
         predicted = max(first.predicted_peak, second.predicted_peak)
         assert 0.97 * predicted <= there - loose + peak <= predicted
         peaks.append(peak)
@@ -275,12 +280,12 @@ def test_an_earlier_graph_leaves_room_when_it_is_planned_anew(tmp_path: Path, mo
     with ri.install(budget=budget, **options) as installed, pytest.warns(rt.RemoraWarning, match="leaves room"):
         step(torch.compile(model), inputs)
     assert [plan.promised for plan in installed.plans] == [True, False]
-    greedy = installed.plans[0].saved_bytes
+    greedy = installed.plans[0].partition.saved_bytes
     torch._dynamo.reset()
     with ri.install(budget=budget, **options) as installed:
         peak = measured(torch.compile(model), inputs)
     first, second = installed.plans
-    assert first.promised and second.promised and first.saved_bytes < greedy
+    assert first.promised and second.promised and first.partition.saved_bytes < greedy
     assert there + peak <= budget + sum(p.nbytes for p in model.first.parameters())
 
 
@@ -289,7 +294,7 @@ def test_a_share_is_of_each_graph() -> None:
     model, inputs = Broken(), (torch.randn(64, 64), torch.randn(64, 64))
     with ri.install(budget="90%", **OPTIONS) as installed, pytest.warns(rt.RemoraWarning, match="several graphs"):
         step(torch.compile(model), inputs)
-    assert len(installed.plans) == 2 and all(plan.held_before == 0 for plan in installed.plans)
+    assert len(installed.plans) == 2 and all(plan.partition.held_before == 0 for plan in installed.plans)
 
 
 def test_two_processes_take_one_plan(tmp_path: Path) -> None:

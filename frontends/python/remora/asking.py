@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Literal
 
 from remora._arguments import Budget
@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from remora.limits import SolveWords
     from remora.modes import Modes
+    from remora.progress import Progress
 
 
 def ask(
@@ -28,7 +29,8 @@ def ask(
     *,
     modes: Modes | None = None,
     start: Schedule | Iterable[OpLike] | None = None,
-    progress: bool = False,
+    progress: bool | Callable[[Progress], object] = False,
+    on_incumbent: Callable[[Schedule], object] | None = None,
     **words: Unpack[SolveWords],
 ) -> Schedule | NoSchedule:
     """A schedule of a graph within a budget, or why there is none.
@@ -39,12 +41,20 @@ def ask(
         Bytes or text. A front end that subtracts from a budget may come below the single byte that the engine needs.
     start : Schedule or iterable of Op, optional
         A schedule to start from; none where it is empty.
-    modes, progress, **words
+    modes, progress, on_incumbent, **words
         As for `remora.solve`.
     """
-    asked = max(1, budget) if isinstance(budget, int) else budget
     try:
-        return solve(graph, asked, modes=modes, warm_start=start or None, limits=limits, progress=progress, **words)
+        return solve(
+            graph,
+            max(1, budget) if isinstance(budget, int) else budget,
+            modes=modes,
+            warm_start=start or None,
+            limits=limits,
+            progress=progress,
+            on_incumbent=on_incumbent,
+            **words,
+        )
     except NoSchedule as refusal:
         return refusal
 

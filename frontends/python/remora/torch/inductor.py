@@ -21,7 +21,8 @@ from .errors import TorchError
 from .options import Options
 
 if TYPE_CHECKING:
-    from .ways.partitioner import InductorPlan, Knapsack, MeasuredRuntime, Partitioner
+    from .planning import Plan
+    from .ways.partitioner import Knapsack, MeasuredRuntime, Partitioner
 
 __all__ = ["Installed", "install", "knapsack_solver", "runtime_estimator", "uninstall"]
 
@@ -33,7 +34,7 @@ class Installed:
         self._partitioner = partitioner
 
     @property
-    def plans(self) -> list[InductorPlan]:
+    def plans(self) -> list[Plan]:
         """What was decided in this process, graph by graph; graphs that Inductor's caches hold are not there."""
         return self._partitioner.plans
 

@@ -37,12 +37,36 @@ class Choice:
     offload: bool = False
 
 
+@dataclass(frozen=True)
+class Parted:
+    """The two parts into which Inductor cuts a joint graph, in bytes.
+
+    Attributes
+    ----------
+    forward_peak, backward_peak : int
+        Of each part.
+    saved_bytes : int
+        What the forward part saves for the backward part, beyond the arguments.
+    held_before : int
+        What autograd keeps of what ran before this graph, part of the budget and of all peaks. 0 where the budget is a
+        percentage: that is of each graph's own.
+    later_gradients : int
+        Gradients that graphs compiled after this one have left when its backward part runs; part of that one's peak.
+    """
+
+    forward_peak: int
+    backward_peak: int
+    saved_bytes: int
+    held_before: int = 0
+    later_gradients: int = 0
+
+
 @dataclass
 class Plan:
     """What was decided for a step.
 
     The decision is the schedule of a captured step (`found`), what is done with modules (`modules`, `buffers`,
-    `reshard`), or the plans of a pipeline's stages (`stages`).
+    `reshard`), the plans of a pipeline's stages (`stages`), or the partition of a joint graph (`partition`).
 
     Attributes
     ----------
@@ -60,6 +84,8 @@ class Plan:
         Of a pipeline.
     found : Schedule
         Of a captured step; `graph` and `schedule` have it in Remora's formats.
+    partition : Parted or None
+        Of Inductor's.
     budget : int
         Bytes, less what is reserved; 0 of a plan without figures, which somebody wrote.
     fixed_memory : int
@@ -90,6 +116,7 @@ class Plan:
     reshard: dict[str, bool] = field(default_factory=dict)
     stages: list[Plan] = field(default_factory=list)
     found: remora.Schedule = None  # type: ignore[assignment]  # there wherever a step was captured
+    partition: Parted | None = None
     budget: int = 0
     fixed_memory: int = 0
     unscheduled_peak: int = 0
@@ -123,8 +150,14 @@ class Plan:
 
     @property
     def kind(self) -> str:
-        """What was decided: "schedule", "checkpoints" or "stages"."""
-        return "schedule" if self.found is not None else "stages" if self.stages else "checkpoints"
+        """What was decided: "schedule", "partition", "stages" or "checkpoints"."""
+        decided = {"schedule": self.found, "partition": self.partition, "stages": self.stages or None}
+        return next((kind for kind, decision in decided.items() if decision is not None), "checkpoints")
+
+    @property
+    def promised(self) -> bool:
+        """Whether the predicted peak is within the budget."""
+        return self.predicted_peak <= self.budget
 
     @property
     def digest(self) -> str:
@@ -169,6 +202,8 @@ class Plan:
         value["stages"] = [stage.document() for stage in self.stages]
         if self.found is not None:
             value |= {"graph": self.graph, "schedule": self.schedule}
+        if self.partition is not None:
+            value["partition"] = asdict(self.partition)
         always = ["modules"] if self.kind == "checkpoints" else []
         return {"format": FORMAT, "version": 1} | {n: v for n, v in value.items() if v or n in always}
 
@@ -207,6 +242,8 @@ class Plan:
         if "schedule" in value:
             graph = remora.Graph.from_json(value["graph"])
             return Plan.scheduled(remora.Schedule.from_json(json.dumps(value["schedule"]), graph), **known)
+        if "partition" in value:
+            return Plan(partition=Parted(**value["partition"]), **known)
         modules = dict(_choice(row, f"modules[{i}]") for i, row in enumerate(value.get("modules", [])))
         return Plan(modules, stages=[Plan.read(stage) for stage in value.get("stages", [])], **known)
 
@@ -228,6 +265,9 @@ class Plan:
         )
 
     def _decision(self) -> str:
+        if self.partition is not None:
+            missed = "" if self.promised else ", NOT within the budget"
+            return f"{bytes_text(self.partition.saved_bytes)} saved by the forward part{missed}"
         if self.found is not None:
             instead = f" in place of {self.checkpoints} checkpoints of the model" if self.checkpoints else ""
             return f"{len(self.found.graph)} ops, {self.recomputes} recomputes{instead}"
@@ -242,7 +282,7 @@ class Plan:
         return f"modules: {', '.join(parts) or 'none checkpointed'}{resharded}"
 
 
-_SAVED = tuple(f.name for f in fields(Plan) if f.name not in ("modules", "stages", "found", "memory"))
+_SAVED = tuple(f.name for f in fields(Plan) if f.name not in ("modules", "stages", "found", "partition", "memory"))
 
 
 def _row(name: str, choice: Choice) -> Any:

@@ -31,6 +31,7 @@ from ..errors import CaptureError, RemoraWarning
 from ..job import same_answer
 from ..ledger import frame_of_capture
 from ..options import Options
+from ..planning import Parted, Plan
 from ..problem.partition import Halves, Joint, Later, Partition
 from ..store import cache_folder, digest, read_json, write_json
 
@@ -38,59 +39,8 @@ GRAIN = 10_000
 """A knapsack's capacity in the units in which it is solved; sizes are rounded up, so it is never exceeded."""
 
 
-@dataclass(frozen=True)
-class InductorPlan:
-    """What was decided for one joint graph.
-
-    Attributes
-    ----------
-    budget : int
-        Bytes, with the graph's arguments: parameters, buffers, inputs.
-    predicted_peak, stock_peak, fixed_memory : int
-        Bytes: of both compiled parts, of those that Inductor would make by itself, and of the graph's arguments (part
-        of both peaks).
-    forward_peak, backward_peak : int
-        Bytes, of each part.
-    held_before : int
-        Bytes that autograd keeps of what ran before this graph, part of the budget and of all peaks. 0 where the budget
-        is a percentage: that is of each graph's own.
-    later_gradients : int
-        Bytes of the gradients that graphs compiled after this one have left when its backward part runs; part of that
-        one's peak.
-    saved_bytes : int
-        What the forward part saves for the backward part, beyond the arguments.
-    predicted_time, stock_time : int
-        Nanoseconds of all kernels.
-    """
-
-    budget: int
-    predicted_peak: int
-    stock_peak: int
-    fixed_memory: int
-    forward_peak: int
-    backward_peak: int
-    saved_bytes: int
-    predicted_time: int
-    stock_time: int
-    held_before: int = 0
-    later_gradients: int = 0
-
-    @property
-    def promised(self) -> bool:
-        """Whether the predicted peak is within the budget."""
-        return self.predicted_peak <= self.budget
-
-    @property
-    def overhead(self) -> float:
-        """Time beyond that of Inductor's own partition, as a share of that."""
-        return self.predicted_time / self.stock_time - 1 if self.stock_time else 0.0
-
-    def __str__(self) -> str:
-        word = "" if self.promised else ", NOT within the budget"
-        return (
-            f"peak {self.predicted_peak:,} bytes of {self.budget:,} ({self.stock_peak:,} by Inductor alone){word}, "
-            f"{self.saved_bytes:,} saved, time {self.overhead:+.2%}"
-        )
+InductorPlan = Plan
+"""The name of earlier versions."""
 
 
 class Named:
@@ -127,13 +77,13 @@ class Partitioner(Named, CustomPartitionerFn):
 
     Attributes
     ----------
-    plans : list of InductorPlan
+    plans : list of Plan
         Of the graphs that were parted in this process, in order.
     """
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.plans: list[InductorPlan] = []
+        self.plans: list[Plan] = []
         self._frames: set[Any] = set()
         self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
         kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
@@ -221,24 +171,30 @@ class Partitioner(Named, CustomPartitionerFn):
     def _later_graphs(self) -> Later:
         return self._later.get(place_of_capture(), Later())
 
-    def _enter_in_earlier(self, before: Before, plan: InductorPlan) -> None:
+    def _enter_in_earlier(self, before: Before, plan: Plan) -> None:
         """Tells earlier graphs what a later one takes while they wait for their backward parts."""
         earlier = [self._graphs[number] for number in before.graphs if number in self._graphs]
         for graph in earlier:
             old = self.plans[graph.plan]
-            gradients = old.later_gradients + before.gradients
-            behind = old.backward_peak + before.gradients
-            peak = max(old.predicted_peak, behind)
-            new = replace(old, later_gradients=gradients, backward_peak=behind, predicted_peak=peak)
+            parts = self._parts_of(graph)
+            gradients = parts.later_gradients + before.gradients
+            behind = parts.backward_peak + before.gradients
+            parts = replace(parts, later_gradients=gradients, backward_peak=behind)
+            new = replace(old, partition=parts, predicted_peak=max(old.predicted_peak, behind))
             self.plans[graph.plan] = new
             if old.promised and not new.promised:
                 self._ask(graph, 0, gradients, f"{behind:,} bytes with the gradients of later ones")
         if earlier and not plan.promised:
-            most = max(earlier, key=lambda graph: self.plans[graph.plan].saved_bytes)
-            old = self.plans[most.plan]
+            most = max(earlier, key=lambda graph: self._parts_of(graph).saved_bytes)
+            parts = self._parts_of(most)
             lacking = plan.predicted_peak - plan.budget
-            needed = old.budget - old.held_before - most.between + lacking
-            self._ask(most, needed, old.later_gradients, f"{lacking:,} bytes too much while a later one runs")
+            needed = self.plans[most.plan].budget - parts.held_before - most.between + lacking
+            self._ask(most, needed, parts.later_gradients, f"{lacking:,} bytes too much while a later one runs")
+
+    def _parts_of(self, graph: Planned) -> Parted:
+        parts = self.plans[graph.plan].partition
+        assert parts is not None
+        return parts
 
     def _ask(self, graph: Planned, needed: int, gradients: int, why: str) -> None:
         """Lets a graph leave room when it is planned anew."""
@@ -251,23 +207,24 @@ class Partitioner(Named, CustomPartitionerFn):
             f"leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
         )
 
-    def _tell(self, plan: InductorPlan) -> None:
+    def _tell(self, plan: Plan) -> None:
         self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
-        if len(self._frames) == 2 and not plan.held_before:
+        held = plan.partition.held_before if plan.partition is not None else 0
+        if len(self._frames) == 2 and not held:
             self._warn(
                 "several graphs are compiled, be it for a graph break or since there are several models. A percentage "
                 "is of each of them alone; bytes count what one graph keeps for backward while another runs only where "
                 "its results lead to the other one"
             )
         if not plan.promised:
-            kept = f", {plan.held_before:,} of them kept by what ran before it" if plan.held_before else ""
+            kept = f", {held:,} of them kept by what ran before it" if held else ""
             self._warn(
                 f"no promise: {plan.budget:,} bytes are allowed for a compiled graph; the least that is known for it "
                 f"is {plan.predicted_peak:,} bytes{kept}, and that partition is compiled"
             )
         self.options.say(str(plan), end="\n")
 
-    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, InductorPlan]:
+    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, Plan]:
         """The partition, the same on all processes of a job; `held`: bytes kept of what ran before."""
         key, later = key_of(joint, self.options), joint.later
 
@@ -290,17 +247,15 @@ class Partitioner(Named, CustomPartitionerFn):
         question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
         row, first, budget = same_answer(f"partition/{digest(question)}", found)
         chosen, stock = partition_of(row), partition_of(first)
-        plan = InductorPlan(
-            budget + held,
-            chosen.peak(Later()) + held,
-            stock.peak(Later()) + held,
-            joint.fixed,
-            chosen.forward_peak + held,
-            chosen.backward_peak + held,
-            chosen.held,
-            chosen.nanoseconds,
-            stock.nanoseconds,
-            held,
+        parted = Parted(chosen.forward_peak + held, chosen.backward_peak + held, chosen.held, held)
+        plan = Plan(
+            partition=parted,
+            budget=budget + held,
+            fixed_memory=joint.fixed,
+            unscheduled_peak=stock.peak(Later()) + held,
+            predicted_peak=chosen.peak(Later()) + held,
+            unscheduled_time=stock.nanoseconds,
+            predicted_time=chosen.nanoseconds,
         )
         return chosen, plan
 
