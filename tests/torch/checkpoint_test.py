@@ -178,7 +178,7 @@ def test_a_backward_on_a_thread_of_its_own_is_read_as_any_other(device: str) -> 
     inside, others = ([], [work]) if device == "cuda" else (work, [[("", 8)]])
     caller = [("", 64), ("remora turn 0", 0), *inside, ("remora done 0", 0), ("", -64)]
     record._read_backward(trace, [*others, caller], torch.device(device))
-    kinds = [traces.Kind.UNPACK, traces.Kind.TAKE, traces.Kind.RELEASE]
+    kinds = [traces.Event.UNPACK, traces.Event.TAKE, traces.Event.RELEASE]
     assert [kind for kind, _ in trace.events] == kinds
     assert trace.stretches == [(32, 0)]
 

@@ -51,7 +51,7 @@ def planned(blocks: int, dropout: float = 0.0) -> tuple[Planned, nn.Module, tupl
         return [loss, *torch.autograd.grad(loss, list(model.parameters()))]
 
     traced = minimal_fx_tracer(step, module=model)(x)
-    return Planned.of(traced.gm, OPTIONS), model, (*model.parameters(), x)
+    return Planned.read(traced.gm, OPTIONS), model, (*model.parameters(), x)
 
 
 def test_tags_are_carried_out_as_they_are_evaluated() -> None:

@@ -52,7 +52,7 @@ class Planned(StepProblem):
     """A graph of the trainer, and what its ops cost."""
 
     @staticmethod
-    def of(module: fx.GraphModule, options: Options) -> Planned:
+    def read(module: fx.GraphModule, options: Options) -> Planned:
         """Reads a graph and finds the cost of its ops."""
         step = StepGraph(module)
         costs = by_flops(step) if options.cost == "flops" else measured(step, lambda text: None)
@@ -84,7 +84,7 @@ def tag_policy(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
         Where the tags are carried out otherwise than is known here, beyond the budget.
     """
     options = options_of(config)
-    planned = Planned.of(module, options)
+    planned = Planned.read(module, options)
     budget = planned.budget(options)
     chooser = Chooser(Family(planned.step), planned.graph)
 
@@ -122,7 +122,7 @@ def schedule_pass(module: fx.GraphModule, example_inputs: Any = None, *, config:
         With the least budget for which a schedule is known.
     """
     options = options_of(config)
-    planned = Planned.of(module, options)
+    planned = Planned.read(module, options)
     budget = planned.budget(options)
     found = schedule_for(planned.graph, budget, options)
     made = rewritten(planned.step, runs_of(planned.step, found))

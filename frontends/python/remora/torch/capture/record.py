@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 
 from ..measure import COLLECTED, Clock, profiled, random_state, rounded, set_random_state
 from ..step import CheckpointError, EagerStep, same_bits
-from .trace import FIXED, PLAIN, Call, Kind, Op, Trace
+from .trace import FIXED, PLAIN, EagerOp, Event, ModuleCall, Trace
 
 MARKED = "FSDP::pre_backward"
 """Where ranges of this name begin in the backward is noted."""
@@ -72,21 +72,21 @@ class _Forward(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self.marks: list[tuple[Any, Any]] = []
         self.stack: list[int] = []
         self.counts: dict[str, int] = {}
-        self.maker: dict[int, Op] = {}
+        self.maker: dict[int, EagerOp] = {}
         self.model = model
 
-    def add(self, kind: Kind, number: int) -> None:
-        self.trace.events += [(Kind.FREE, s) for s in self.storages.dead()]
+    def add(self, kind: Event, number: int) -> None:
+        self.trace.events += [(Event.FREE, s) for s in self.storages.dead()]
         self.trace.events.append((kind, number))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         given = [t for t in pytree.tree_leaves((args, kwargs)) if isinstance(t, torch.Tensor)]
         before = random_state(self.device)
         number = len(self.trace.ops)
-        op = Op(str(func), [])
+        op = EagerOp(str(func), [])
         self.trace.ops.append(op)
         foreign = [self.storages.number(t) for t in given]  # made by no op, as from Python's numbers
-        self.add(Kind.OP, number)
+        self.add(Event.OP, number)
         start = self.clock.mark()
         with record_function(f"remora op {number}"):
             result = func(*args, **(kwargs or {}))
@@ -118,7 +118,7 @@ class _Forward(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
     def pack(self, tensor: torch.Tensor) -> int:
         self.trace.saved.append(self.storages.number(tensor)[0])
-        self.add(Kind.SAVE, len(self.trace.saved) - 1)
+        self.add(Event.SAVE, len(self.trace.saved) - 1)
         return len(self.trace.saved) - 1
 
     def unpack(self, _: int) -> torch.Tensor:
@@ -132,18 +132,18 @@ class _Forward(TorchDispatchMode):  # type: ignore[no-untyped-call]
         count = self.counts[name] = self.counts.get(name, 0) + 1
         parent = self.stack[-1] if self.stack else -1
         storages = [s for s in (self.storages.number(t)[0] for t in tensors) if s != FIXED]
-        call = Call(name, count - 1, parent, storages, opaque=opaque)
+        call = ModuleCall(name, count - 1, parent, storages, opaque=opaque)
         number = len(self.trace.calls)
         self.trace.calls.append(call)
         self.stack.append(number)
         with _disable_current_modes():
             old = {key: b.detach().clone() for key, b in module._buffers.items() if b is not None}
-        self.add(Kind.ENTER, number)
+        self.add(Event.ENTER, number)
         call.start = len(self.trace.events)
         start = self.clock.mark()
         yield
         self.marks.append((start, self.clock.mark()))
-        self.add(Kind.LEAVE, number)
+        self.add(Event.LEAVE, number)
         call.end = len(self.trace.events) - 1
         self.stack.pop()
         with _disable_current_modes():
@@ -174,7 +174,7 @@ def traced(step: EagerStep) -> Trace:
         call.seconds = seconds
     trace.mode_seconds, trace.seconds = times.mode_seconds, times.seconds
     _read_backward(trace, backward.memory, step.device)
-    if trace.saved and not any(kind is Kind.UNPACK for kind, _ in trace.events):
+    if trace.saved and not any(kind is Event.UNPACK for kind, _ in trace.events):
         raise CheckpointError("PyTorch's profiler does not tell when the backward asks for what the forward saved")
     return trace
 
@@ -221,7 +221,7 @@ def _entered(model: torch.nn.Module, around: Callable[[str, torch.nn.Module, Any
 def _read_ops(trace: Trace, threads: list[list[tuple[str, int]]]) -> None:
     """The most that each op took beyond what was there."""
     held = most = 0
-    op = Op("", [])
+    op = EagerOp("", [])
     for name, size in itertools.chain.from_iterable(threads):
         word, _, number = name.rpartition(" ")
         if word == "remora op":
@@ -243,7 +243,7 @@ def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]], device: t
     for storage in trace.saved:
         if storage != FIXED:
             holders[storage] += 1
-    dead = {number for kind, number in trace.events if kind is Kind.FREE}
+    dead = {number for kind, number in trace.events if kind is Event.FREE}
     held = most = 0
     freed: list[int] = []  # of forward storages: comes at once
 
@@ -252,7 +252,7 @@ def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]], device: t
         held += sum(freed)  # something else holds these
         freed.clear()
         if held or most:
-            trace.events.append((Kind.TAKE, len(trace.stretches)))
+            trace.events.append((Event.TAKE, len(trace.stretches)))
             trace.stretches.append((most, held))
         held = most = 0
 
@@ -260,10 +260,10 @@ def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]], device: t
         word, _, text = name.rpartition(" ")
         if word in ("remora unpack", "remora release"):
             cut()
-            kind = Kind.UNPACK if word == "remora unpack" else Kind.RELEASE
+            kind = Event.UNPACK if word == "remora unpack" else Event.RELEASE
             trace.events.append((kind, int(text)))
             storage = trace.saved[int(text)]
-            if kind is Kind.RELEASE and storage != FIXED:
+            if kind is Event.RELEASE and storage != FIXED:
                 holders[storage] -= 1
                 if not holders[storage] and storage in dead:
                     freed.append(trace.sizes[storage])
@@ -342,7 +342,7 @@ def _forward(step: EagerStep) -> tuple[_Forward, list[list[tuple[str, int]]]]:
     with step.kept(), profiled(step.device) as memory:
         with saved_tensors_hooks(recorder.pack, recorder.unpack), _entered(step.model, recorder.call), recorder:
             loss = step.run(backward=False)
-            recorder.add(Kind.FREE, FIXED)  # the end, with all that died
+            recorder.add(Event.FREE, FIXED)  # the end, with all that died
         del loss
     return recorder, memory
 

@@ -22,7 +22,7 @@ from torch.distributed.tensor import DTensor
 
 from ..measure import COLLECTED, COLLECTIVE, profiled
 from ..step import CheckpointError, EagerStep
-from .trace import Kind, Trace
+from .trace import Event, Trace
 
 ROUNDS = 3
 """A gather is timed so often; the least counts."""
@@ -54,7 +54,7 @@ class Gather:
 
 
 @dataclass(frozen=True)
-class Unit:
+class ShardedUnit:
     """A module that FSDP shards, but not the root; places are events of the trace.
 
     Attributes
@@ -227,7 +227,7 @@ def gather_of(unit: FSDPModule, device: torch.device) -> Gather:
     return Gather(wait[-1], issue[-1], max(issue), max(wait), min(times))
 
 
-def placed(trace: Trace, names: list[str], gathers: dict[str, Gather]) -> list[Unit]:
+def placed(trace: Trace, names: list[str], gathers: dict[str, Gather]) -> list[ShardedUnit]:
     """The units in the order in which their forwards end, which is that of FSDP's own list.
 
     Raises
@@ -250,12 +250,12 @@ def placed(trace: Trace, names: list[str], gathers: dict[str, Gather]) -> list[U
             (
                 place
                 for place in range(entered, -1, -1)
-                if trace.events[place][0] is Kind.OP and trace.ops[trace.events[place][1]].name == COPY_OUT
+                if trace.events[place][0] is Event.OP and trace.ops[trace.events[place][1]].name == COPY_OUT
             ),
             entered,
         )
         outer = min((other for other in names if name.startswith(f"{other}.")), key=len, default="")
-        units.append(Unit(name, calls[0], gathered, call.end + 1, asked[0], gathers[name], outer))
+        units.append(ShardedUnit(name, calls[0], gathered, call.end + 1, asked[0], gathers[name], outer))
     units.sort(key=lambda unit: trace.calls[unit.call].end)
     outermost = [unit for unit in units if not unit.outer]
     if sorted(outermost, key=lambda unit: -unit.asked) != outermost:

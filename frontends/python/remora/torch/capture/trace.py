@@ -21,7 +21,7 @@ FIXED = -1
 """The storage of a parameter, a buffer or an argument of the step: there throughout."""
 
 
-class Kind(enum.Enum):
+class Event(enum.Enum):
     """Of an event; what its number says."""
 
     OP = 1  # the op
@@ -35,7 +35,7 @@ class Kind(enum.Enum):
 
 
 @dataclass
-class Op:
+class EagerOp:
     """One dispatched call of the forward."""
 
     name: str
@@ -48,7 +48,7 @@ class Op:
 
 
 @dataclass
-class Call:
+class ModuleCall:
     """One call of a module's forward."""
 
     name: str
@@ -67,7 +67,7 @@ class Trace:
 
     Attributes
     ----------
-    events : list of (Kind, int)
+    events : list of (Event, int)
     turn : int
         Events from here on are the backward's.
     sizes : list of int
@@ -84,10 +84,10 @@ class Trace:
         Parameters, buffers, and the step's arguments.
     """
 
-    events: list[tuple[Kind, int]] = field(default_factory=list)
+    events: list[tuple[Event, int]] = field(default_factory=list)
     turn: int = 0
-    ops: list[Op] = field(default_factory=list)
-    calls: list[Call] = field(default_factory=list)
+    ops: list[EagerOp] = field(default_factory=list)
+    calls: list[ModuleCall] = field(default_factory=list)
     sizes: list[int] = field(default_factory=list)
     saved: list[int] = field(default_factory=list)
     stretches: list[tuple[int, int]] = field(default_factory=list)

@@ -271,8 +271,3 @@ def _offloaded(module: torch.nn.Module, inner: Callable[..., Any], *arguments: A
 
     with saved_tensors_hooks(pack, unpack):
         return inner(*arguments, **named)
-
-
-def modules_of(plan: Mapping[str, Choice]) -> list[str]:
-    """The names of what runs again."""
-    return [name for name, choice in plan.items() if not choice.offload]

@@ -36,7 +36,7 @@ MOST = 24
 """So many schedules of one graph are kept."""
 
 
-class Known:
+class KnownSchedules:
     """The schedules of one graph in one order of its ops, none of them both longer and larger than another.
 
     Parameters
@@ -100,7 +100,7 @@ def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: fl
     def found() -> remora.Schedule:
         if options.cache and path.exists():
             return remora.Schedule.load(path, graph)
-        known = Known(digest, options.order, options.cache)
+        known = KnownSchedules(digest, options.order, options.cache)
         if start:
             known.learn(replayed(graph, start, "input" if options.order == "input" else "free"))
         left = _Seconds(options.time_limit if seconds is None else seconds)
@@ -182,7 +182,9 @@ class _Seconds:
         return max(LEAST_SECONDS, share * (self._end - time.perf_counter()))
 
 
-def _solved(graph: remora.Graph, budget: int, options: Options, known: Known, seconds: _Seconds) -> remora.Schedule:
+def _solved(
+    graph: remora.Graph, budget: int, options: Options, known: KnownSchedules, seconds: _Seconds
+) -> remora.Schedule:
     try:
         found = _answer(graph, budget, options, known, seconds)
     except TorchError:
@@ -193,7 +195,9 @@ def _solved(graph: remora.Graph, budget: int, options: Options, known: Known, se
     return _with_addresses(found, budget, options, seconds) if options.arena else found
 
 
-def _answer(graph: remora.Graph, budget: int, options: Options, known: Known, seconds: _Seconds) -> remora.Schedule:
+def _answer(
+    graph: remora.Graph, budget: int, options: Options, known: KnownSchedules, seconds: _Seconds
+) -> remora.Schedule:
     """A schedule; where none is found in time, the least budget is looked for."""
     start = known.start(budget)
     if start is None or max(Counter(start).values(), default=1) > FEW:
@@ -218,7 +222,7 @@ def _answer(graph: remora.Graph, budget: int, options: Options, known: Known, se
     return found
 
 
-def _refused(graph: remora.Graph, budget: int, known: Known, refusal: remora.NoSchedule) -> BudgetError:
+def _refused(graph: remora.Graph, budget: int, known: KnownSchedules, refusal: remora.NoSchedule) -> BudgetError:
     """What is said where the engine has no schedule; what is known of the graph is enough."""
     least = min(graph.baseline_peak, known.least or graph.baseline_peak)
     proved, why = isinstance(refusal, remora.Infeasible), refusal.refusal

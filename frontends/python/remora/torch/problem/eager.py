@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from ..capture.trace import FIXED, Call, Kind, Trace
+from ..capture.trace import FIXED, Event, ModuleCall, Trace
 from ..planning import Choice
 
 Choices = Mapping[str, Choice]
@@ -68,7 +68,7 @@ class _Frame:
     """A checkpointed call."""
 
     number: int
-    call: Call
+    call: ModuleCall
     choice: Choice
     outer: _Frame | None
     cached: set[int] = field(default_factory=set)  # ops whose results are kept and not yet used
@@ -89,9 +89,9 @@ class Replay:
         self.snapshots = snapshots or {}
         self._of_call: dict[int, dict[int, tuple[str, int]]] = {}
 
-    def ops_of(self, call: Call) -> list[int]:
+    def ops_of(self, call: ModuleCall) -> list[int]:
         """The ops that run inside a call."""
-        return [n for kind, n in self.trace.events[call.start : call.end] if kind is Kind.OP]
+        return [n for kind, n in self.trace.events[call.start : call.end] if kind is Event.OP]
 
     def occurrences(self, number: int) -> dict[int, tuple[str, int]]:
         """Of each op of a call its name, and which of that name's it is."""
@@ -136,23 +136,23 @@ class _Run:
             left.append(self.now)
         return Replayed(high, turn, self.seconds, left)
 
-    def _event(self, place: int, kind: Kind, number: int) -> None:
-        if kind is Kind.OP:
+    def _event(self, place: int, kind: Event, number: int) -> None:
+        if kind is Event.OP:
             self._run_op(number)
             for frame in self.stack:
                 if number in frame.cached:
                     self._hold(self.trace.ops[number].made)
-        elif kind is Kind.FREE:
+        elif kind is Event.FREE:
             self._die(number)
-        elif kind is Kind.ENTER:
+        elif kind is Event.ENTER:
             self._enter(place, number)
-        elif kind is Kind.LEAVE:
+        elif kind is Event.LEAVE:
             self._leave(number)
-        elif kind is Kind.SAVE:
+        elif kind is Event.SAVE:
             self._save(place, number)
-        elif kind is Kind.UNPACK:
+        elif kind is Event.UNPACK:
             self._unpack(number)
-        elif kind is Kind.TAKE:
+        elif kind is Event.TAKE:
             most, left = self.trace.stretches[number]
             self.most = max(self.most, self.now + most)
             self.now += left
@@ -295,18 +295,18 @@ class _Run:
         ops = self.replay.ops_of(frame.call)
         factor = frame.call.seconds / max(1e-12, sum(self.trace.ops[op].seconds for op in ops))
         for kind, number in self.trace.events[frame.call.start : frame.last + 1]:
-            if kind is Kind.OP:
+            if kind is Event.OP:
                 self._op_again(frame, number, factor)
-            elif kind is Kind.FREE and number in frame.copies:
+            elif kind is Event.FREE and number in frame.copies:
                 self._die(frame.copies[number])
-            elif kind is Kind.ENTER and number in self.frames:
+            elif kind is Event.ENTER and number in self.frames:
                 beside += self.frames[number].extra
                 self.now += self.frames[number].extra
                 held = [self._copy(frame, s) for s in self.trace.calls[number].arguments]
                 if self.frames[number].outer is frame:
                     frame.arguments[number] = held
                     self._hold(held)
-            elif kind is Kind.SAVE and self.frame_of.get(number) is frame and self.trace.saved[number] != FIXED:
+            elif kind is Event.SAVE and self.frame_of.get(number) is frame and self.trace.saved[number] != FIXED:
                 self._hold([self._copy(frame, self.trace.saved[number])])
         for copy in frame.copies.values():
             self._die(copy)

@@ -19,7 +19,7 @@ from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from ..capture.trace import Kind, Trace
+from ..capture.trace import Event, Trace
 from ..planning import Choice
 from .eager import Replay
 
@@ -160,7 +160,7 @@ def _candidates(trace: Trace, refused: set[str]) -> list[Unit]:
     bad = {"", *refused}
     for number, call in enumerate(trace.calls):
         kinds = {kind for kind, _ in trace.events[call.start : call.end]}
-        if Kind.SAVE not in kinds:
+        if Event.SAVE not in kinds:
             bad.add(call.name)
         found[call.name].append(number)
     ranges: set[tuple[tuple[int, ...], ...]] = set()
@@ -168,7 +168,7 @@ def _candidates(trace: Trace, refused: set[str]) -> list[Unit]:
     for name, calls in found.items():
         # A module that does nothing but call one other is the same unit.
         work = tuple(
-            tuple(n for k, n in trace.events[trace.calls[c].start : trace.calls[c].end] if k is Kind.OP) for c in calls
+            tuple(n for k, n in trace.events[trace.calls[c].start : trace.calls[c].end] if k is Event.OP) for c in calls
         )
         if name not in bad and work not in ranges:
             ranges.add(work)
@@ -183,7 +183,7 @@ def _windows(trace: Trace, unit: Unit) -> list[tuple[int, int]]:
     touched = _touched(trace)
     for call in unit.calls:
         start, end = trace.calls[call].start, trace.calls[call].end
-        places = [touched[n] for kind, n in trace.events[start:end] if kind is Kind.SAVE and n in touched]
+        places = [touched[n] for kind, n in trace.events[start:end] if kind is Event.SAVE and n in touched]
         if places:
             backward.append((min(a for a, _ in places), max(b for _, b in places) + 1))
     return forward + (backward or [(len(trace.events), len(trace.events))])
@@ -194,7 +194,7 @@ def _touched(trace: Trace) -> dict[int, tuple[int, int]]:
     if trace.touched is None:
         trace.touched = {}
         for place, (kind, number) in enumerate(trace.events[trace.turn :], trace.turn):
-            if kind in (Kind.UNPACK, Kind.RELEASE):
+            if kind in (Event.UNPACK, Event.RELEASE):
                 first, _ = trace.touched.get(number, (place, place))
                 trace.touched[number] = first, place
     return trace.touched
@@ -273,7 +273,7 @@ def _classes(trace: Trace, units: list[Unit]) -> list[list[Unit]]:
         work = []
         for number in unit.calls:
             call = trace.calls[number]
-            ops = [trace.ops[n] for kind, n in trace.events[call.start : call.end] if kind is Kind.OP]
+            ops = [trace.ops[n] for kind, n in trace.events[call.start : call.end] if kind is Event.OP]
             work.append(tuple((op.name, tuple(trace.sizes[s] for s in op.made)) for op in ops))
         found[tuple(work)].append(unit)
     # A unit inside another one of its own class would be a unit twice.

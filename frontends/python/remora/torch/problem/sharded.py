@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from ..capture.sharded import ShardedStep, gather_of, placed
-from ..capture.trace import Kind
+from ..capture.trace import Event
 from ..planning import Plan
 from .checkpoints import EagerProblem, choices_of
 from .family import Family, Mode, Unit, choices_for, policies_of, refused_in, worthwhile
@@ -53,7 +53,7 @@ class ShardedProblem(EagerProblem):
         for i, unit in enumerate(units):
             call, active = trace.calls[unit.call], (i + 1, 2 * count - i)
             runs_again = unit.name not in excluded and any(
-                k is Kind.SAVE for k, _ in trace.events[call.start : call.end]
+                k is Event.SAVE for k, _ in trace.events[call.start : call.end]
             )
             rows = choices_for(unit.name, policies_of(self.replay, unit.call) if runs_again else [], [], offload=False)
             kept = [Mode(choices, 0, []) for choices in (rows if runs_again else rows[:1])]

@@ -17,7 +17,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Collection, Mapping, Sequence
 
-from ..capture.sharded import Gather, Unit
+from ..capture.sharded import Gather, ShardedUnit
 from ..planning import Choice
 from .eager import Replay, Replayed
 
@@ -26,7 +26,7 @@ class ShardedReplay:
     """Replays a step under choices for its modules and a set of units that are resharded."""
 
     def __init__(
-        self, replay: Replay, units: Sequence[Unit], root: tuple[int, int] | None, root_gather: Gather | None
+        self, replay: Replay, units: Sequence[ShardedUnit], root: tuple[int, int] | None, root_gather: Gather | None
     ) -> None:
         """`root`: where the root's own parameters are gathered, and where the backward begins; they are kept."""
         self.replay, self.units = replay, units
