@@ -114,7 +114,8 @@ class PipelineFitting:
         plan = within_each(self.budgets, self._attempt, lambda plan: plan.peaks)
         if plan is not None:
             return plan
-        assert self.latest is not None, "a refusal is raised where no plan is found"
+        if self.latest is None:
+            raise CheckpointError("no modes of the stages were found within the time limit: give a longer time_limit")
         over = [peak - budget for peak, budget in zip(self.latest.peaks, self.budgets, strict=True)]
         worst = over.index(max(over))
         raise CheckpointError(
@@ -129,7 +130,7 @@ class PipelineFitting:
         if chosen:
             self.latest = self._planned(chosen, bound)
             return self.latest
-        if self.latest is None:
+        if self.latest is None and needs:
             raise self._refusal(*needs[0])
         return None
 
