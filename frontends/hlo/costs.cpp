@@ -2,7 +2,6 @@
 #include "frontends/hlo/costs.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <string_view>
 
 #include "frontends/hlo/dataflow.hpp"
@@ -32,9 +31,11 @@ bool is_lookup(std::string_view opcode) {
   return opcode == "slice" || opcode == "dynamic-slice" || opcode == "gather";
 }
 
-class Work {
+constexpr Duration kLongest(std::int64_t{1} << 50);
+
+class Counts {
  public:
-  explicit Work(const Module& module) : module_(module) {}
+  explicit Counts(const Module& module) : module_(module) {}
 
   /// Floating-point operations: two for each product that is summed, one for each element otherwise.
   [[nodiscard]] std::int64_t flops(std::size_t c, std::size_t i) const {
@@ -128,7 +129,7 @@ class Work {
 
 }  // namespace
 
-Duration duration_of(const Module& module, std::size_t c, std::size_t i, const onnx_frontend::Device& device) {
+Duration duration_of(const Module& module, std::size_t c, std::size_t i, const Machine& machine) {
   const Instruction& instruction = module.computations[c].instructions[i];
   const bool is_free = is_alias(instruction) || instruction.opcode == "parameter" || instruction.opcode == "constant";
   if (is_free) return Duration(0);
@@ -140,20 +141,17 @@ Duration duration_of(const Module& module, std::size_t c, std::size_t i, const o
     for (const std::size_t called : instruction.called) {
       std::int64_t one = 0;
       for (std::size_t k = 0; k < module.computations[called].instructions.size(); ++k) {
-        one = saturating_sum(one, duration_of(module, called, k, device).count());
+        one = saturating_sum(one, duration_of(module, called, k, machine).count());
       }
       sum = saturating_sum(sum, one);
       longest = std::max(longest, one);
     }
     const std::int64_t total =
         instruction.opcode == "conditional" ? longest : saturating_product(sum, instruction.trips);
-    return Duration(std::min(total, std::int64_t{1} << 50));
+    return Duration(std::min(total, kLongest.count()));
   }
-  const Work work(module);
-  const double seconds = std::max(static_cast<double>(work.flops(c, i)) / device.peak_flops,
-                                  static_cast<double>(work.bytes(c, i)) / device.bandwidth) +
-                         device.launch_overhead;
-  return Duration(static_cast<std::int64_t>(std::min(std::ceil(seconds * 1e9), 0x1p50)));
+  const Counts counts(module);
+  return std::min(nanoseconds(machine.seconds({.operations = counts.flops(c, i), .moved = counts.bytes(c, i)})), kLongest);
 }
 
 }  // namespace remora::hlo

@@ -799,7 +799,7 @@ std::string rewrite_pair(const LoweredModule& lowered, const LoopPair& pair, std
     throw InputError(lowered.source, "slots: at least two, at most one for each iteration, and nothing else is saved");
   }
   std::string bytes = PairWriter(lowered, pair, saved, slots).bytes(*lowered.bytes);
-  const LoweredModule again = lower_module(bytes, "the rewritten module", lowered.device);
+  const LoweredModule again = lower_module(bytes, "the rewritten module", lowered.machine);
   if (const std::optional<std::string> stale = stale_instruction(again.module)) {
     throw InputError(lowered.source, quote(*stale) + " would read what is overwritten before");
   }

@@ -80,8 +80,8 @@ struct Inside {
 
 class Pairing {
  public:
-  Pairing(const Module& module, const Dataflow& dataflow, const onnx_frontend::Device& device)
-      : module_(module), dataflow_(dataflow), device_(device) {
+  Pairing(const Module& module, const Dataflow& dataflow, const Machine& machine)
+      : module_(module), dataflow_(dataflow), machine_(machine) {
     for (const Computation& computation : module.computations) {
       for (const Instruction& one : computation.instructions) {
         for (const std::size_t called : one.called) ++callers_[called];
@@ -386,7 +386,7 @@ class Pairing {
       if (!needed.contains(i)) continue;
       const Instruction& instruction = at(body, i);
       Op op{.name = instruction.name, .type = instruction.opcode, .recompute = can_repeat(instruction)};
-      op.duration = Duration(saturating_product(trips, duration_of(module_, body, i, device_).count()));
+      op.duration = Duration(saturating_product(trips, duration_of(module_, body, i, machine_).count()));
       for (const Origin& input : inputs_of(pair, i, updates.contains(i))) {
         if (tensors.contains(input)) op.inputs.push_back(tensors[input]);
       }
@@ -474,7 +474,7 @@ class Pairing {
 
   const Module& module_;
   const Dataflow& dataflow_;
-  const onnx_frontend::Device& device_;
+  const Machine& machine_;
   std::map<std::size_t, int> callers_;
 };
 
@@ -525,7 +525,7 @@ bool is_at_hand(const Module& module, const Dataflow& dataflow, const LoopPair& 
 
 std::vector<LoopPair> loop_pairs(const LoweredModule& lowered) {
   const Dataflow dataflow(lowered.module);
-  return Pairing(lowered.module, dataflow, lowered.device).all();
+  return Pairing(lowered.module, dataflow, lowered.machine).all();
 }
 
 }  // namespace remora::hlo

@@ -85,12 +85,12 @@ bool lies_in_argument(const Dataflow& dataflow, std::size_t c, StorageId storage
 
 class Lowering {
  public:
-  Lowering(LoweredModule& lowered, const onnx_frontend::Device& device)
+  Lowering(LoweredModule& lowered, const Machine& machine)
       : lowered_(lowered),
         module_(lowered.module),
         c_(lowered.computation),
         entry_(module_.computations[c_]),
-        device_(device),
+        machine_(machine),
         dataflow_(module_),
         inner_(module_, dataflow_),
         tensors_(dataflow_.values().size()) {}
@@ -115,7 +115,7 @@ class Lowering {
     add_waits();
     graph.meta =
         nlohmann::ordered_json{
-            {"format", "hlo"}, {"cost_model", "roofline"}, {"duration_unit", "ns"}, {"device", device_.name}}
+            {"format", "hlo"}, {"cost_model", "roofline"}, {"duration_unit", "ns"}, {"device", machine_.name}}
             .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
     validate(graph);
   }
@@ -133,7 +133,7 @@ class Lowering {
     const Instruction& instruction = entry_.instructions[i];
     Graph& graph = lowered_.graph;
     Op op{.name = unique(instruction.name, i), .type = instruction.opcode};
-    op.duration = duration_of(module_, c_, i, device_);
+    op.duration = duration_of(module_, c_, i, machine_);
     op.workspace = inner_.of(c_, i);
     op.recompute = !has_effect(module_, instruction) && instruction.control_predecessors.empty();
     std::set<TensorId> read;
@@ -232,7 +232,7 @@ class Lowering {
   const Module& module_;
   std::size_t c_;
   const Computation& entry_;
-  const onnx_frontend::Device& device_;
+  const Machine& machine_;
   Dataflow dataflow_;
   InnerPeak inner_;
   /// By value: the tensor of what the entry computes, else none.
@@ -381,17 +381,17 @@ std::vector<LoopBody> loop_bodies(const LoweredModule& lowered) {
   return bodies;
 }
 
-LoweredModule lower_module(std::string bytes, const std::string& source, const onnx_frontend::Device& device,
+LoweredModule lower_module(std::string bytes, const std::string& source, const Machine& machine,
                            const std::string& body) {
   LoweredModule lowered{
-      .bytes = std::make_shared<const std::string>(std::move(bytes)), .source = source, .device = device};
+      .bytes = std::make_shared<const std::string>(std::move(bytes)), .source = source, .machine = machine};
   try {
     lowered.module = read_module(*lowered.bytes, "");
     lowered.computation = lowered.module.entry;
     for (std::size_t c = 0; c < lowered.module.computations.size() && !body.empty(); ++c) {
       if (lowered.module.computations[c].name == body) lowered.computation = c;
     }
-    Lowering(lowered, device).run();
+    Lowering(lowered, machine).run();
     std::vector<OpId> order;
     for (std::size_t op = 0; op < lowered.graph.ops.size(); ++op) order.emplace_back(op);
     const std::vector<OpId> stale = stale_reads(lowered, order);

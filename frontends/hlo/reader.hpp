@@ -24,7 +24,7 @@
 
 #include "frontends/hlo/dataflow.hpp"
 #include "frontends/hlo/module.hpp"
-#include "frontends/onnx/read/cost.hpp"
+#include "frontends/machine/machine.hpp"
 #include "model/graph.hpp"
 #include "model/types.hpp"
 
@@ -38,7 +38,7 @@ struct LoweredModule {
   /// Of the file, which the module's views refer to.
   std::shared_ptr<const std::string> bytes{};
   std::string source{};
-  onnx_frontend::Device device{};
+  Machine machine{};
   Module module{};
   Graph graph{};
   /// The computation that the graph is of: the entry, or the body of a loop.
@@ -77,7 +77,7 @@ std::vector<LoopBody> loop_bodies(const LoweredModule& lowered);
 
 /// Throws InputError that names `source` for what is damaged or not known here. `body`: the computation of which the graph is, or empty
 /// for the entry. The state of a loop is in memory anyway; what a run of its body makes of it lies where it lay.
-LoweredModule lower_module(std::string bytes, const std::string& source, const onnx_frontend::Device& device,
+LoweredModule lower_module(std::string bytes, const std::string& source, const Machine& machine,
                            const std::string& body = {});
 
 /// Whether a second run is not a first one: random numbers with a state, devices that talk to each other or to the host.

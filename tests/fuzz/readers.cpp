@@ -6,9 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <sys/mman.h>
-#include <unistd.h>
-
 #include "frontends/batch/manifest.hpp"
 #include "frontends/batch/question.hpp"
 #include "frontends/formats/device_json.hpp"
@@ -16,7 +13,7 @@
 #include "frontends/formats/json.hpp"
 #include "frontends/formats/tflite.hpp"
 #include "frontends/hlo/reader.hpp"
-#include "frontends/onnx/read/cost.hpp"
+#include "frontends/machine/machine.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/verify.hpp"
@@ -156,10 +153,7 @@ void fuzz_tflite(Input bytes) {
 }
 
 void fuzz_device(Input bytes) {
-  static const int file = ::memfd_create("device", 0);
-  expect(::ftruncate(file, 0) == 0, "a file in memory");
-  expect(::pwrite(file, bytes.data(), bytes.size(), 0) == static_cast<ssize_t>(bytes.size()), "a file in memory");
-  static_cast<void>(onnx_frontend::read_device("/proc/self/fd/" + std::to_string(file)));
+  static_cast<void>(read_machine(bytes, "device"));
 }
 
 void fuzz_manifest(Input bytes) {

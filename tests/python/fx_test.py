@@ -288,8 +288,8 @@ def test_a_table_is_read_between_and_beyond_its_sizes(files: Path) -> None:
         ("fw.py", "return (mm_1, ", "return (mm_1, permute_1, ", "the texts are not of one step"),
         ("table", "reduce_scatter_tensor", "reduce_scatter", "has no row for reduce_scatter_tensor in group '0' of 4"),
         ("table", "0.003\n      0", "x\n      0", "table:3: must be a group"),
-        ("device.json", "peak_flops", "flops", "is no device file"),
-        ("device.json", '"peak_flops": ', '"peak_flops": -', "peak_flops and bandwidth must be above 0"),
+        ("device.json", "peak_flops", "flops", "peak_flops: missing"),
+        ("device.json", '"peak_flops": ', '"peak_flops": -', "peak_flops: must be positive"),
         ("fw.py", "import torch\n", "import torch  # \udcff\n", "fw.py: is no text in UTF-8"),
     ],
 )

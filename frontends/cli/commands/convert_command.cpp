@@ -107,7 +107,7 @@ DeviceModel read_device_model(const Arguments& arguments, std::string name, cons
   if (path.ends_with(".csv")) {
     model.costs = interchange::read_costs(json::read_file(path), path);
   } else {
-    model.device = onnx_frontend::read_device(path);
+    model.machine = read_machine(json::read_file(path), path);
   }
   return model;
 }
@@ -133,7 +133,7 @@ DevicesRequest read_devices_request(const Arguments& arguments) {
       arguments.files().will_read(path, "a file of --links");
       request.links.push_back({named_device(request, ends.substr(0, colon), "--links"),
                                named_device(request, ends.substr(colon + 1), "--links"),
-                               onnx_frontend::read_link(path)});
+                               read_link(json::read_file(path), path)});
     }
   }
   if (arguments.has("home")) request.home = named_device(request, arguments.get<std::string>("home"), "--home");

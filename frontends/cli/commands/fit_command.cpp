@@ -21,7 +21,6 @@
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json_text.hpp"
-#include "frontends/onnx/read/fit_device.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "frontends/onnx/train/training_memory.hpp"
 #include "frontends/text/text.hpp"
@@ -33,7 +32,6 @@
 
 namespace remora::cli {
 namespace po = boost::program_options;
-using onnx_frontend::FitDevice;
 using onnx_frontend::LoweredModel;
 using onnx_frontend::TrainingMemory;
 
@@ -51,7 +49,7 @@ struct Item {
 
 /// What is known of the model on one device.
 struct Fit {
-  FitDevice device{};
+  Machine machine{};
   Bytes budget{};
   std::vector<Item> items{};
   /// Of the tensors that the schedule moves: without recompute, and as planned (none without a schedule).
@@ -109,22 +107,19 @@ OptionGroup fit_output() {
 }
 
 void print_devices() {
-  for (const FitDevice& device : onnx_frontend::read_fit_devices(fit_devices_file())) {
+  for (const Machine& device : known_machines()) {
     std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(), "%-18s  %10s\n", device.roofline.name.c_str(),
+    std::snprintf(line.data(), line.size(), "%-18s  %10s\n", device.name.c_str(),
                   text::bytes_text(device.memory).c_str());
     std::cout << line.data();
   }
 }
 
-/// The device of the table by its name or one of its other names. Throws UsageError that lists the names.
-FitDevice known_device(const std::string& name) {
+/// The machine of the table. Throws UsageError that lists the names.
+Machine known_device(const std::string& name) {
+  if (const Machine* const found = find_machine(name)) return *found;
   std::vector<std::string> names;
-  for (const FitDevice& device : onnx_frontend::read_fit_devices(fit_devices_file())) {
-    const auto& aliases = device.aliases;
-    if (device.roofline.name == name || std::find(aliases.begin(), aliases.end(), name) != aliases.end()) return device;
-    names.push_back(device.roofline.name);
-  }
+  for (const Machine& device : known_machines()) names.push_back(device.name);
   std::string list;
   for (const std::string& one : names) list.append(list.empty() ? "" : ", ").append(one);
   const std::string meant = text::nearest(name, names);
@@ -132,16 +127,24 @@ FitDevice known_device(const std::string& name) {
                    (meant.empty() ? "" : "; did you mean " + meant + "?"));
 }
 
-std::vector<FitDevice> read_devices(const Arguments& arguments) {
+/// A file that measure_device of remora.torch wrote.
+Machine read_fit_device(const std::string& path) {
+  Machine device = read_machine(json::read_file(path), path);
+  if (device.memory == Bytes(0))
+    throw InputError(path + ": $.rates", "missing; measure_device of remora.torch writes it");
+  return device;
+}
+
+std::vector<Machine> read_devices(const Arguments& arguments) {
   if (!arguments.has("device")) throw UsageError("--device: name one, or several with commas between (--devices)");
-  std::vector<FitDevice> devices;
+  std::vector<Machine> devices;
   const std::string& names = arguments.get<std::string>("device");
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string name = names.substr(begin, end - begin);
     const bool is_file = std::filesystem::path(name).extension() == ".json";
     if (is_file) arguments.files().will_read(name, "--device");
-    devices.push_back(is_file ? onnx_frontend::read_fit_device(name) : known_device(name));
+    devices.push_back(is_file ? read_fit_device(name) : known_device(name));
     begin = end + 1;
   }
   return devices;
@@ -202,15 +205,15 @@ class FitCommand {
     note_data_files(content_, path_, arguments.files());
   }
 
-  Fit fit(const FitDevice& device, bool quiet) {
-    options_.device = device.roofline;
+  Fit fit(const Machine& device, bool quiet) {
+    options_.machine = device;
     const LoweredModel model = onnx_frontend::lower_onnx(content_, path_, options_);
     if (!quiet && !std::exchange(has_warned_, true)) {
       for (const std::string& warning : model.network.warnings) std::cerr << "remora: warning: " << warning << "\n";
     }
-    Fit fit{.device = device};
+    Fit fit{.machine = device};
     const auto graph = std::make_shared<const Graph>(model.graph);
-    const TrainingMemory memory = onnx_frontend::training_memory(model.network, optimizer_, device.is_cpu);
+    const TrainingMemory memory = onnx_frontend::training_memory(model.network, optimizer_, device.kind == "cpu");
     const Instance instance(graph, {});
     const Bytes in_graph = instance.base_memory();
     add_items(fit, graph->fixed_memory, in_graph, model.network.extra_fixed_memory, memory);
@@ -239,13 +242,13 @@ class FitCommand {
         accumulates ? "exact, of earlier micro-steps" : "exact, throughout (--gradients fixed)");
     add("inputs", in_graph - fixed, "exact");
     add("optimizer state", memory.state, "as PyTorch's keeps it");
-    add("context", fit.device.context, "a constant; differs by driver");
-    add("workspaces", fit.device.workspaces, "a constant, of cuBLAS or the like");
+    add("context", fit.machine.context, "a constant; differs by driver");
+    add("workspaces", fit.machine.workspaces, "a constant, of cuBLAS or the like");
     add("reserved", reserve_, "as given");
   }
 
-  static Bytes all_of(const FitDevice& device) {
-    if (device.is_cpu) return device.memory;
+  static Bytes all_of(const Machine& device) {
+    if (device.kind == "cpu") return device.memory;
     const Bytes constant = device.context + device.workspaces;
     return constant +
            Bytes(static_cast<std::int64_t>(static_cast<double>((device.memory - constant).count()) / (1 + kHoles)));
@@ -277,7 +280,7 @@ class FitCommand {
     fit.overhead = schedule.overhead();
     fit.least_overhead = schedule.least_overhead();
     fit.seconds = std::max(static_cast<double>(schedule.duration.count()) * 1e-9,
-                           static_cast<double>(schedule.steps.size()) * fit.device.host);
+                           static_cast<double>(schedule.steps.size()) * fit.machine.host);
   }
 
   std::string path_;
@@ -317,8 +320,8 @@ void print(std::ostream& out, const std::string& name, const Fit& fit) {
                   note.empty() ? "" : "  ", note.c_str());
     out << line.data();
   };
-  out << printable(name) << " on " << printable(fit.device.roofline.name) << ", budget " << text::bytes_text(fit.budget)
-      << ": " << verdict(fit) << "\n";
+  out << printable(name) << " on " << printable(fit.machine.name) << ", budget " << text::bytes_text(fit.budget) << ": "
+      << verdict(fit) << "\n";
   for (const Item& item : fit.items) row(item.name, item.size, item.note);
   row("without recompute", fit.resident() + fit.unscheduled, "the highest moment");
   if (fit.planned) row("as planned", fit.resident() + *fit.planned, "the highest moment");
@@ -326,8 +329,8 @@ void print(std::ostream& out, const std::string& name, const Fit& fit) {
   if (!fit.planned) return;
   out << "  " << time_text(fit.seconds) << " (" << text::percent_text(fit.overhead) << " by recompute, at least "
       << text::percent_text(fit.least_overhead) << "), expected within "
-      << time_text(fit.seconds * fit.device.least_ratio) << " and " << time_text(fit.seconds * fit.device.most_ratio)
-      << "; " << (fit.device.fitted.empty() ? "not fitted on a device of this name" : fit.device.fitted) << "\n";
+      << time_text(fit.seconds * fit.machine.range[0]) << " and " << time_text(fit.seconds * fit.machine.range[1])
+      << "; " << (fit.machine.fitted.empty() ? "not fitted on a device of this name" : fit.machine.fitted) << "\n";
 }
 
 void write_json(std::ostream& out, const std::string& name, const std::vector<Fit>& fits) {
@@ -340,7 +343,7 @@ void write_json(std::ostream& out, const std::string& name, const std::vector<Fi
   json::append_lines(text, 2, fits.size(), [&](std::size_t i) {
     const Fit& fit = fits[i];
     json::ObjectText row(text);
-    row.string("device", fit.device.roofline.name);
+    row.string("device", fit.machine.name);
     row.integer("budget", fit.budget.count());
     row.boolean("fits", fit.fits());
     row.boolean("proved", fit.fits() || fit.is_proved);
@@ -387,7 +390,7 @@ int fit_command(const Words& words) {
       "devices, 20 proved that it fits on none, 21 no schedule was found.");
   if (!arguments.parse(words)) return kSuccess;
   Request request{.options = read_limits(arguments)};
-  const std::vector<FitDevice> devices = read_devices(arguments);
+  const std::vector<Machine> devices = read_devices(arguments);
   const bool has_output = arguments.has("output");
   if (has_output) json::check_writable(arguments.output("output"));
   SignalGuard signals;
@@ -396,7 +399,7 @@ int fit_command(const Words& words) {
   const std::string name = std::filesystem::path(arguments.file("MODEL")).filename().string();
   std::ostream& told = has_output && arguments.output("output") == "-" ? std::cerr : std::cout;
   std::vector<Fit> fits;
-  for (const FitDevice& device : devices) {
+  for (const Machine& device : devices) {
     fits.push_back(command.fit(device, arguments.has("quiet")));
     print(told, name, fits.back());
   }

@@ -262,12 +262,15 @@ std::string device_file(const std::string& name) {
   return installed_file("--device", "devices", name);
 }
 
-std::string link_file(const std::string& name) {
-  return installed_file("--links", "links", name);
+Machine read_device(const std::string& name) {
+  const bool is_file = fs::exists(name) || fs::exists(shared_folder() / "devices" / (name + ".json"));
+  if (const Machine* const known = find_machine(name); known != nullptr && !is_file) return *known;
+  const std::string path = device_file(name);
+  return read_machine(json::read_file(path), path);
 }
 
-std::string fit_devices_file() {
-  return (shared_folder() / "devices.json").string();
+std::string link_file(const std::string& name) {
+  return installed_file("--links", "links", name);
 }
 
 OnnxOptions read_model_options(const Arguments& arguments) {
@@ -313,7 +316,7 @@ OnnxOptions read_onnx_options(const Arguments& arguments) {
   }
   if (arguments.has("device")) {
     if (options.cost != CostModel::roofline) throw UsageError("--device needs --cost roofline");
-    options.device = onnx_frontend::read_device(device_file(arguments.input("device")));
+    options.machine = read_device(arguments.input("device"));
   }
   if (arguments.has("costs")) {
     if (options.cost != CostModel::roofline) throw UsageError("--costs are in nanoseconds: they need --cost roofline");
@@ -417,7 +420,7 @@ LoadedModel load_model(const FileText& file, const Arguments& arguments, bool qu
 
 hlo::LoweredModule load_module(const FileText& file, const Arguments& arguments) {
   refuse_for_modules(arguments, file.path);
-  return hlo::lower_module(file.content, file.path, read_onnx_options(arguments).device);
+  return hlo::lower_module(file.content, file.path, read_onnx_options(arguments).machine);
 }
 
 void check_rewritable(const LoadedModel& model, const std::string& output) {

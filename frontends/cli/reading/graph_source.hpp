@@ -15,6 +15,7 @@
 #include "engine/devices/ask.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/hlo/reader.hpp"
+#include "frontends/machine/machine.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/devices/device_schedule.hpp"
 #include "model/graph.hpp"
@@ -38,6 +39,9 @@ void adopt_reading(Arguments& arguments, const FileText& schedule, bool quiet);
 /// The file that --device names: itself if it is there, else the installed device of that name or of the only name that
 /// begins so ("rtx-3090", "h100"). Throws UsageError that lists the names.
 std::string device_file(const std::string& name);
+
+/// The machine that --device names: of such a file, or of the table (`remora fit --devices`). Throws UsageError that lists the files.
+Machine read_device(const std::string& name);
 /// The same of a link, for the option.
 std::string link_file(const std::string& name);
 
@@ -54,7 +58,6 @@ onnx_frontend::OnnxOptions read_onnx_options(const Arguments& arguments);
 OptionGroup model_options();
 onnx_frontend::OnnxOptions read_model_options(const Arguments& arguments);
 /// The table of devices of `remora fit`, where this program is installed.
-std::string fit_devices_file();
 
 struct LoadedGraph {
   std::shared_ptr<const Graph> graph{};

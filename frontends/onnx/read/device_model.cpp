@@ -89,7 +89,7 @@ class MovedWeights {
 void add_runs(DeviceGraph& graph, const Graph& lowered, DeviceId device, const DeviceModel& model) {
   for (const OpId v : graph.runs.ids()) {
     const Op& op = lowered[v];
-    graph.runs[v].push_back({device, op.duration, op.workspace, energy_of(model.device.power, op.duration)});
+    graph.runs[v].push_back({device, op.duration, op.workspace, energy_of(model.machine.power, op.duration)});
   }
   if (!model.costs) return;
   const interchange::CostNames names = interchange::cost_names(lowered);
@@ -111,11 +111,7 @@ std::string meta_of(const std::string& meta, const std::vector<DeviceModel>& dev
     } else if (model.costs) {
       entry = {{"costs", model.costs->source}};
     } else {
-      entry = {{"name", model.device.name},
-               {"peak_flops", model.device.peak_flops},
-               {"bandwidth", model.device.bandwidth},
-               {"launch_overhead", model.device.launch_overhead},
-               {"power", model.device.power}};
+      entry = nlohmann::ordered_json::parse(machine_text(model.machine, true));
     }
   }
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
@@ -149,7 +145,7 @@ DeviceOnnxResult read_onnx(std::string_view content, const std::string& source, 
     const DeviceModel& device = request.devices[d.index()];
     if (device.store) continue;
     OnnxOptions own = options;
-    own.device = device.device;
+    own.machine = device.machine;
     own.costs = device.costs;
     const LoweredModel model = lower_onnx(content, source, own);
     if (graph.runs.empty()) {

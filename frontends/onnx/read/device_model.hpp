@@ -20,7 +20,7 @@ struct DeviceModel {
   std::string name{};
   /// Nothing runs there.
   bool store = false;
-  Device device{};
+  Machine machine{};
   /// Measured, instead of the roofline, as far as they go.
   std::optional<interchange::CostTable> costs{};
 };
@@ -47,7 +47,7 @@ struct DeviceOnnxResult {
   std::vector<std::string> messages{};
 };
 
-/// `options.device` and `options.costs` are not used. Throws as read_onnx does, and where the request makes no valid graph.
+/// `options.machine` and `options.costs` are not used. Throws as read_onnx does, and where the request makes no valid graph.
 DeviceOnnxResult read_onnx(std::string_view content, const std::string& source, const OnnxOptions& options,
                            const DevicesRequest& request);
 

@@ -124,7 +124,7 @@ struct Formula {
   std::int64_t (*count)(const Operands&) = nullptr;
   /// The inputs whose gradients each take as much as the forward op; empty for ops that are not products.
   std::vector<std::int64_t> operands{};
-  OpClass op_class = OpClass::other;
+  OpClass op_class = OpClass::memory;
 };
 
 const Formula* find_formula(std::string_view type) {
@@ -254,7 +254,7 @@ OpClass op_class(const Network& network, NodeId id) {
   const Node& node = network.nodes[id];
   const Formula* const formula =
       find_formula(node.backward_of.valid() ? network.nodes[node.backward_of].type : node.type);
-  return formula == nullptr ? OpClass::other : formula->op_class;
+  return formula == nullptr ? OpClass::memory : formula->op_class;
 }
 
 std::int64_t flops(const Network& network, NodeId id) {

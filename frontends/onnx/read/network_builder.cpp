@@ -161,7 +161,7 @@ ParameterOrigin weight_if(bool weight) {
 
 /// What a body takes in one run, its ops in their order.
 InnerRun inner_run(const Network& network) {
-  const auto graph = std::make_shared<const Graph>(lower(network, CostModel::unit, Device()));
+  const auto graph = std::make_shared<const Graph>(lower(network, CostModel::unit, Machine()));
   InnerRun inner{.fixed = graph->fixed_memory};
   Bytes around = inner.fixed;
   for (const Value& value : network.values) {

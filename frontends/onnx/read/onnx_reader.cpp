@@ -32,10 +32,10 @@ std::string utf8(const std::string& name) {
 
 class Lowering {
  public:
-  Lowering(const Network& network, CostModel cost, const Device& device)
+  Lowering(const Network& network, CostModel cost, const Machine& machine)
       : network_(network),
         cost_(cost),
-        device_(device),
+        machine_(machine),
         tensors_(network.values.size()),
         ops_(network.nodes.size()),
         is_read_(network.values.size(), false) {}
@@ -101,7 +101,7 @@ class Lowering {
     const Node& node = network_.nodes[id];
     Op op{.name = op_names_.make(utf8(node.name)),
           .type = utf8(node.type),
-          .duration = duration(network_, id, cost_, device_),
+          .duration = duration(network_, id, cost_, machine_),
           .workspace = node.inner ? node.inner->workspace : Bytes(0),
           .inputs = inputs_of(node),
           .recompute = !node.never_recompute,
@@ -150,17 +150,14 @@ class Lowering {
                                        [&](ValueId id) { return network_.values[id].unknown; });
     if (unknown > 0) meta["unknown_tensors"] = unknown;
     if (cost_ == CostModel::roofline) {
-      meta["device"] = {{"name", device_.name},
-                        {"peak_flops", device_.peak_flops},
-                        {"bandwidth", device_.bandwidth},
-                        {"launch_overhead", device_.launch_overhead}};
+      meta["device"] = nlohmann::ordered_json::parse(machine_text(machine_));
     }
     return meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }
 
   const Network& network_;
   CostModel cost_;
-  const Device& device_;
+  const Machine& machine_;
   Graph graph_;
   /// By value: the tensor that it became, none for views and parameters.
   std::vector<TensorId> tensors_;
@@ -175,12 +172,12 @@ class Lowering {
 
 }  // namespace
 
-Graph lower(const Network& network, CostModel cost, const Device& device) {
-  return Lowering(network, cost, device).run().graph;
+Graph lower(const Network& network, CostModel cost, const Machine& machine) {
+  return Lowering(network, cost, machine).run().graph;
 }
 
-LoweredModel lower_network(Network network, CostModel cost, const Device& device) {
-  LoweredModel lowered = Lowering(network, cost, device).run();
+LoweredModel lower_network(Network network, CostModel cost, const Machine& machine) {
+  LoweredModel lowered = Lowering(network, cost, machine).run();
   lowered.network = std::move(network);
   return lowered;
 }
@@ -297,7 +294,7 @@ LoweredModel lower_onnx(std::string_view content, const std::string& source, con
   Network network = build_network(content, source, options);
   try {
     if (options.training) network = differentiate(std::move(network), *options.training);
-    LoweredModel model = lower_network(std::move(network), options.cost, options.device);
+    LoweredModel model = lower_network(std::move(network), options.cost, options.machine);
     if (options.costs) put_costs(model, *options.costs);
     return model;
   } catch (const InputError& error) {

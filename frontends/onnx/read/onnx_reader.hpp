@@ -28,7 +28,7 @@ struct OnnxOptions {
   /// Derive loss and backward ops; without it the graph is inference.
   std::optional<TrainingOptions> training{};
   CostModel cost = CostModel::roofline;
-  Device device{};
+  Machine machine{};
   /// Measured durations instead, as far as they go: by the names of ops, of nodes, or of what they write. A backward op
   /// that has none takes its forward op's, by the ratio of their FLOPs.
   std::optional<interchange::CostTable> costs{};
@@ -72,7 +72,7 @@ LoweredModel lower_onnx(std::string_view content, const std::string& source, con
 
 /// The steps of read_onnx, for tests and for other front ends.
 Network build_network(std::string_view content, const std::string& source, const OnnxOptions& options);
-Graph lower(const Network& network, CostModel cost, const Device& device);
-LoweredModel lower_network(Network network, CostModel cost, const Device& device);
+Graph lower(const Network& network, CostModel cost, const Machine& machine);
+LoweredModel lower_network(Network network, CostModel cost, const Machine& machine);
 
 }  // namespace remora::onnx_frontend

@@ -24,14 +24,11 @@ namespace {
 
 namespace nb = nanobind;
 
-std::shared_ptr<hlo::LoweredModule> read_hlo(const nb::bytes& bytes, const std::string& source,
-                                             const std::string& device, double peak_flops, double bandwidth,
-                                             double launch_overhead, const std::string& body) {
+std::shared_ptr<hlo::LoweredModule> read_hlo(const nb::bytes& bytes, const std::string& source, const Machine& machine,
+                                             const std::string& body) {
   std::string content(bytes.c_str(), bytes.size());
   const nb::gil_scoped_release unlocked;
-  return std::make_shared<hlo::LoweredModule>(hlo::lower_module(
-      std::move(content), source,
-      {.name = device, .peak_flops = peak_flops, .bandwidth = bandwidth, .launch_overhead = launch_overhead}, body));
+  return std::make_shared<hlo::LoweredModule>(hlo::lower_module(std::move(content), source, machine, body));
 }
 
 std::vector<OpId> checked(const hlo::LoweredModule& module, const GraphHandle& graph,
@@ -99,8 +96,7 @@ void bind_hlo(nb::module_& module) {
            })
       .def("rewrite", &rewritten_pair, nb::arg("saved"), nb::arg("slots") = 0);
   nb::class_<hlo::LoweredModule>(module, "HloModule")
-      .def_static("read", &read_hlo, nb::arg("content"), nb::arg("source"), nb::arg("device"), nb::arg("peak_flops"),
-                  nb::arg("bandwidth"), nb::arg("launch_overhead"), nb::arg("body") = "")
+      .def_static("read", &read_hlo, nb::arg("content"), nb::arg("source"), nb::arg("machine"), nb::arg("body") = "")
       .def("graph", [](const hlo::LoweredModule& self) { return new GraphHandle(self.graph); })
       .def_ro("outputs", &hlo::LoweredModule::outputs)
       .def_ro("donated", &hlo::LoweredModule::donated)

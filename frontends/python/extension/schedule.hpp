@@ -55,6 +55,7 @@ void bind_place(nanobind::module_& module);
 void bind_pipeline(nanobind::module_& module);
 void bind_devices(nanobind::module_& module);
 void bind_hlo(nanobind::module_& module);
+void bind_machine(nanobind::module_& module);
 
 /// Pages, pictures and tables of schedules and sweeps.
 void bind_report(nanobind::module_& module);

@@ -4,10 +4,10 @@
 #include "frontends/onnx/read/cost.hpp"
 
 #include <filesystem>
-#include <fstream>
 
 #include <gtest/gtest.h>
 
+#include "frontends/formats/file.hpp"
 #include "model_builder.hpp"
 
 namespace remora::onnx_frontend::test {
@@ -123,31 +123,23 @@ TEST(Roofline, LookingUpAnEmbeddingDoesNotReadTheWholeTable) {
   EXPECT_EQ(bytes_moved(network, id_of(network, "embed")), Bytes(10 * 8 + 2 * 10 * 8 * 4));
 }
 
-class DeviceFile : public testing::Test {
- protected:
-  /// What reading a file of this text complains of; empty if it does not.
-  std::string complaint(const std::string& text) const {
-    const auto path = std::filesystem::temp_directory_path() /
-                      ("remora_device_" + std::string(testing::UnitTest::GetInstance()->current_test_info()->name()));
-    std::ofstream(path) << text;
-    std::string result;
-    try {
-      read_device(path.string());
-    } catch (const InputError& error) {
-      result = error.what();
-    }
-    std::filesystem::remove(path);
-    return result;
+/// What reading a device file of this text complains of; empty if it does not.
+std::string complaint(const std::string& text) {
+  try {
+    read_machine(text, "device.json");
+  } catch (const InputError& error) {
+    return error.what();
   }
-};
+  return "";
+}
 
-TEST_F(DeviceFile, ShippedDevicesAreRead) {
+TEST(DeviceFile, ShippedDevicesAreRead) {
   int count = 0;
   for (const auto& file : std::filesystem::directory_iterator(REMORA_DEVICES_DIR)) {
     if (file.path().extension() != ".json") continue;
-    const Device device = read_device(file.path().string());
-    EXPECT_GT(device.peak_flops, 1e11) << file.path();
-    EXPECT_LT(device.peak_flops, 1e16) << file.path();
+    const Machine device = read_machine(json::read_file(file.path().string()), file.path().string());
+    EXPECT_GT(device.rate, 1e11) << file.path();
+    EXPECT_LT(device.rate, 1e16) << file.path();
     EXPECT_GT(device.bandwidth, 1e10) << file.path();
     EXPECT_LT(device.bandwidth, 1e13) << file.path();
     ++count;
@@ -155,14 +147,14 @@ TEST_F(DeviceFile, ShippedDevicesAreRead) {
   EXPECT_GE(count, 6);
 }
 
-TEST_F(DeviceFile, ErrorsNameTheKey) {
+TEST(DeviceFile, ErrorsNameTheKey) {
   EXPECT_EQ(complaint(R"({"peak_flops": 1e12, "bandwidth": 1e11, "launch_overhead": 0})"), "");
   EXPECT_TRUE(contains(complaint(R"({"peak_flops": 1e12, "launch_overhead": 0})"), "$.bandwidth: missing"));
   EXPECT_TRUE(contains(complaint(R"({"peak_flops": "fast", "bandwidth": 1, "launch_overhead": 0})"), "$.peak_flops"));
-  EXPECT_TRUE(contains(complaint(R"({"peak_flops": 0, "bandwidth": 1, "launch_overhead": 0})"), "not positive"));
+  EXPECT_TRUE(contains(complaint(R"({"peak_flops": 0, "bandwidth": 1, "launch_overhead": 0})"), "must be positive"));
   EXPECT_TRUE(contains(complaint(R"({"peak_flops": 1, "bandwidth": 1, "launch_overhead": -1})"), "$.launch_overhead"));
   EXPECT_TRUE(contains(complaint(R"({"name": 3, "peak_flops": 1, "bandwidth": 1, "launch_overhead": 1})"), "$.name"));
-  EXPECT_TRUE(contains(complaint("[1, 2]"), "not an object"));
+  EXPECT_TRUE(contains(complaint("[1, 2]"), "object"));
   EXPECT_TRUE(contains(complaint(R"({"peak_flops": 1, "bandwidth": 1, "launch_overhead": 1, "peak_flops": 2})"),
                        "\"peak_flops\" stands twice"));
   EXPECT_TRUE(contains(complaint(R"({"peak_flops": 1e999, "bandwidth": 1, "launch_overhead": 1})"), "too large"));
@@ -170,13 +162,47 @@ TEST_F(DeviceFile, ErrorsNameTheKey) {
   EXPECT_TRUE(contains(complaint(""), "not JSON"));
 }
 
-TEST_F(DeviceFile, MissingFileIsAnErrorWithItsName) {
-  try {
-    read_device("/nowhere/device.json");
-    FAIL();
-  } catch (const InputError& error) {
-    EXPECT_TRUE(contains(error.what(), "/nowhere/device.json"));
+/// An object of the table of devices.
+constexpr const char* kTableDevice =
+    R"({"name": "d", "memory": 8, "bandwidth": 10, "rates": {"fp32": 100, "tf32": 400}, "multiprocessors": 4, "launch": 1,
+        "host": 0, "context": 0, "workspaces": 0, "range": [0.5, 2], "fitted": "", "efficiency":
+        {"product": 0.5, "product-fp32": 0.25, "convolution": 0.5, "attention": 1, "memory": 0.5}})";
+
+TEST(DeviceFile, ClassesOfOpsReachSharesOfTheRates) {
+  const Machine machine = read_machine(kTableDevice, "d.json");
+  const auto seconds = [&](OpClass of, std::string_view numbers) {
+    return machine.seconds({.of = of, .numbers = numbers, .operations = 1000, .moved = 5});
+  };
+  // Arithmetic at the class's share of the rate; another type has that of fp32; one second of launch.
+  EXPECT_DOUBLE_EQ(seconds(OpClass::product, "fp32"), 1 + 1000.0 / 25);
+  EXPECT_DOUBLE_EQ(seconds(OpClass::product, "bf16"), 1 + 1000.0 / 50);
+  EXPECT_DOUBLE_EQ(seconds(OpClass::convolution, "fp32"), 1 + 1000.0 / 200);
+  EXPECT_DOUBLE_EQ(seconds(OpClass::attention, "half"), 1 + 1000.0 / 100);
+  EXPECT_DOUBLE_EQ(machine.seconds({.moved = 50}), 1 + 10.0);
+}
+
+TEST(DeviceFile, TilesOfAProductFillTheMultiprocessors) {
+  const Machine machine = read_machine(kTableDevice, "d.json");
+  const auto seconds = [&](const std::vector<std::int64_t>& made) {
+    return machine.seconds({.of = OpClass::product, .numbers = "bf16", .operations = 1 << 20, .made = made}) - 1;
+  };
+  const double whole = (1 << 20) / 50.0;
+  EXPECT_DOUBLE_EQ(seconds({256, 256}), whole);               // four tiles, one on each
+  EXPECT_DOUBLE_EQ(seconds({128, 128}), 4 * whole);           // one tile
+  EXPECT_DOUBLE_EQ(seconds({5, 128, 128}), 8 / 5.0 * whole);  // a second round for the fifth
+  EXPECT_DOUBLE_EQ(seconds({64, 512}), whole);                // narrower tiles
+  EXPECT_DOUBLE_EQ(seconds({100, 512}), 1.28 * whole);        // tiles that are not full
+}
+
+TEST(DeviceFile, TheTableIsFoundByNamesAndAliases) {
+  ASSERT_GT(known_machines().size(), 10U);
+  for (const Machine& machine : known_machines()) {
+    EXPECT_EQ(find_machine(machine.name), &machine);
+    for (const std::string& alias : machine.aliases) EXPECT_EQ(find_machine(alias), &machine) << alias;
+    EXPECT_GT(machine.memory, Bytes(std::int64_t{1} << 30)) << machine.name;
   }
+  EXPECT_EQ(find_machine("RTX 4090"), find_machine("4090"));
+  EXPECT_EQ(find_machine("none"), nullptr);
 }
 
 }  // namespace

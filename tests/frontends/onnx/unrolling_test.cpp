@@ -228,9 +228,9 @@ TEST(Unrolling, WeightsScannedByTheRoundHaveOneGradient) {
   EXPECT_EQ(graph.fixed_memory, Bytes(2 * 5 * 256));
   // Each backward op writes the gradient of its own layer.
   OnnxOptions roofline = training();
-  roofline.device.launch_overhead = 0;
-  roofline.device.peak_flops = 1e30;
-  roofline.device.bandwidth = 1e9;
+  roofline.machine.launch_overhead = 0;
+  roofline.machine.rate = 1e30;
+  roofline.machine.bandwidth = 1e9;
   for (const Op& op : model.graph(roofline).ops) {
     if (op.type != "MatMulGrad") continue;
     EXPECT_LT(op.duration, Duration(2 * 256 + 4 * 64)) << op.name;

@@ -118,9 +118,7 @@ def read_module(content: bytes, device: Roofline, body: str = "") -> _engine.Hlo
 
     `body`: the body of a loop whose instructions its graph has, in place of those outside of loops.
     """
-    return _engine.HloModule.read(
-        content, "module", device.name, device.peak_flops, device.bandwidth, device.launch_overhead, body
-    )
+    return _engine.HloModule.read(content, "module", device.machine, body)
 
 
 @dataclass(frozen=True)

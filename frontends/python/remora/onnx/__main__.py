@@ -79,10 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         else:
             device = calibrate(runs=words.runs, threads=words.threads, providers=providers, name=words.name)
             text = device.to_json()
-            said = (
-                f"{device.peak_flops / 1e9:.1f} GFLOP/s, {device.bandwidth / 1e9:.1f} GB/s, "
-                f"{device.launch_overhead * 1e6:.2f} us an op"
-            )
+            said = str(device)
         if words.output:
             write_text(words.output, text)
         else:

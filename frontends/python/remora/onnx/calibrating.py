@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, SupportsIndex
 
+from remora import _engine
 from remora._arguments import file_text, integer, write_text
-from remora.errors import InputError
 from remora.onnx.profiling import profile
 
 if TYPE_CHECKING:
@@ -23,7 +23,6 @@ _PRODUCT = 1024
 _COPIED = 1 << 26
 _CHAIN = 200
 _FLOAT_BYTES = 4
-_RATES = ("peak_flops", "bandwidth", "launch_overhead")
 
 
 @dataclass(frozen=True)
@@ -46,9 +45,18 @@ class Roofline:
     bandwidth: float
     launch_overhead: float
 
+    @property
+    def machine(self) -> _engine.Machine:
+        """The engine's roofline of it."""
+        return _engine.Machine(self.name, self.peak_flops, self.bandwidth, self.launch_overhead)
+
     def seconds(self, flops: float, moved: float) -> float:
-        """What an op takes: the longer of its operations and of the bytes that it moves, and the overhead."""
-        return max(flops / self.peak_flops, moved / self.bandwidth) + self.launch_overhead
+        """Seconds of an op: the longer of its operations and of the bytes that it moves, and the overhead."""
+        return self.machine.seconds("", "", round(flops), round(moved), ())
+
+    def __str__(self) -> str:
+        rates = f"{self.peak_flops / 1e9:.1f} GFLOP/s, {self.bandwidth / 1e9:.1f} GB/s"
+        return f"{rates}, {self.launch_overhead * 1e6:.2f} us an op"
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Roofline:
@@ -62,14 +70,8 @@ class Roofline:
             If the file cannot be read.
         """
         place, text = file_text(path)
-        try:
-            said = json.loads(text)
-            found = cls(str(said.get("name", "")), *(float(said[key]) for key in _RATES))
-            if found.peak_flops <= 0 or found.bandwidth <= 0 or found.launch_overhead < 0:
-                raise ValueError("peak_flops and bandwidth must be above 0, launch_overhead not below it")
-        except (ValueError, KeyError, TypeError, AttributeError) as error:
-            raise InputError(place, f"is no device file: {error}") from None
-        return found
+        read = _engine.Machine.read(text, place)
+        return cls(read.name, read.rate, read.bandwidth, read.launch)
 
     def to_json(self) -> str:
         """The text of a device file (examples/devices)."""

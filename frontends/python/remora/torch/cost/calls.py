@@ -27,6 +27,8 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils.flop_counter import flop_registry
 
+from remora.onnx import Roofline
+
 from ..capture.graph import Op, StepGraph, has_effect, is_own, is_random, storage_bytes, tensors_in
 from ..capture.regions import Compiled
 from ..errors import CaptureError
@@ -34,9 +36,10 @@ from ..job import same_answer
 from ..measure import allocated, cpu_clock, device_name, random_state, rounded, timed
 from ..store import cache_folder, digest, read_json, write_json
 
-PEAK_FLOPS = {"cpu": 1e11, "cuda": 1e14}
-PEAK_BYTES = {"cpu": 2e10, "cuda": 2e12}
-LAUNCH = {"cpu": 5e-6, "cuda": 5e-6}
+
+def generic_machine(kind: str) -> Roofline:
+    """The roofline of a CPU core, or of a GPU, where nothing is measured."""
+    return Roofline("cpu", 1e11, 2e10, 5e-6) if kind == "cpu" else Roofline("gpu", 1e14, 2e12, 5e-6)
 
 
 @dataclass(frozen=True)
@@ -352,7 +355,6 @@ def work_of(step: StepGraph, node: fx.Node) -> tuple[int, int]:
 
 def _roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
     operations, moved = work_of(step, node)
-    kind = device.type if device.type in PEAK_FLOPS else "cuda"
-    seconds = LAUNCH[kind] + max(operations / PEAK_FLOPS[kind], moved / PEAK_BYTES[kind])
+    seconds = generic_machine(device.type).seconds(operations, moved)
     made = tensors_in(step.value[node])
     return Cost(max(1, round(seconds * 1e9)), 0, tuple(step.bytes_of(t) for t in made))

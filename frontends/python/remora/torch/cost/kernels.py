@@ -24,7 +24,7 @@ from ..capture.graph import tensors_in
 from ..capture.launches import Kernel, Launch, Look, Trace, written_by
 from ..measure import allocated, device_name, timed
 from ..store import cache_folder, digest, read_json, write_json
-from .calls import LAUNCH, PEAK_BYTES, PEAK_FLOPS, made_like
+from .calls import generic_machine, made_like
 
 
 class Calls:
@@ -206,8 +206,6 @@ def _is_kept(launch: Launch) -> bool:
 def _roofline(launch: Launch) -> int:
     from torch.utils.flop_counter import flop_registry
 
-    kind = _device(launch)
-    kind = kind if kind in PEAK_FLOPS else "cuda"
     moved = sum(look.size for look in looks_in(launch.given))
     operations = 0
     count = None if isinstance(launch.target, Kernel) else flop_registry.get(launch.target.overloadpacket)
@@ -216,5 +214,5 @@ def _roofline(launch: Launch) -> int:
         given = pytree.tree_map(lambda leaf: leaf.fake(mode) if isinstance(leaf, Look) else leaf, launch.given)
         with mode:
             operations = count(*given[0], **given[1], out_val=launch.target(*given[0], **given[1]))
-    seconds = LAUNCH[kind] + max(operations / PEAK_FLOPS[kind], moved / PEAK_BYTES[kind])
+    seconds = generic_machine(_device(launch)).seconds(operations, moved)
     return max(1, round(seconds * 1e9))

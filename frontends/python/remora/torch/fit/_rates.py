@@ -1,10 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """GPUs that can be planned for, and what an op takes on one.
 
-A device's file (`devices.json`, or one that `measure_device` wrote) has its memory, its bandwidth, its rates by type of
-number, and the share of these that ops of each class reach. An op takes the time of a launch, and of its arithmetic or
-of its memory traffic, whichever is longer (a roofline). Products of matrices run in tiles of 128 x 128 numbers, a tile
-on one multiprocessor: what the last tiles and the last round of them leave idle is lost.
+The engine has a table of devices and the roofline (`frontends/machine`): an op takes the time of a launch, and of its
+arithmetic or of its memory traffic, whichever is longer.
 
 The GPU works on one op while Python launches the next, so a step takes what its ops take, or what launching them
 takes, whichever is longer.
@@ -14,25 +12,20 @@ from __future__ import annotations
 
 import functools
 import json
-import math
 import os
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
-from typing import Any
 
 import torch
 from torch import fx
 
+from remora import _engine
 from remora.errors import InputError
 
 from ..capture.graph import StepGraph, tensors_in
 from ..cost.calls import Cost, work_of
 
-TILE = 128
-"""The side of the tiles in which products are computed."""
-DEPTH = 512
-"""A tile's sums of so many products are worth a multiprocessor of their own."""
-CLASSES = ("product", "product-fp32", "convolution", "attention", "memory")
+CLASSES = ("product", "convolution", "attention", "memory")
 """Ops that differ in the share of a device's rates that they reach."""
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm")
 _TYPES = {torch.float32: "fp32", torch.float64: "fp64", torch.bfloat16: "bf16", torch.float16: "fp16"}
@@ -90,10 +83,10 @@ class FitDevice:
 
     def costs(self, step: StepGraph) -> dict[fx.Node, Cost]:
         """What each node of a step takes; workspaces are not known."""
-        costs = {}
+        costs, machine = {}, self.machine
         for node in (node for op in step.ops for node in op.nodes):
             sizes = tuple(step.bytes_of(t) for t in tensors_in(step.value[node]))
-            costs[node] = Cost(max(1, round(self.seconds(work_in(step, node)) * 1e9)), 0, sizes)
+            costs[node] = Cost(max(1, round(work_in(step, node).seconds(machine) * 1e9)), 0, sizes)
         return costs
 
     def step_seconds(self, seconds: float, ops: int) -> float:
@@ -101,34 +94,13 @@ class FitDevice:
         return max(seconds, ops * self.host)
 
     def seconds(self, work: Work) -> float:
-        """What one op takes."""
-        arithmetic = 0.0
-        if work.operations:
-            arithmetic = work.operations / self._rate(work)
-            if work.kind.startswith("product"):
-                arithmetic /= self._filled(work)
-        return self.launch + max(arithmetic, work.moved / (self.bandwidth * self.efficiency["memory"]))
+        """Seconds of one op."""
+        return work.seconds(self.machine)
 
-    def _rate(self, work: Work) -> float:
-        # torch.backends.cudnn.allow_tf32 is on where nobody sets it
-        name = "tf32" if work.numbers == "fp32" and work.kind == "convolution" else work.numbers
-        rate = self.rates.get(name, self.rates["fp32"])
-        return rate * self.efficiency[work.kind if work.kind != "memory" else "product"]
-
-    def _filled(self, work: Work) -> float:
-        """The share of the multiprocessors' time that a product's tiles fill."""
-        if self.multiprocessors <= 1 or len(work.shape) < 2:
-            return 1.0
-        rows, columns = work.shape[-2:]
-        made = math.prod(work.shape)
-        # Where one side is short, narrower tiles are taken.
-        height, width = (max(16, min(TILE, 1 << (n - 1).bit_length())) for n in (rows, columns))
-        tiles = made // max(1, rows * columns) * -(-rows // height) * -(-columns // width)
-        covered = made / max(1, tiles * height * width)
-        # Long sums are divided among multiprocessors.
-        tiles *= max(1, work.operations // (2 * max(1, made)) // DEPTH)
-        rounds = max(1, -(-tiles // self.multiprocessors))
-        return max(0.02, covered * tiles / (rounds * self.multiprocessors))
+    @property
+    def machine(self) -> _engine.Machine:
+        """The engine's roofline of it."""
+        return _engine.Machine.read(device_json(self), self.name)
 
 
 @dataclass(frozen=True)
@@ -153,6 +125,10 @@ class Work:
     moved: int
     shape: tuple[int, ...]
 
+    def seconds(self, machine: _engine.Machine) -> float:
+        """Seconds on a machine."""
+        return machine.seconds(self.kind, self.numbers, self.operations, self.moved, self.shape)
+
 
 def work_in(step: StepGraph, node: fx.Node) -> Work:
     """What there is to do for a node of a step."""
@@ -161,13 +137,11 @@ def work_in(step: StepGraph, node: fx.Node) -> Work:
     read = tensors_in(fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)]))
     kinds = [_TYPES[t.dtype] for t in (*read, *made) if t.dtype in _TYPES]
     shape = tuple(map(int, made[0].shape)) if made else ()
-    numbers = kinds[0] if kinds else "fp32"
-    kind = class_of(node)
-    return Work(f"{kind}-fp32" if (kind, numbers) == ("product", "fp32") else kind, numbers, operations, moved, shape)
+    return Work(class_of(node), kinds[0] if kinds else "fp32", operations, moved, shape)
 
 
 def class_of(node: fx.Node) -> str:
-    """The class of a node's op, one of `CLASSES`; products are told apart by their numbers elsewhere."""
+    """The class of a node's op, one of `CLASSES`."""
     name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
     if name in _PRODUCTS:
         return "product"
@@ -178,12 +152,8 @@ def class_of(node: fx.Node) -> str:
 
 @functools.cache
 def known_devices() -> dict[str, FitDevice]:
-    """The devices of the package, by name."""
-    text = Path(__file__).with_name("devices.json").read_text(encoding="utf-8")
-    read = json.loads(text)
-    common = read["common"]
-    found = (device_from({**common, **row}, f"devices[{i}]") for i, row in enumerate(read["devices"]))
-    return {device.name: device for device in found}
+    """The devices of the engine's table, by name."""
+    return {machine.name: _device(machine) for machine in _engine.Machine.known()}
 
 
 def device_of(given: str | os.PathLike[str] | FitDevice) -> FitDevice:
@@ -199,48 +169,26 @@ def device_of(given: str | os.PathLike[str] | FitDevice) -> FitDevice:
     text = os.fspath(given)
     if text.endswith(".json"):
         try:
-            return device_from(json.loads(Path(text).read_text(encoding="utf-8")), text)
-        except (OSError, json.JSONDecodeError) as error:
+            return device_from(Path(text).read_text(encoding="utf-8"), text)
+        except (OSError, UnicodeDecodeError) as error:
             raise InputError(text, f"cannot be read as a device: {error}") from None
-    wanted = text.lower().replace(" ", "-").replace("_", "-")
-    for device in known_devices().values():
-        if wanted == device.name or wanted in device.aliases:
-            return device
+    found = _engine.Machine.find(text)
+    if found is not None:
+        return _device(found)
     raise InputError("device", f"{text!r} is none of {', '.join(known_devices())}, and no file (*.json)")
 
 
-def device_from(row: dict[str, Any], place: str) -> FitDevice:
-    """A device from an object of its file.
+def device_from(text: str, place: str) -> FitDevice:
+    """A device from the text of its file; InputError names the key that is missing or has no sense."""
+    machine = _engine.Machine.read(text, place)
+    if not machine.memory:
+        raise InputError(f"{place}: $.memory", "missing: it is no file of measure_device")
+    return _device(machine)
 
-    Raises
-    ------
-    InputError
-        If a value is missing or has no sense.
-    """
-    try:
-        device = FitDevice(
-            name=str(row["name"]),
-            memory=int(row["memory"]),
-            bandwidth=float(row["bandwidth"]),
-            rates={str(k): float(v) for k, v in row["rates"].items()},
-            multiprocessors=int(row["multiprocessors"]),
-            launch=float(row["launch"]),
-            host=float(row["host"]),
-            context=int(row["context"]),
-            workspaces=int(row["workspaces"]),
-            efficiency={name: float(row["efficiency"][name]) for name in CLASSES},
-            range=(float(row["range"][0]), float(row["range"][1])),
-            fitted=str(row["fitted"]),
-            source=str(row["source"]),
-            kind=str(row.get("kind", "cuda")),
-            aliases=tuple(row.get("aliases", ())),
-        )
-    except (KeyError, TypeError, ValueError, IndexError) as error:
-        raise InputError(place, f"is no device: {type(error).__name__} {error}") from None
-    figures = [device.memory, device.bandwidth, device.launch, *device.rates.values(), *device.efficiency.values()]
-    if "fp32" not in device.rates or min(figures) <= 0:
-        raise InputError(place, "a device has a rate for fp32, and positive figures")
-    return device
+
+def _device(machine: _engine.Machine) -> FitDevice:
+    values = {field.name: getattr(machine, field.name) for field in fields(FitDevice)}
+    return FitDevice(**values | {"range": tuple(machine.range), "aliases": tuple(machine.aliases)})
 
 
 def device_json(device: FitDevice) -> str:

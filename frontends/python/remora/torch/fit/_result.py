@@ -183,7 +183,7 @@ class FitPlan:
         try:
             return FitPlan(
                 **{name: value[name] for name in names if name in value or name not in _LATER_FIELDS},
-                device=device_from(value["device"], "device") if value["device"] else None,
+                device=device_from(json.dumps(value["device"]), "device") if value["device"] else None,
                 items=[Item(**item) for item in value["items"]],
                 step=Plan.read(value["plan"]) if value["plan"] else None,
             )
