@@ -70,6 +70,12 @@ bool can_be_rounded(const Graph& graph, Bytes alignment) {
   });
 }
 
+/// Whether solve_with_addresses() takes such a problem.
+bool can_have_addresses(const Instance& instance, Bytes alignment) {
+  return !instance.has_modes() && can_be_rounded(instance.graph(), alignment) &&
+         std::ranges::all_of(instance.graph().ops, [](const Op& op) { return op.in_place.empty(); });
+}
+
 class AddressSearch {
  public:
   AddressSearch(const Instance& instance, const SolveOptions& options, Bytes alignment, const SolveCallbacks& callbacks,
@@ -415,11 +421,6 @@ class AddressSearch {
 
 }  // namespace
 
-bool can_have_addresses(const Instance& instance, Bytes alignment) {
-  return !instance.has_modes() && can_be_rounded(instance.graph(), alignment) &&
-         std::ranges::all_of(instance.graph().ops, [](const Op& op) { return op.in_place.empty(); });
-}
-
 std::shared_ptr<Graph> rounded_graph(const Graph& graph, Bytes alignment) {
   auto made = std::make_shared<Graph>(graph);
   const auto round = [&](Bytes& amount) { amount = Bytes(rounded_up(amount.count(), alignment.count())); };
@@ -441,7 +442,8 @@ Schedule placed(const Instance& instance, std::span<const OpId> sequence, Bytes 
 Bytes placed_baseline(const std::shared_ptr<const Graph>& graph, Bytes alignment) {
   check_alignment(alignment);
   const Instance instance(graph, {});
-  if (instance.op_count() == 0) return baseline_peak(instance);  // nothing is ever placed
+  const bool is_placed = instance.op_count() > 0 && can_have_addresses(instance, alignment);
+  if (!is_placed) return baseline_peak(instance);
   return graph->fixed_memory + placed(instance, input_order(instance), alignment).arena->size;
 }
 

@@ -196,9 +196,7 @@ void check_request(const Request& request) {
 
 Bytes budget_of(const std::string& text, const Request& request) {
   const Instance unlimited(request.graph, {}, request.modes);
-  if (request.alignment) check_alignment(*request.alignment);
-  const bool is_placed =
-      request.alignment && text.find('%') != std::string::npos && can_have_addresses(unlimited, *request.alignment);
+  const bool is_placed = request.alignment && text.find('%') != std::string::npos;
   const Bytes peak = is_placed ? placed_baseline(request.graph, *request.alignment) : baseline_peak(unlimited);
   return parse_budget(text, unlimited.graph().fixed_memory, peak);
 }

@@ -116,6 +116,8 @@ struct Refusal {
   /// per op, or of any order and number where the cause is `op` or `kept`.
   Bytes lower_bound{};
   int max_computes = 0;
+  /// With addresses, placed_baseline(), to which percentages of a budget refer; else 0.
+  Bytes placed{};
   /// A budget that is enough: a schedule within it is known. 0 where none is known.
   Bytes enough{};
   /// That schedule's ops, where they are at hand, and how often at most one of them runs.
@@ -232,7 +234,7 @@ REMORA_API PlaceResult place_schedule(const Graph& graph, Schedule& schedule, By
                                       const PlaceSettings& settings, const std::function<bool()>& interrupted);
 
 /// What the input order without recompute takes with addresses: fixed memory, and the smallest arena that a short search finds for it.
-/// The same for the same graph and alignment, and a budget that is enough with addresses.
+/// The same for the same graph and alignment, and a budget that is enough with addresses. The peak of a graph that can have none.
 REMORA_API Bytes placed_baseline(const std::shared_ptr<const Graph>& graph, Bytes alignment);
 
 /// Throws InputError for an alignment that is not from 1 to 2^30.

@@ -245,6 +245,7 @@ Refusal refuse(const Request& request, const Instance& stated, Schedule& schedul
   add_help(request, schedule, refusal);
   if (request.alignment) {
     refusal.enough = {};
+    refusal.placed = placed_baseline(request.graph, *request.alignment);
   } else {
     refusal.lower_bound = std::max(refusal.lower_bound, least_budget(stated));
   }

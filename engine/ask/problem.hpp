@@ -64,9 +64,6 @@ Schedule solve_with_addresses(const Instance& instance, const SolveOptions& opti
                               const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {},
                               Prover::Step proof = {});
 
-/// Whether solve_with_addresses() takes such a problem.
-bool can_have_addresses(const Instance& instance, Bytes alignment);
-
 /// A sequence of the instance's problem with addresses in the smallest arena that a short search finds for it, the same for the same
 /// sequence and alignment unless `cancel`, which may be null, ends it.
 Schedule placed(const Instance& instance, std::span<const OpId> sequence, Bytes alignment,

@@ -122,9 +122,11 @@ Figure memory_figure(const Graph& graph, const Schedule& schedule, const Schedul
   figure.series.push_back({"input order, no recompute", Look::input_order, Join::steps, stairs(before, fixed, unit)});
   if (end > 0) {
     figure.series.push_back({"budget", Look::budget, Join::line, {{0, *figure.limit}, {end, *figure.limit}}});
-    figure.notes.push_back({"budget " + text::bytes_text(schedule.budget) + " (" +
-                                text::percent_text(part_of_peak(schedule.budget, fixed, profile.before.peak), 1) + ")",
-                            0, *figure.limit});
+    // With addresses a budget's percentage refers to the arena, which is not drawn.
+    const std::string part =
+        schedule.arena ? ""
+                       : " (" + text::percent_text(part_of_peak(schedule.budget, fixed, profile.before.peak), 1) + ")";
+    figure.notes.push_back({"budget " + text::bytes_text(schedule.budget) + part, 0, *figure.limit});
   }
   if (after.peak_step >= 0) {
     figure.series.push_back(

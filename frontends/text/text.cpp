@@ -147,15 +147,17 @@ std::string percent_text(double part, int digits) {
   return fixed(100.0 * part, digits) + " %";
 }
 
-std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak) {
+std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak, Bytes placed) {
   if (amount < fixed) return bytes_text(fixed - amount) + " less than the fixed memory of " + bytes_text(fixed);
-  std::string text = percent_text(part_of_peak(amount, fixed, peak), 1) + " of the peak";
+  const bool is_placed = placed > Bytes(0);
+  std::string text = percent_text(part_of_peak(amount, fixed, is_placed ? placed : peak), 1);
+  text += is_placed ? " of the arena" : " of the peak";
   if (fixed > Bytes(0)) text += " above " + bytes_text(fixed) + " fixed";
   return text;
 }
 
-std::string budget_text(Bytes amount, Bytes fixed, Bytes peak) {
-  const std::string part = peak > fixed ? ", " + part_of_peak_text(amount, fixed, peak) : "";
+std::string budget_text(Bytes amount, Bytes fixed, Bytes peak, Bytes placed) {
+  const std::string part = peak > fixed ? ", " + part_of_peak_text(amount, fixed, peak, placed) : "";
   return bytes_text(amount) + " (" + std::to_string(amount.count()) + " bytes" + part + ")";
 }
 

@@ -6,6 +6,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <iomanip>
+#include <memory>
 #include <ostream>
 #include <sstream>
 #include <string>
@@ -90,10 +91,10 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
   print("and " + std::to_string(more) + (more == 1 ? " more op" : " more ops"), "", rest.times, rest.paid, "");
 }
 
-/// "1.11 GiB, 60.0 % of the peak above 1.07 GiB fixed".
-std::string amount_text(const Graph& graph, const Schedule& schedule, Bytes amount) {
+/// "1.11 GiB, 60.0 % of the peak above 1.07 GiB fixed". `placed`: as part_of_peak_text() takes it.
+std::string amount_text(const Graph& graph, const Schedule& schedule, Bytes amount, Bytes placed) {
   return text::bytes_text(amount) + ", " +
-         text::part_of_peak_text(amount, graph.fixed_memory, schedule.baseline_peak_memory);
+         text::part_of_peak_text(amount, graph.fixed_memory, schedule.baseline_peak_memory, placed);
 }
 
 }  // namespace
@@ -120,7 +121,9 @@ namespace {
 void print_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   const std::string unit = text::duration_unit_of(graph);
   const double after = part_of_peak(schedule.peak_memory, graph.fixed_memory, schedule.baseline_peak_memory);
-  out << "budget      " << amount_text(graph, schedule, schedule.budget) << "\n"
+  const Bytes placed =
+      schedule.arena ? placed_baseline(std::make_shared<const Graph>(graph), schedule.arena->alignment) : Bytes(0);
+  out << "budget      " << amount_text(graph, schedule, schedule.budget, placed) << "\n"
       << "peak        " << text::bytes_text(schedule.baseline_peak_memory) << " -> "
       << text::bytes_text(schedule.peak_memory) << " (" << text::percent_text(after, 1)
       << (graph.fixed_memory > Bytes(0) ? " above fixed)" : ")") << "\n"
@@ -135,13 +138,15 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
 void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule, const Refusal& refusal) {
   const text::RefusalStyle style{
       .amount =
-          [&](Bytes amount) { return text::budget_text(amount, graph.fixed_memory, schedule.baseline_peak_memory); },
+          [&](Bytes amount) {
+            return text::budget_text(amount, graph.fixed_memory, schedule.baseline_peak_memory, refusal.placed);
+          },
       .name = [](const std::string& name) { return printable(name); },
       .option = [](const std::string& option,
                    const std::string& value) { return "--" + option + (value.empty() ? "" : " " + value); }};
   const text::RefusalText text = text::refusal_text(graph, schedule, refusal, "the budget", style);
   out << (refusal.is_proved() ? "infeasible  proved: " : "none found  ") << text.what << "\n"
-      << "budget      " << amount_text(graph, schedule, schedule.budget) << "\n";
+      << "budget      " << amount_text(graph, schedule, schedule.budget, refusal.placed) << "\n";
   if (!text.because.empty()) out << "because     " << text.because << "\n";
   if (!text.budgets.empty()) out << "needed      " << text.budgets << "\n";
   if (!text.suggestions.empty()) out << "try         " << text.suggestions << "\n";

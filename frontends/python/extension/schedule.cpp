@@ -117,7 +117,8 @@ const char* word_of(Refusal::Cause cause) {
 /// Why there is no schedule, in one line.
 std::string refusal_line(const ScheduleHandle& handle) {
   const auto amount = [&](Bytes bytes) {
-    return text::budget_text(bytes, handle.graph->fixed_memory, handle.schedule.baseline_peak_memory);
+    return text::budget_text(bytes, handle.graph->fixed_memory, handle.schedule.baseline_peak_memory,
+                             handle.refusal.placed);
   };
   const text::RefusalStyle style{.amount = amount,
                                  .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },

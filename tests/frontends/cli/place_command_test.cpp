@@ -218,6 +218,15 @@ class Addresses : public PlaceCommand {
   }
 };
 
+TEST_F(Addresses, APercentageRefersToTheArenaWhereverItIsShown) {
+  for (const std::string budget : {"95.0", "1.0"}) {
+    const std::string words = " --threads 1 --work-limit 2000 --addresses -o " + path("t.json") + " -b " + budget + "%";
+    const Outcome outcome = run_words("solve " + path("g.json") + words);
+    EXPECT_NE(outcome.err.find(", " + budget + " % of the arena"), std::string::npos) << outcome.err;
+    EXPECT_EQ(outcome.err.find("% of the peak"), std::string::npos) << outcome.err;
+  }
+}
+
 TEST_F(Addresses, AreSolvedForAndVerified) {
   const Outcome outcome = solve("-b 95% --addresses");
   ASSERT_EQ(outcome.code, 0) << outcome.err;
