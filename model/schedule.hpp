@@ -122,8 +122,10 @@ struct SolverReport {
   /// C_v of the problem that the schedule and its bound belong to.
   int max_computes = 0;
   /// Where the number was left to the engine: no schedule with at most so many is shorter. Of a feasible one it is not proved that more
-  /// would not be, and its bound is one for any number. 0 where nothing is said.
+  /// would not be. 0 where nothing is said.
   int optimal_for_max_computes = 0;
+  /// The bound holds for any number of computes, and not for max_computes alone.
+  bool bound_for_any_number = false;
   double time_limit = 0;
   /// Units of work allowed; 0 means no limit.
   std::int64_t work_limit = 0;

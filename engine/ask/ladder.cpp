@@ -8,9 +8,10 @@
 //     where checkpoints between segments (docs/design/search.md), which take milliseconds, are better with one more, and two have
 //     been given a quarter of what was left, or are proved to be worse; they are the answer until something better is found
 //
-// as long as that brings something. Where the best schedule is proved for a number of computes, the search goes on with more, up to its
-// limits, alongside a proof for any number (engine/ask/any_number.hpp). What holds for any number is known from the beginning, and is the
-// bound that is reported meanwhile.
+// as long as that brings something. Where the best schedule is proved for a number of computes, or is not after a quarter of the limits and
+// more computes could give a shorter one, the search goes on with as many as may pay, alongside a proof for any number
+// (engine/ask/any_number.hpp). What holds for any number is known from the beginning: it is the bound that is reported meanwhile, and the
+// answer's.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -75,10 +76,11 @@ class Ladder {
         told_(instance.budget(), callbacks_, allowance_, [this] { return bound_for_any(); }),
         any_(std::in_place, instance, Duration::max(), cheap_bound_for_any()) {}
 
-  /// Of a schedule that is proved for the instance's computes.
-  Schedule run_beyond(Schedule proved) {
-    const std::int64_t worked = proved.solver.work;
-    best_ = std::move(proved);
+  /// Of a schedule that was found with the instance's computes.
+  Schedule run_beyond(Schedule known) {
+    const std::int64_t worked = known.solver.work;
+    best_ = std::move(known);
+    learn_bound(instance_, best_.lower_bound);
     look_beyond(instance_);
     conclude();
     best_.solver.work = worked + allowance_.spent().count();
@@ -97,8 +99,8 @@ class Ladder {
       const bool proves_both = is_first && !alignment_ && !allowance_.counts_work() && options_.period_bound &&
                                baseline_peak(stated) > stated.budget();
       Prover::Step proof = proves_both ? any_->steps_before(stated) : Prover::Step{};
-      const bool pays = take(solve_one(stated, start, is_last ? nullptr : &next, std::move(proof)));
-      if (best_.status == Status::optimal) {
+      const bool pays = take(stated, solve_one(stated, start, is_last ? nullptr : &next, std::move(proof)));
+      if (best_.has_schedule() && (is_open_ || is_near(best_.lower_bound))) {
         look_beyond(stated);
         break;
       }
@@ -131,10 +133,19 @@ class Ladder {
   }
 
  private:
-  /// What is said of the whole.
+  /// What is said of the whole: where the number of computes is open, bound and status are for any number.
   void conclude() {
-    raise_bound(bound_for_any());
-    if (best_.status == Status::optimal) best_.solver.optimal_for_max_computes = kAnyNumber;
+    if (best_.status != Status::infeasible) {
+      const bool is_optimal = best_.status == Status::optimal;
+      best_.lower_bound = bound_for_any();
+      best_.solver.bound_for_any_number = true;
+      if (best_.has_schedule()) {
+        best_.lower_bound = std::min(best_.lower_bound, best_.duration);
+        const bool is_proved = best_.lower_bound == best_.duration;
+        best_.status = is_proved ? Status::optimal : Status::feasible;
+        best_.solver.optimal_for_max_computes = is_proved ? kAnyNumber : is_optimal ? proved_for_ : 0;
+      }
+    }
     best_.solver.stop = reason_to_stop();
     told_.close(best_);
   }
@@ -192,36 +203,40 @@ class Ladder {
   }
 
   /// Whether it is the answer so far; false where more computes have brought no schedule. What is proved of them holds of fewer.
-  bool take(Schedule found) {
+  bool take(const Instance& stated, Schedule found) {
     const bool is_first = best_.solver.max_computes == 0;
     const bool had_schedule = best_.has_schedule();
-    const bool pays = is_better(found, best_);
-    if (!pays && had_schedule) {
-      if (found.has_schedule()) raise_bound(found.lower_bound);
-      return false;
+    const bool pays = is_better(found, best_) || !had_schedule;
+    const Duration bound = found.status == Status::infeasible ? Duration(0) : found.lower_bound;
+    if (pays) {
+      const bool is_wider = found.solver.max_computes > best_.solver.max_computes;
+      if (is_better(found, best_) && !is_first && is_wider) reason_ = had_schedule ? kShorter : kHolds;
+      best_ = std::move(found);
     }
-    if (pays && !is_first && found.solver.max_computes > best_.solver.max_computes)
-      reason_ = had_schedule ? kShorter : kHolds;
-    best_ = std::move(found);
-    return true;
+    learn_bound(stated, bound);
+    return pays;
+  }
+
+  /// What is proved of the problem as it is stated holds of the best schedule, and, where no shorter one needs more computes, of any number.
+  void learn_bound(const Instance& stated, Duration bound) {
+    if (!best_.has_schedule()) return;
+    best_.lower_bound = std::max(best_.lower_bound, std::min(bound, best_.duration));
+    if (best_.lower_bound == best_.duration) best_.status = Status::optimal;
+    if (best_.status == Status::optimal) proved_for_ = stated.problem().max_computes;
+    if (holds_for_any(stated)) bound_for_any_ = std::max(bound_for_any_, best_.lower_bound);
   }
 
   /// Limits were over before its problem could be solved, and this is the best there is.
   void take_standby() {
     Schedule other = standby().schedule;
     tell_of_standby();
-    if (other.solver.max_computes <= best_.solver.max_computes) other.lower_bound = best_.lower_bound;
-    take(std::move(other));
-  }
-
-  void raise_bound(Duration bound) {
-    const bool has_schedule = best_.has_schedule();
-    best_.lower_bound = std::max(best_.lower_bound, has_schedule ? std::min(bound, best_.duration) : bound);
-    if (has_schedule && best_.lower_bound == best_.duration) best_.status = Status::optimal;
+    take(instance_, std::move(other));
   }
 
   /// No schedule with any number of computes is shorter: so far as is proved.
-  [[nodiscard]] Duration bound_for_any() const { return instance_.baseline_duration() + any_->bound(); }
+  [[nodiscard]] Duration bound_for_any() const {
+    return std::max(bound_for_any_, instance_.baseline_duration() + any_->bound());
+  }
 
   /// The covering relaxation's, before any search, beyond the baseline.
   [[nodiscard]] Duration cheap_bound_for_any() const {
@@ -232,38 +247,44 @@ class Ladder {
     return bound.infeasible ? Duration(0) : bound.lower_bound;
   }
 
-  /// The best schedule is proved for the problem's computes: the search goes on with more until that is proved for any number, or the
-  /// limits are over.
-  void look_beyond(Instance proved) {
-    const int first = proved.problem().max_computes;
-    for (int most = std::max(first, kMostComputes); is_open(proved) && most <= kMostOfConstruction; most *= 2) {
+  /// The search goes on with more computes from the best schedule, which was searched with those of the problem as it is stated, until it is
+  /// proved for any number, or the limits are over.
+  void look_beyond(Instance stated) {
+    const int first = stated.problem().max_computes;
+    for (int most = std::max(first, kMostComputes); is_open(stated) && most <= kMostOfConstruction; most *= 2) {
       Instance wider = with_computes(instance_, most);
       cut_.reset();
       const bool has_start = is_better(standby(wider, false).schedule, best_);
       if (has_start) tell_of_standby();
       begin_proof_for_any(has_start ? standby().schedule : best_);
       Schedule found = solve_one(wider, ops_of(has_start ? standby().schedule : best_), nullptr, any_->steps());
-      const bool is_proved = found.status == Status::optimal;
+      const bool is_proved = found.status == Status::optimal || found.solver.stop == Stop::gap;
       if (!wider.has_modes()) found.solver.max_computes = begin_with(instance_, ops_of(found)).problem().max_computes;
-      take(std::move(found));
+      take(wider, std::move(found));
       if (!is_proved) break;
-      proved = std::move(wider);
+      stated = std::move(wider);
     }
-    if (best_.status != Status::optimal || holds_for_any(proved) || bound_for_any() >= best_.duration) return;
-    best_.status = Status::feasible;
-    best_.lower_bound = bound_for_any();
-    best_.solver.optimal_for_max_computes = proved.problem().max_computes;
   }
 
-  /// Whether there is something to look for beyond the proved problem, and somebody who wants it.
-  [[nodiscard]] bool is_open(const Instance& proved) const {
-    return !caller_has_enough_ && !allowance_.is_over() && !holds_for_any(proved) && bound_for_any() < best_.duration;
+  /// Whether there is something to look for beyond the problem as it is stated, and somebody who wants it.
+  [[nodiscard]] bool is_open(const Instance& stated) const {
+    return !caller_has_enough_ && !allowance_.is_over() && !is_near(bound_for_any()) && !holds_for_any(stated);
   }
 
-  /// Whether the best schedule, which is proved for the instance's computes, is so for any number.
-  [[nodiscard]] bool holds_for_any(const Instance& proved) const {
-    const Duration extra = best_.duration - best_.baseline_duration;
-    return extra == Duration(0) || AnyNumber(instance_, extra).is_within(proved);
+  /// Whether the best schedule is as near to the bound as the caller wants it.
+  [[nodiscard]] bool is_near(Duration bound) const {
+    const auto duration = static_cast<double>(best_.duration.count());
+    return static_cast<double>((best_.duration - bound).count()) <= options_.gap * duration;
+  }
+
+  /// Whether no schedule that is shorter than the best one needs more computes than the instance allows.
+  [[nodiscard]] bool holds_for_any(const Instance& stated) const {
+    return !needs_more(stated, best_.duration - best_.baseline_duration);
+  }
+
+  /// Whether a schedule that takes less than `extra` beyond the baseline may need more computes than the instance allows.
+  [[nodiscard]] bool needs_more(const Instance& stated, Duration extra) const {
+    return extra > Duration(0) && !AnyNumber(instance_, extra).is_within(stated);
   }
 
   /// The better the schedule, the more the proof can rule out.
@@ -294,7 +315,7 @@ class Ladder {
   }
 
   /// Whether one compute more is worth more than what this problem's solve has still to say.
-  [[nodiscard]] bool is_tired(const Instance& next, const Progress& now) {
+  [[nodiscard]] bool is_tired(const Instance& stated, const Instance& next, const Progress& now) {
     const bool has_none = now.peak > instance_.budget();
     if (!has_none && !is_later_than(now, kSecondsOfDoubt, kPartOfDoubt)) return false;
     const Standby& other = standby(next, has_none);
@@ -303,7 +324,15 @@ class Ladder {
     if (is_beaten) told_.announce(other.schedule, other.source, now, !best_.has_schedule());
     if (is_beaten && now.lower_bound >= other.schedule.duration) return true;
     const bool waits = !stands_by && (told_.worked_before() > Work(0) || wants_groups(instance_, options_));
-    return (has_none || is_beaten) && is_later_than(now, kNoTimeLimit, waits ? kLongerPatience : kPatience);
+    if (!is_later_than(now, kNoTimeLimit, waits ? kLongerPatience : kPatience)) return false;
+    is_open_ = !has_none && !is_beaten && is_open_beyond(stated, now.duration);
+    return has_none || is_beaten || is_open_;
+  }
+
+  /// Whether as many computes as may pay could give a shorter schedule. Of the staged form, in which more computes make a problem no larger.
+  [[nodiscard]] bool is_open_beyond(const Instance& stated, Duration duration) const {
+    const bool is_staged = stated.problem().order == OrderMode::input && !stated.has_modes() && !alignment_;
+    return is_staged && bound_for_any() < duration && needs_more(stated, duration - stated.baseline_duration());
   }
 
   /// One problem's solve, in all that is left. `next`: what comes after this; null for nothing.
@@ -311,12 +340,12 @@ class Ladder {
     const bool had_schedule = best_.has_schedule();
     limits_ = allowance_.left();
     const SolveOptions options = within(options_, limits_);
-    is_tired_ = false;
+    is_tired_ = is_open_ = false;
     told_.begin(had_schedule ? best_.duration : Duration::max());
     SolveCallbacks callbacks = told_.callbacks();
     callbacks.enough = [&](const Progress& now) {
-      caller_has_enough_ = caller_has_enough_ || (callbacks_.enough && callbacks_.enough(told_.as_one(now)));
-      is_tired_ = is_tired_ || (next != nullptr && is_tired(*next, now));
+      caller_has_enough_ = caller_has_enough_ || (callbacks_.enough && callbacks_.enough(told_.reported(now)));
+      is_tired_ = is_tired_ || (next != nullptr && is_tired(stated, *next, now));
       return caller_has_enough_ || is_tired_;
     };
     Schedule schedule = alignment_
@@ -332,8 +361,9 @@ class Ladder {
   [[nodiscard]] Stop reason_to_stop() const {
     if (best_.status == Status::optimal) return Stop::optimum;
     if (best_.status == Status::infeasible) return Stop::infeasible;
-    const bool is_own = stop_ == Stop::unknown || stop_ == Stop::optimum || stop_ == Stop::infeasible ||
-                        (stop_ == Stop::callback && !caller_has_enough_);
+    if (best_.has_schedule() && is_near(best_.lower_bound)) return Stop::gap;
+    const bool is_own = stop_ == Stop::unknown || stop_ == Stop::gap || stop_ == Stop::optimum ||
+                        stop_ == Stop::infeasible || (stop_ == Stop::callback && !caller_has_enough_);
     if (!is_own) return stop_;
     if (allowance_.deadline().cancelled()) return Stop::cancelled;
     if (caller_has_enough_) return Stop::callback;
@@ -353,10 +383,13 @@ class Ladder {
   std::optional<Standby> construction_{};
   /// What is proved for any number of computes.
   std::optional<AnyNumber> any_{};
+  Duration bound_for_any_{};   // of solves whose computes are as many as a shorter schedule may need
+  int proved_for_ = 0;         // computes for which the best schedule is proved, where it is for any
   Limits limits_{};            // of the solve at hand
   Stop stop_ = Stop::unknown;  // of the last solve
   bool caller_has_enough_ = false;
-  bool is_tired_ = false;         // the last solve was ended for what comes next
+  bool is_tired_ = false;         // the last solve was ended for what comes next,
+  bool is_open_ = false;          // and that is as many computes as may pay
   const char* reason_ = nullptr;  // for more computes than the first
 };
 
@@ -380,9 +413,9 @@ Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& 
                    : solve(instance, options, callbacks, warm_start);
 }
 
-Schedule solve_beyond_proof(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                            Schedule proved) {
-  return Ladder(instance, options, callbacks, {}).run_beyond(std::move(proved));
+Schedule solve_beyond(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                      Schedule known) {
+  return Ladder(instance, options, callbacks, {}).run_beyond(std::move(known));
 }
 
 }  // namespace remora

@@ -6,7 +6,6 @@
 
 #include "engine/ask/problem.hpp"
 #include "engine/base/allowance.hpp"
-#include "engine/baselines/method.hpp"
 #include "model/instance.hpp"
 
 namespace remora {
@@ -22,50 +21,17 @@ Fit fit_of(const Schedule& schedule, Duration most) {
   return is_impossible ? Fit::impossible : Fit::undecided;
 }
 
-/// Solves one size until it is clear whether the duration holds.
-class FitTrial {
- public:
-  FitTrial(const Instance& instance, Duration most, const std::atomic<bool>* cancel)
-      : instance_(instance), most_(most), cancel_(cancel) {}
-
-  [[nodiscard]] Schedule run(const SolveOptions& options, bool more_computes) const {
-    if (more_computes && is_search(options.strategy)) return climb(options);
-    return solve(instance_, options, callbacks());
-  }
-
- private:
-  [[nodiscard]] SolveCallbacks callbacks() const {
-    return {.enough =
-                [this](const Progress& now) {
-                  const bool fits = now.peak <= instance_.budget() && now.duration <= most_;
-                  return fits || now.lower_bound > most_;
-                },
-            .cancel = cancel_};
-  }
-
-  /// What is proved to be impossible is tried with one compute more, for a quarter as long again. What that leaves undecided is
-  /// proved of the fewer.
-  [[nodiscard]] Schedule climb(const SolveOptions& options) const {
-    Allowance allowance(limits_of(options), cancel_);
-    Schedule clear = solve_with_more_computes(instance_, options, callbacks());
-    allowance.spend(Work(clear.solver.work));
-    while (fit_of(clear, most_) == Fit::impossible && clear.solver.max_computes < kMostComputes &&
-           !allowance.is_over()) {
-      const Instance wider = with_computes(instance_, clear.solver.max_computes + 1);
-      Schedule next = solve_with_more_computes(wider, within(options, allowance.again(kPartAfterProof)), callbacks());
-      allowance.spend(Work(next.solver.work));
-      if (fit_of(next, most_) == Fit::undecided) break;
-      clear = std::move(next);
-    }
-    clear.solver.seconds = allowance.elapsed();
-    clear.solver.work = allowance.spent().count();
-    return clear;
-  }
-
-  const Instance& instance_;
-  Duration most_;
-  const std::atomic<bool>* cancel_;
-};
+/// Solves one size until it is clear whether the duration holds; with_more: with any number of computes.
+Schedule try_size(const Instance& instance, Duration most, const SolveOptions& options, bool with_more,
+                  const std::atomic<bool>* cancel) {
+  const SolveCallbacks callbacks{.enough =
+                                     [&](const Progress& now) {
+                                       const bool fits = now.peak <= instance.budget() && now.duration <= most;
+                                       return fits || now.lower_bound > most;
+                                     },
+                                 .cancel = cancel};
+  return with_more ? solve_with_more_computes(instance, options, callbacks) : solve(instance, options, callbacks);
+}
 
 }  // namespace
 
@@ -113,7 +79,7 @@ FitAnswer largest_fit(const FitRequest& asked, const FitCallbacks& callbacks) {
         std::min(left, std::max(kShareOfRest * left, kShareOfAll * allowance.limits().seconds));
     const Instance instance = unbudgeted(request, "the largest size is one of many graphs").with_budget(request.budget);
     const Duration most = asked.allowed(instance.baseline_duration());
-    Schedule schedule = FitTrial(instance, most, callbacks.cancel).run(request.options, !request.max_computes);
+    Schedule schedule = try_size(instance, most, request.options, !request.max_computes, callbacks.cancel);
     expect_valid(instance, schedule);
     answer.trials.push_back({size, fit_of(schedule, most), std::move(schedule)});
     if (callbacks.tried) callbacks.tried(answer.trials.back(), allowance.elapsed());

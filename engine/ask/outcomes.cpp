@@ -24,7 +24,7 @@ void serve(const Outcome& smaller, Outcome& larger) {
   if (larger.schedule.solver.max_computes < smaller.schedule.solver.max_computes) {
     // Another problem, of which nothing is proved.
     larger.schedule.solver.max_computes = smaller.schedule.solver.max_computes;
-    larger.point.lower_bound = smaller.schedule.baseline_duration;
+    if (!larger.schedule.solver.bound_for_any_number) larger.point.lower_bound = larger.schedule.baseline_duration;
     larger.schedule.certificate.reset();
   }
   larger.schedule.steps = smaller.schedule.steps;
@@ -35,13 +35,13 @@ void serve(const Outcome& smaller, Outcome& larger) {
       "the schedule of a smaller budget, " + std::to_string(smaller.point.found_under.count()) + " bytes";
 }
 
-/// The smaller budget takes over what is proved for the larger one, with as many computes an op or more.
+/// The smaller budget takes over what is proved for the larger one, with as many computes an op or more, or any number.
 void bound(const Outcome& larger, Outcome& smaller) {
   const SolverReport& of_larger = larger.schedule.solver;
   const SolverReport& of_smaller = smaller.schedule.solver;
-  if (of_larger.max_computes < of_smaller.max_computes) return;
+  if (of_larger.max_computes < of_smaller.max_computes && !of_larger.bound_for_any_number) return;
   // A bound for any number of computes stays one.
-  if (of_smaller.optimal_for_max_computes > 0 && of_larger.optimal_for_max_computes == 0) return;
+  if (of_smaller.bound_for_any_number && !of_larger.bound_for_any_number) return;
   smaller.point.lower_bound = std::max(smaller.point.lower_bound, larger.point.lower_bound);
   if (larger.point.status == Status::infeasible && smaller.point.status == Status::unknown) {
     smaller.point.status = Status::infeasible;

@@ -95,8 +95,8 @@ bool allows_more(const Instance& a, const Instance& b);
 
 /// As solve(), for the instance's computes an op or more: the best schedule there is, of the problem with the fewest computes
 /// that has it. `solver.max_computes` says which one, the note why. `optimal` is said where no schedule with any number of
-/// computes is shorter; where that is proved for a number only, the status is feasible, `solver.optimal_for_max_computes` that
-/// number and the bound one for any number. Else the bound is that problem's. A warm start that holds the budget with more
+/// computes is shorter; where that is proved for a number only, the status is feasible and `solver.optimal_for_max_computes` that
+/// number. The bound is one for any number. A warm start that holds the budget with more
 /// computes is where it begins. Methods that do not search keep to the instance's.
 ///
 /// `alignment`: each problem is solved as by solve_with_addresses().
@@ -104,9 +104,9 @@ Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& 
                                   const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {},
                                   std::optional<Bytes> alignment = {});
 
-/// The same for a schedule that is proved for the instance's computes: whether more are shorter, and with which proof.
-Schedule solve_beyond_proof(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                            Schedule proved);
+/// The same from a schedule that was found with the instance's computes: whether more are shorter, and with which proof.
+Schedule solve_beyond(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+                      Schedule known);
 
 // What a request states.
 

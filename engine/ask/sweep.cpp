@@ -147,35 +147,39 @@ class WiderSweep {
   }
 
  private:
-  /// From the largest budget down, those without a schedule first.
+  /// From the largest budget down, those without a schedule first, and those that are proved last.
   [[nodiscard]] std::vector<std::size_t> points_to_widen(const Curve& curve) const {
-    std::vector<std::size_t> without;
-    std::vector<std::size_t> proved;
+    std::vector<std::size_t> open;
     for (std::size_t i = curve.points.size(); i-- > 0;) {
       const CurvePoint& point = curve.points[i];
-      if (!point.has_schedule() && point.budget >= least_budget(instance_)) without.push_back(i);
-      if (point.status == Status::optimal && point.duration > curve.baseline_duration) proved.push_back(i);
+      const bool may_pay =
+          point.has_schedule() ? point.duration > curve.baseline_duration : point.budget >= least_budget(instance_);
+      if (may_pay) open.push_back(i);
     }
-    without.insert(without.end(), proved.begin(), proved.end());
-    return without;
+    const auto rank = [&](std::size_t i) {
+      const CurvePoint& point = curve.points[i];
+      return !point.has_schedule() ? 0 : point.status == Status::optimal ? 2 : 1;
+    };
+    std::ranges::stable_sort(open, {}, rank);
+    return open;
   }
 
   /// Solves for one budget within a share of what is left.
   void widen(SweepResult& result, std::size_t number, std::size_t shares) {
     CurvePoint& point = result.curve.points[number];
     Schedule& known = result.schedules[number];
-    const bool is_proved = known.has_schedule();
-    // Where time is over a proof is still said for what it is.
-    if (!is_proved && allowance_.is_over()) return;
+    const bool is_known = known.has_schedule();
+    // Where time is over, what is proved of fewer computes is still said for what it is.
+    if (!is_known && allowance_.is_over()) return;
     const SolveOptions options = within(options_, allowance_.share(1.0 / static_cast<double>(shares)));
     const SolveCallbacks callbacks{.cancel = callbacks_.cancel, .blocks = callbacks_.blocks};
     const double begun = allowance_.elapsed();
-    const std::int64_t worked = is_proved ? known.solver.work : 0;
-    Schedule found = is_proved ? solve_beyond_proof(instance_.with_budget(point.budget), options, callbacks, known)
-                               : solve_with_more_computes(wider_.with_budget(point.budget), options, callbacks);
+    const std::int64_t worked = is_known ? known.solver.work : 0;
+    Schedule found = is_known ? solve_beyond(instance_.with_budget(point.budget), options, callbacks, known)
+                              : solve_with_more_computes(wider_.with_budget(point.budget), options, callbacks);
     allowance_.spend(Work(found.solver.work - worked));
     const double seconds = point.seconds + allowance_.elapsed() - begun;
-    is_wider_ = is_wider_ || !is_proved || found.duration < known.duration;
+    is_wider_ = is_wider_ || !is_known || found.duration < known.duration;
     point = point_of(found);
     point.seconds = seconds;
     known = std::move(found);

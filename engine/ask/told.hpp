@@ -48,11 +48,10 @@ class Told {
     if (callbacks_.incumbent) {
       callbacks.incumbent = [this](Schedule schedule) {
         if (!is_news(schedule.peak_memory, schedule.duration)) return;
-        // Proved for that solve's problem alone, as yet.
-        if (schedule.status == Status::optimal && bound_() < schedule.duration) {
-          schedule.status = Status::feasible;
-          schedule.lower_bound = bound_();
-        }
+        // What that solve has proved is of its own problem alone.
+        schedule.lower_bound = std::min(bound_(), schedule.duration);
+        schedule.status = schedule.lower_bound < schedule.duration ? Status::feasible : Status::optimal;
+        schedule.solver.bound_for_any_number = true;
         callbacks_.incumbent(schedule);
       };
     }
@@ -88,16 +87,15 @@ class Told {
     tell(news);
   }
 
-  /// `now`, of the solve at hand, as part of the whole; what was announced is its incumbent where that is better. The bound is that
-  /// solve's.
-  [[nodiscard]] Progress as_one(Progress now) const {
+  /// `now`, of the solve at hand, as part of the whole; what was announced is its incumbent where that is better.
+  [[nodiscard]] Progress reported(Progress now) const {
     now.seconds += begun_;
     now.work += worked_.count();
+    now.lower_bound = bound_();
     if (!announced_ || (now.peak <= budget_ && now.duration <= announced_->duration)) return now;
     now.phase = 2;
     now.duration = announced_->duration;
     now.peak = announced_->peak;
-    now.lower_bound = std::min(now.lower_bound, now.duration);
     return now;
   }
 
@@ -119,12 +117,6 @@ class Told {
   [[nodiscard]] const std::vector<Incumbent>& history() const { return history_; }
 
  private:
-  [[nodiscard]] Progress reported(const Progress& now) const {
-    Progress news = as_one(now);
-    news.lower_bound = bound_();
-    return news;
-  }
-
   void tell(const Progress& news) const {
     last_ = news;
     callbacks_.progress(news);

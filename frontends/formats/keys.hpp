@@ -121,6 +121,7 @@ inline Statistic statistic_of(std::string_view key, double value) {
 }
 
 inline constexpr std::string_view kOptimalFor = "optimal_for_max_computes";
+inline constexpr std::string_view kBoundForAny = "bound_for_any_number";
 
 /// The number, null for any; absent where nothing is said.
 inline void write_optimal_for(ObjectText& solver, const SolverReport& report) {
@@ -129,9 +130,11 @@ inline void write_optimal_for(ObjectText& solver, const SolverReport& report) {
   } else if (report.optimal_for_max_computes > 0) {
     solver.integer(kOptimalFor, report.optimal_for_max_computes);
   }
+  if (report.bound_for_any_number) solver.boolean(kBoundForAny, true);
 }
 
 inline void read_optimal_for(const Node& solver, SolverReport& report) {
+  report.bound_for_any_number = solver.has(kBoundForAny) && solver.at(kBoundForAny).boolean();
   if (!solver.has(kOptimalFor)) return;
   const Node number = solver.at(kOptimalFor);
   report.optimal_for_max_computes =

@@ -162,6 +162,8 @@ Pairs solver_pairs(const SolverReport& solver, const std::string& graph_sha256) 
     pairs.emplace_back("Proved optimal for computes per op",
                        is_any ? "any number" : "at most " + std::to_string(solver.optimal_for_max_computes));
   }
+  if (solver.bound_for_any_number && solver.optimal_for_max_computes != kAnyNumber)
+    pairs.emplace_back("Bound for computes per op", "any number");
   if (solver.work_limit > 0) pairs.emplace_back("Work limit", std::to_string(solver.work_limit));
   for (const Statistic& statistic : solver.statistics) {
     pairs.emplace_back(json::statistic_key(statistic), short_number(statistic.value));

@@ -39,20 +39,18 @@ void subtract(const batch::Begun& begun, Options& options) {
   if (options.work_limit > 0) options.work_limit = std::max<std::int64_t>(1, options.work_limit - begun.work);
 }
 
-/// An earlier run of the same question proved its bound for this one, too, unless more computes an op are allowed now. Where their number
-/// is open, that is no proof for any number, and a bound for any number stays one.
-void take_bound(Duration bound, int computes, bool is_open, Schedule& schedule) {
+/// An earlier run of the same question proved its bound for this one, too, unless more computes an op are allowed now. A bound for any
+/// number stays one.
+void take_bound(const Schedule& former, Schedule& schedule) {
   SolverReport& solver = schedule.solver;
-  if (solver.max_computes > computes || solver.optimal_for_max_computes > 0) return;
-  if (is_open && schedule.status == Status::feasible && bound >= schedule.duration) {
-    solver.optimal_for_max_computes = computes;
-    schedule.lower_bound = schedule.baseline_duration;
-    return;
-  }
-  schedule.lower_bound = std::max(schedule.lower_bound, bound);
+  const bool is_as_wide = !solver.bound_for_any_number && solver.max_computes <= former.solver.max_computes;
+  if (!is_as_wide && !former.solver.bound_for_any_number) return;
+  schedule.lower_bound = std::max(schedule.lower_bound, former.lower_bound);
   if (!schedule.has_schedule()) return;
   ensure(schedule.lower_bound <= schedule.duration, "batch: an interrupted run's bound is above a schedule");
-  if (schedule.lower_bound == schedule.duration) schedule.status = Status::optimal;
+  if (schedule.lower_bound < schedule.duration) return;
+  schedule.status = Status::optimal;
+  if (solver.bound_for_any_number) solver.optimal_for_max_computes = kAnyNumber;
 }
 
 /// Nothing is left to search, or to search with.
@@ -94,17 +92,14 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   asked.graph = loaded.graph;
   asked.start = read_warm_start(arguments, graph);
   asked.budget = budget_asked(request.task.budget, asked);
-  Duration bound;
-  int bounded_computes = 0;
+  std::optional<Schedule> former;
   // A method has nothing to go on from; only all of its time is of use to it.
   const bool searches = is_search(asked.options.strategy);
   if (request.begun && searches) {
-    const Schedule former = json::read_schedule(json::Text(request.begun->schedule), graph);
-    if (former.has_schedule()) asked.start = ops_of(former);
-    bound = former.lower_bound;
-    bounded_computes = former.solver.max_computes;
+    former = json::read_schedule(json::Text(request.begun->schedule), graph);
+    if (former->has_schedule()) asked.start = ops_of(*former);
     // Another look might choose another order, of which the bound says nothing.
-    asked.order = former.order == OrderMode::free ? OrderRequest::free : OrderRequest::input;
+    asked.order = former->order == OrderMode::free ? OrderRequest::free : OrderRequest::input;
     subtract(*request.begun, asked.options);
   }
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
@@ -112,7 +107,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   const auto complete = [&](Schedule& schedule) {
     schedule.graph_sha256 = loaded.sha256;
     schedule.reading = reading_of(arguments);
-    take_bound(bound, bounded_computes, !asked.max_computes, schedule);
+    if (former) take_bound(*former, schedule);
   };
   std::optional<Schedule> best;
   double kept = 0;

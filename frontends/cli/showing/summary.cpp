@@ -106,12 +106,14 @@ std::string unknown_text(const Graph& graph) {
 }
 
 void print_computes(std::ostream& out, Status status, const SolverReport& solver) {
-  if (solver.optimal_for_max_computes == kAnyNumber) {
+  if (solver.bound_for_any_number || solver.optimal_for_max_computes == kAnyNumber) {
     out << "            with any number of computes per op\n";
-  } else if (solver.optimal_for_max_computes > 0) {
+  }
+  if (solver.optimal_for_max_computes > 0 && solver.optimal_for_max_computes < kAnyNumber) {
     out << "            optimal with at most " << solver.optimal_for_max_computes
         << " computes per op; more were tried until " << text::fixed(solver.seconds, 2) << " s\n";
-  } else if ((status == Status::optimal || status == Status::feasible) && solver.max_computes > 0) {
+  } else if (!solver.bound_for_any_number && solver.optimal_for_max_computes == 0 &&
+             (status == Status::optimal || status == Status::feasible) && solver.max_computes > 0) {
     out << "            with at most " << solver.max_computes << " computes per op\n";
   }
 }

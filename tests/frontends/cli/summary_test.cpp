@@ -96,6 +96,10 @@ TEST(Summary, SaysForWhichNumberOfComputesAScheduleIsProved) {
     return out.str().find(words) != std::string::npos;
   };
   EXPECT_TRUE(says("\n            with at most 2 computes per op\n"));
+  schedule.solver.bound_for_any_number = true;
+  EXPECT_TRUE(says("\n            with any number of computes per op\n"));
+  EXPECT_FALSE(says("at most 2"));
+  schedule.solver.bound_for_any_number = false;
   schedule.solver.optimal_for_max_computes = 2;
   EXPECT_TRUE(says("optimal with at most 2 computes per op; more were tried until 3.10 s"));
   schedule.status = Status::optimal;

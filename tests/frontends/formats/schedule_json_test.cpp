@@ -181,11 +181,14 @@ TEST(ReadSchedule, KeepsForWhichNumberOfComputesItIsProved) {
   const Graph graph = read_graph(Text(kFigure1));
   Schedule schedule = full_schedule();
   EXPECT_EQ(text_of(schedule, graph).find("optimal_for"), std::string::npos);
+  EXPECT_EQ(text_of(schedule, graph).find("bound_for_any"), std::string::npos);
+  schedule.solver.bound_for_any_number = true;
   for (const auto& [number, word] : {std::pair{2, "2"}, std::pair{kAnyNumber, "null"}}) {
     schedule.solver.optimal_for_max_computes = number;
     const std::string text = text_of(schedule, graph);
     EXPECT_NE(text.find(std::string("\"optimal_for_max_computes\": ") + word + ","), std::string::npos) << text;
     EXPECT_EQ(read_schedule(Text(text), graph).solver.optimal_for_max_computes, number);
+    EXPECT_TRUE(read_schedule(Text(text), graph).solver.bound_for_any_number);
   }
 }
 
