@@ -9,6 +9,7 @@
 #include <optional>
 #include <random>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <gtest/gtest.h>
@@ -116,19 +117,24 @@ TEST(AnyNumber, OptimalMeansThatNoNumberOfComputesIsShorter) {
 Instance cheap_and_dear() {
   constexpr Bytes kLarge(4);
   auto graph = std::make_shared<Graph>();
-  const TensorId dear = graph->add_tensor("dear", kLarge);
-  const TensorId cheap = graph->add_tensor("cheap", kLarge);
-  graph->add_op({.name = "dear", .duration = Duration(5), .outputs = {dear}});
-  graph->add_op({.name = "cheap", .duration = Duration(1), .outputs = {cheap}});
-  for (const char* name : {"first", "second"}) {
-    const TensorId wide = graph->add_tensor(name, kLarge);
-    graph->add_op(
-        {.name = std::string(name) + " wide", .duration = Duration(1), .outputs = {wide}, .recompute = false});
-    graph->add_op({.name = std::string(name) + " end", .duration = Duration(1), .inputs = {wide}, .recompute = false});
-    graph->add_op(
-        {.name = std::string(name) + " read", .duration = Duration(1), .inputs = {cheap}, .recompute = false});
+  const auto run = [&](const std::string& name, Duration duration, Bytes size, std::vector<TensorId> inputs) {
+    const TensorId output = graph->add_tensor(name, size);
+    const bool is_made_again = inputs.empty() && duration != Duration(2);
+    graph->add_op({.name = name,
+                   .duration = duration,
+                   .inputs = std::move(inputs),
+                   .outputs = {output},
+                   .recompute = is_made_again});
+    return output;
+  };
+  const TensorId dear = run("dear", Duration(5), kLarge, {});
+  const TensorId cheap = run("cheap", Duration(1), kLarge, {});
+  for (const std::string which : {"first ", "second "}) {
+    const TensorId wide = run(which + "wide", Duration(2), kLarge, {});
+    run(which + "end", Duration(1), Bytes(1), {wide});
+    run(which + "read", Duration(1), Bytes(1), {cheap});
   }
-  graph->add_op({.name = "last read", .duration = Duration(1), .inputs = {dear}, .recompute = false});
+  run("last read", Duration(1), Bytes(1), {dear});
   return {graph, {.budget = Bytes(9)}};
 }
 
@@ -138,7 +144,7 @@ TEST(AnyNumber, MoreComputesAreTriedWhereTwoAreNeitherProvedNorBeaten) {
   ASSERT_EQ(least_of_all_plans(instance), Duration(5));
   ASSERT_EQ(least_of_all_plans(with_computes(instance, 3)), Duration(2));
   for (const bool proves : {false, true}) {
-    SolveOptions options = test::work_limited(400, {.workers = Workers::local});
+    SolveOptions options = test::work_limited(4'000, {.workers = Workers::local});
     options.segments = options.period_bound = proves;
     options.covering = proves ? Covering::on : Covering::off;
     Tally tally;

@@ -77,6 +77,8 @@ std::uint64_t all_answers() {
   digest.add(solve(limited_to(test::generate_transformer({.layers = 4}), 50),
                    test::work_limited(8'000, {.groups = GroupStart::on})));
   digest.add(solve_with_more_computes(limited_to(test::generate_unet({.levels = 4}), 30), test::work_limited(6'000)));
+  digest.add(
+      solve_with_more_computes(limited_to(layered_graph(), 80), test::work_limited(500, {.workers = Workers::ruin})));
   const Instance swept = limited_to(test::generate_transformer({.layers = 2}), 100);
   const Bytes peak = baseline_peak(swept);
   const std::vector<Bytes> budgets{Bytes(peak.count() / 10 * 8), Bytes(peak.count() / 10 * 6)};

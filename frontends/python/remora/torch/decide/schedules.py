@@ -22,7 +22,7 @@ from remora.asking import ask, lowest, reached, replayed
 
 from ..errors import BudgetError, CaptureError, SolverError, TorchError
 from ..job import same_answer
-from ..options import Options
+from ..options import GOOD_ENOUGH, Options
 from ..problem.aten import LATER
 from ..store import answer_file, digest, write_json
 
@@ -255,7 +255,7 @@ def sweep_graph(graph: remora.Graph, points: int, time_limit: float, options: Op
 
 
 def _words(options: Options, seconds: float) -> dict[str, Any]:
-    return {"limits": options.limits_in(seconds), "order": options.order, "progress": options.progress}
+    return {"limits": options.limits_in(seconds, GOOD_ENOUGH), "order": options.order, "progress": options.progress}
 
 
 def schedule_over(graph: remora.DeviceGraph, budgets: dict[str, int], options: Options) -> remora.DeviceSchedule:
