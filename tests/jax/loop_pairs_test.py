@@ -15,13 +15,13 @@ import jax
 import jax.numpy as jnp
 import pytest
 from checks import bits, compiled, expect_plan, planned, temporaries
-from looped import LOOPED, random_loop
-from networks import LOOPS
+from looped import LOOPED, backwards, random_loop
 
 import remora
 import remora.jax as rj
 
 SEED = int(os.environ.get("REMORA_SEED", "1"))
+LOOPS = {**LOOPED, "backwards": backwards}
 CASES = 200 if os.environ.get("REMORA_ALL_CASES") == "1" else 10
 
 
@@ -42,7 +42,7 @@ def test_layers_in_a_loop(name: str, part: int) -> None:
     assert bits(program(*arguments)) == bits(plain(*arguments))
 
 
-@pytest.mark.parametrize("name", ("scan", "scan_reversed"))
+@pytest.mark.parametrize("name", ("layers", "backwards"))
 def test_a_minimum_is_enough_and_one_byte_below_is_not(name: str) -> None:
     step, arguments = LOOPS[name]()
     plain = compiled(step, arguments)

@@ -118,6 +118,21 @@ LOOPED: dict[str, Callable[..., tuple[Step, tuple[Any, ...]]]] = {
 }
 
 
+def backwards() -> tuple[Step, tuple[Any, ...]]:
+    """Layers from the last to the first, with an output of each, and a number that counts them."""
+
+    def loss(weights: Any, x: jax.Array) -> jax.Array:
+        def layer(state: Any, w: jax.Array) -> Any:
+            x, at = state
+            x = jnp.sin(x @ w) + jax.nn.softmax(x) * at
+            return (x, at + 0.5), x.mean(0)
+
+        (x, _), rows = jax.lax.scan(layer, (x, jnp.float32(1)), weights, reverse=True)
+        return jnp.mean(x**2) + rows.sum()
+
+    return _step(loss), (_normal(9, 64, 64, scale=0.1), _normal(256, 64, number=1))
+
+
 def random_loop(seed: int) -> tuple[Any, Any]:
     """Value and gradient of a random loop: lengths, directions, several carries, ys that are used, constants."""
     draw = random.Random(seed)

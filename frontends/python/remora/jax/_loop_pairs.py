@@ -296,16 +296,22 @@ class _Loops:
 
     def _sparse(self, slots: int) -> _Rewritten | None:
         """With what is carried saved in so many iterations of each loop, and repeated from there in the others."""
-        recomputes = duration = 0
+        found = self._rewritten(lambda pair: pair.rewrite([], min(slots, pair.trips)), 0, 0)
+        if found is None:
+            return None
+        # The loop that repeats iterations counts as one run: how often it runs depends on data.
         runs = {body: times for body, _, times in self.search.module.bodies()}
+        recomputes = duration = 0
         for pair in self.pairs:
-            ops = made_graph(pair.graph, Graph).ops
-            recomputes += len(ops)
-            own = sum(op.duration for op in ops) // pair.trips
-            duration += own * (pair.repeated(min(slots, pair.trips)) - pair.trips) * runs[pair.body] // pair.trips
-        found = self._rewritten(lambda pair: pair.rewrite([], min(slots, pair.trips)), 0, recomputes)
-        # A loop whose number of runs depends on data counts as one run.
-        return found and replace(found, overhead=found.overhead + duration / self.search.whole)
+            before, after = (
+                made_graph(read_module(content, self.device, pair.body).graph(), Graph).ops
+                for content in (self.content, found.written)
+            )
+            recomputes += len(after) - len(before)
+            known = {op.name for op in before}
+            once = sum(op.duration for op in after if op.type == "while" and op.name not in known)
+            duration += once * (pair.repeated(min(slots, pair.trips)) - pair.trips) * runs[pair.body] // pair.trips
+        return replace(found, recomputes=recomputes, overhead=found.overhead + duration / self.search.whole)
 
     def _ordered(self, found: _Rewritten | None) -> _Rewritten | None:
         """With the bodies of the backward loops in the order with the lowest peak, if that is lower."""
