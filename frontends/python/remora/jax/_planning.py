@@ -436,13 +436,13 @@ class Search:
     def _loop_said(self) -> str:
         """What a user may do where a loop has most of the temporaries and nothing inside of it can be recomputed."""
         name, place, size = self.module.largest_loop()
-        if size < _MOST * self.before or self.module.pairs():
+        if self.hint or size < _MOST * self.before or self.module.pairs():
             return ""
         share = min(100, round(100 * size / self.before))
         where = f"{name}, {place}" if place else name
         return (
             f"; {share} % of the temporaries belong to one loop ({where}), inside of which nothing is recomputed: "
-            "unroll it, or give its body jax.checkpoint"
+            "use remora.jax.checkpoint_loops, give its body jax.checkpoint, or unroll it"
         )
 
     def _op_said(self) -> str:
