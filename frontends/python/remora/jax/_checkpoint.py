@@ -32,8 +32,6 @@ __all__ = ["Checkpointed", "checkpoint_loops"]
 
 _LOG = logging.getLogger("remora.jax")
 _ATTEMPTS = 8
-_AGAIN = 3
-"""So many figures are searched again before a refusal names one."""
 
 
 @dataclass(frozen=True)
@@ -207,14 +205,12 @@ class _Search:
         return best
 
     def _minimum(self) -> int:
-        """The smallest figure that was measured and that a search finds again which has it as its budget."""
-        measured = sorted({taken for choices, taken in self.known.items() if self.equal[choices]})
+        """The smallest figure that was measured, if a search with it as the budget finds it again."""
+        smallest = min((taken for choices, taken in self.known.items() if self.equal[choices]), default=self.before)
         # Every search without a better choice ends with the one that saves the least.
         last = choose(self.pairs, -1, self.limits, self.device)
-        enough = self.known[last] if self.equal[last] else self.before
-        return next(
-            (size for size in measured[:_AGAIN] if size < enough and self._within(size)), min(enough, self.before)
-        )
+        enough = min(self.before, self.known[last] if self.equal[last] else self.before)
+        return smallest if smallest < enough and self._within(smallest) else enough
 
     def _sizes(self, choices: Sequence[Choice]) -> list[int]:
         return [pair.size(choice) for pair, choice in zip(self.pairs, choices, strict=True)]
