@@ -99,7 +99,8 @@ def auto_checkpoint(
 
     shapes = [(str(t.dtype), *t.shape) for t in step.fixed]
     names = [name for name, _ in model.named_modules()]
-    asked = [vars(options), getattr(loss, "__qualname__", ""), model.training]
+    line = getattr(getattr(loss, "__code__", None), "co_firstlineno", 0)
+    asked = [vars(options), getattr(loss, "__qualname__", ""), line, model.training]
     told = same_answer(f"checkpoints/{digest([names, shapes, asked])}", planned)
     _tell_excluded(told["excluded"])
     if "refused" in told:
