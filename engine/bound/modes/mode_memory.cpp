@@ -11,8 +11,8 @@ namespace {
 
 /// Sums of a row stay within 64 bits where all amounts together stay within this.
 constexpr Wide kMostBytes = Wide{1} << 60;
-/// Of all memory rows together: some hundred megabytes.
-constexpr std::size_t kMostTerms = 10'000'000;
+/// Of all memory rows together: they take some hundred megabytes.
+constexpr std::size_t kMostTerms = 8'000'000;
 
 Bytes largest_workspace(const Instance& instance, OpId op, ModeNumber mode) {
   const auto peaks = instance.inner(op, mode);
@@ -56,7 +56,7 @@ std::vector<bool> ModeProgram::counted_events() const {
     if (!producer.valid()) continue;
     change[at(producer)] += most(t);
     change[at(last_use(t)) + 1] -= most(t);
-    terms += at(last_use(t) - producer + 1);
+    terms += at(last_use(t) - producer + 1) * at(instance_.mode_count(producer));
   }
   const std::size_t stretch = 1 + terms / kMostTerms;
   std::vector<bool> counted(count, false);
