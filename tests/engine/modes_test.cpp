@@ -266,6 +266,18 @@ TEST(ModeProof, IsExactWhereNothingIsRecomputed) {
   EXPECT_GT(feasible, 150);
 }
 
+TEST(SolveModes, ProvesChainsOfManyUnits) {
+  std::mt19937 random(20261909);
+  for (const int units : {24, 24, 48, 48, 96}) {
+    SCOPED_TRACE(std::to_string(units) + " units");
+    const Instance instance = random_units(random, units, 3);
+    const Schedule schedule = solve(instance, test::work_limited(20'000, 1));
+    if (schedule.has_schedule()) expect_sound_modes(instance, schedule);
+    EXPECT_TRUE(schedule.status == Status::optimal || schedule.status == Status::infeasible)
+        << schedule.duration.count() << " " << schedule.lower_bound.count() << " " << schedule.solver.work;
+  }
+}
+
 TEST(SolveModes, RefusesWhatKnowsOneModeAnOp) {
   std::mt19937 random(20261904);
   const Instance instance = random_modes_instance(random, OrderMode::input);
