@@ -336,7 +336,7 @@ REMORA_EXPORT int64_t remora_schedule_budget(const remora_schedule* schedule);
 /* Of the steps; 0 where there are none. */
 REMORA_EXPORT int64_t remora_schedule_duration(const remora_schedule* schedule);
 REMORA_EXPORT int64_t remora_schedule_peak(const remora_schedule* schedule);
-/* No schedule of the problem is shorter. */
+/* No schedule of the problem is shorter; where max_computes was 0, none with any number of runs per op. */
 REMORA_EXPORT int64_t remora_schedule_lower_bound(const remora_schedule* schedule);
 /* Where max_computes was 0: no schedule with at most so many computes of an op is shorter; INT_MAX for any number. Else, and where
  * nothing is proved, 0. */
