@@ -187,7 +187,7 @@ class Case:
         return plan
 
 
-def check_peak(measured: int, predicted: int, plan: rt.Plan | rt.DevicePlan) -> None:
+def check_peak(measured: int, predicted: int, plan: rt.Plan) -> None:
     """Equal to the byte on the CPU. A GPU's plan counts in multiples of 512 bytes, and what is left must be 1 %."""
     told = f"measured {measured:,}, predicted {predicted:,}: {plan}"
     if DEVICE.type == "cpu":
@@ -196,7 +196,7 @@ def check_peak(measured: int, predicted: int, plan: rt.Plan | rt.DevicePlan) -> 
     assert 0.99 * measured <= predicted <= 1.01 * measured + rounding_of(plan), told
 
 
-def rounding_of(plan: rt.Plan | rt.DevicePlan) -> int:
+def rounding_of(plan: rt.Plan) -> int:
     """The most bytes by which a plan's tensors count larger than they are: on a GPU in multiples of 512 bytes."""
     return 512 * len(plan.graph["tensors"]) if DEVICE.type == "cuda" else 0
 

@@ -23,6 +23,7 @@ import remora
 import remora.torch as rt
 from remora.torch.capture.graph import StepGraph
 from remora.torch.capture.layout import in_channels_last
+from remora.torch.capture.read import read_step
 from remora.torch.capture.regions import Region
 from remora.torch.capture.simplify import simplify
 from remora.torch.carry.fuse import fuse
@@ -116,7 +117,7 @@ def test_the_rewritten_graph_computes_the_same_and_a_region_that_runs_again_too(
     plain = results(lambda arguments: step.module(*arguments))
     assert all(map(checking.same, plain, results(lambda arguments: module(*arguments))))
     # Compiled, planned with recomputes and without: the same bits, though not those of the captured graph.
-    coarse = StepGraph(module)
+    coarse = read_step(module)
     simplify(coarse)
     costs = by_flops(coarse)
     graph = graph_of(coarse, costs, name)
@@ -138,7 +139,7 @@ def test_convolutions_see_channels_last_order_and_results_lie_as_before(name: st
     step, given = captured(name)
     module = in_channels_last(step.module, step.mode)
     module.graph.lint()
-    laid_out = StepGraph(module)
+    laid_out = read_step(module)
     seen = 0
     for node in module.graph.nodes:
         if node.target is torch.ops.aten.convolution.default:

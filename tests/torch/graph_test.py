@@ -17,6 +17,7 @@ from torch._dynamo.backends.common import aot_autograd
 import remora
 import remora.torch as rt
 from remora.torch.capture.graph import StepGraph
+from remora.torch.capture.read import read_step
 from remora.torch.capture.simplify import simplify
 from remora.torch.cost.calls import by_flops
 from remora.torch.decide.schedules import schedule_for
@@ -37,7 +38,7 @@ def captured(
     found: list[StepGraph] = []
 
     def take(module: fx.GraphModule, _: Any) -> Any:
-        found.append(StepGraph(module))
+        found.append(read_step(module))
         if simple:
             simplify(found[0])
         boxed: Any = lambda arguments: run(module, arguments)  # noqa: E731

@@ -239,9 +239,21 @@ def test_another_budget_captures_nothing_again() -> None:
 
 
 def test_names_of_the_release_before_tell_the_new_ones() -> None:
-    for name, now in (("Device", "TrainDevice"), ("Infeasible", "BudgetError")):
-        with pytest.warns(DeprecationWarning, match=f"{name} is {now} now"):
-            assert getattr(rt, name) is getattr(rt, now)
+    with pytest.warns(DeprecationWarning, match="Infeasible is BudgetError now"):
+        assert rt.Infeasible is rt.BudgetError
+
+
+@pytest.mark.parametrize("name", ["Device", "TrainDevice", "train_step_over"])
+def test_what_is_gone_names_what_to_use(name: str) -> None:
+    with pytest.raises(AttributeError, match=f"{name} is gone: auto_checkpoint also offloads"):
+        getattr(rt, name)
+
+
+def test_what_inductor_compiles_whole_is_gone() -> None:
+    with pytest.raises(ValueError, match=r"fuse: 'program' is gone; True compiles regions, and .*inductor\.install"):
+        rt.train_step(lambda: None, fuse="program")
+    with pytest.raises(TypeError, match="fuse: 'kernels' is neither True nor False"):
+        rt.wrap(torch.nn.Linear(2, 2), fuse="kernels")
 
 
 def test_costs_by_flops_need_no_run(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -31,7 +31,6 @@ from .options import Options
 from .planning import Choice, Plan
 from .step import CheckpointError
 from .ways.checkpoint import auto_checkpoint
-from .ways.over import DevicePlan, DeviceTrainStep, TrainDevice, train_step_over
 from .ways.parts import Backend, backend, plans, unwrap, wrap
 from .ways.step import TrainStep, padded, scale_of, train_step
 
@@ -44,8 +43,6 @@ __all__ = [
     "CheckpointError",
     "CheckpointPlan",
     "Choice",
-    "DevicePlan",
-    "DeviceTrainStep",
     "Difference",
     "FirstOp",
     "FitDevice",
@@ -63,7 +60,6 @@ __all__ = [
     "Report",
     "SolverError",
     "TorchError",
-    "TrainDevice",
     "TrainStep",
     "apply_checkpoints",
     "apply_fsdp_plan",
@@ -85,7 +81,6 @@ __all__ = [
     "report",
     "scale_of",
     "train_step",
-    "train_step_over",
     "unwrap",
     "wrap",
 ]
@@ -107,7 +102,6 @@ else:  # for type checkers the renamed ones are gone
     _renamed = renamed(
         __name__,
         {
-            "Device": ("TrainDevice", TrainDevice),
             "Infeasible": ("BudgetError", BudgetError),
             "SweepPoint": ("remora.CurvePoint", remora.CurvePoint),
             "sweep": ("TrainStep.sweep", _sweep),
@@ -117,7 +111,11 @@ else:  # for type checkers the renamed ones are gone
     _late = dict.fromkeys(["FsdpPlan", "apply_fsdp_plan", "auto_fsdp", "fsdp_plan", "remove_fsdp_plan"], ".ways.fsdp")
     _late |= dict.fromkeys(["PipelineFit", "auto_pipeline"], ".ways.pipeline")
 
+    _gone = ("Device", "DevicePlan", "DeviceTrainStep", "TrainDevice", "train_step_over")
+
     def __getattr__(name):
+        if name in _gone:
+            raise AttributeError(f"{__name__}.{name} is gone: auto_checkpoint also offloads; train_step recomputes")
         if name in _late:
             return getattr(importlib.import_module(_late[name], __name__), name)
         return _renamed(name)

@@ -33,10 +33,9 @@ class Options:
         Bytes that something else takes on the device, as an optimizer's state; a part of the budget given in bytes.
     cost : {"measured", "flops"}
         Whether ops are run and measured, or a roofline says what they take.
-    fuse : bool or "program"
+    fuse : bool
         Whether Inductor compiles what it makes one loop of; the schedule is then of compiled regions and the other ops.
-        Results are close to eager's, not equal in every bit. "program": Inductor compiles the whole step, and the
-        schedule is of its kernels; only for `train_step`.
+        Results are close to eager's, not equal in every bit.
     arena : bool
         Whether the step's tensors lie in one block of memory, each where the plan says, within the budget. On the CPU
         only; needs a C++ compiler at first use.
@@ -66,7 +65,7 @@ class Options:
     budget: int | str = "100%"
     reserve: int = 0
     cost: str = "measured"
-    fuse: bool | str = False
+    fuse: bool = False
     arena: bool = False
     order: str = "input"
     pure: tuple[str, ...] = ()
@@ -101,10 +100,15 @@ class Options:
         TypeError, ValueError, InputError
             Names the option, and what it may be.
         """
+        if self.fuse == "program":
+            raise ValueError(
+                "fuse: 'program' is gone; True compiles regions, and remora.torch.inductor.install puts Inductor's own "
+                "kernels under a budget"
+            )
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: {getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
-        for name in ("arena", "inference", "cache", "progress"):
+        for name in ("fuse", "arena", "inference", "cache", "progress"):
             if not isinstance(getattr(self, name), bool):
                 raise TypeError(f"{name}: {getattr(self, name)!r} is neither True nor False")
         for name in ("reserve", "threads", "seed"):
@@ -179,7 +183,6 @@ class Options:
 
 _CHOICES = {
     "cost": ("measured", "flops"),
-    "fuse": (False, True, "program"),
     "order": ("input", "free", "auto"),
 }
 

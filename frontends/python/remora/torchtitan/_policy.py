@@ -15,7 +15,7 @@ from torchtitan.experiments.graph_trainer.selective_activation_remat import sele
 from torchtitan.tools.logging import logger
 
 from remora.torch import Plan, TorchError
-from remora.torch.capture.graph import StepGraph
+from remora.torch.capture.read import read_step
 from remora.torch.cost.calls import adopt_sizes, by_flops, measured
 from remora.torch.decide.schedules import schedule_for
 from remora.torch.job import same_answer
@@ -54,14 +54,14 @@ class Planned(StepProblem):
     @staticmethod
     def read(module: fx.GraphModule, options: Options) -> Planned:
         """Reads a graph and finds the cost of its ops."""
-        step = StepGraph(module)
+        step = read_step(module)
         costs = by_flops(step) if options.cost == "flops" else measured(step, lambda text: None)
         adopt_sizes(step, costs)
         return Planned(step, costs, "torchtitan")
 
     def peak_of(self, module: fx.GraphModule) -> int:
         """The peak of a graph that was made from this one, in bytes."""
-        step = StepGraph(module)
+        step = read_step(module)
         known = {node.name: cost for node, cost in self.costs.items()}
         costs = {node: known[_name_of(node)] for op in step.ops for node in op.nodes}
         adopt_sizes(step, costs)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Inductor compiles of a captured graph; above all a region, some ops of it that run as one function.
+"""Regions: some ops of a captured graph that Inductor compiles, and that run as one function.
 
 Each region is compiled by itself. So Inductor never sees an op and its recompute in one graph, where it would merge the
 two; and a region that runs again runs the same machine code, so it gives the same bits.
@@ -11,7 +11,7 @@ compiled in a folder of its own (`TORCHINDUCTOR_CACHE_DIR`).
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -26,40 +26,7 @@ _compiled: dict[str, Callable[..., list[torch.Tensor]]] = {}
 """What was compiled in this process, by what it was compiled from."""
 
 
-class Compiled:
-    """What a node calls that Inductor compiled; called on fake tensors it gives fake results.
-
-    Attributes
-    ----------
-    name : str
-        Tells what it computes.
-    again : bool
-        Whether a second run gives the same and does nothing else.
-    random : bool
-        Whether it draws from a generator.
-    may_take : list of (int, int)
-        Which results may lie where which arguments lie, the first pair before others.
-    """
-
-    may_take: Sequence[tuple[int, int]] = ()
-
-    def __init__(self, name: str, again: bool = True, random: bool = False) -> None:
-        self.name, self.again, self.random = name, again, random
-        self.__name__ = self.__qualname__ = name
-
-    def __str__(self) -> str:
-        return self.name
-
-    def compiled(self, mode: FakeTensorMode) -> Callable[..., Any]:
-        """The function that runs it; costs are kept by its name."""
-        raise NotImplementedError
-
-    def in_place(self, result: int, argument: int) -> Callable[..., Any]:
-        """The function that gives a result where an argument lies, which it is given first."""
-        raise NotImplementedError
-
-
-class Region(Compiled):
+class Region:
     """Ops that run as one.
 
     Parameters
@@ -79,11 +46,14 @@ class Region(Compiled):
     """
 
     def __init__(self, name: str, module: fx.GraphModule, inputs: list[FakeTensor]) -> None:
-        super().__init__(name)
+        self.name = self.__name__ = self.__qualname__ = name
         self.module, self.inputs = module, inputs
         looks = [[str(t.dtype), str(t.device), list(t.shape), list(t.stride()), t.storage_offset()] for t in inputs]
         modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
         self.key = digest([module.code, looks, *modes])
+
+    def __str__(self) -> str:
+        return self.name
 
     def __call__(self, *arguments: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Runs the ops one by one: so fake arguments give fake results."""
@@ -98,7 +68,7 @@ class Region(Compiled):
     def compiled(self, mode: FakeTensorMode) -> Callable[..., list[torch.Tensor]]:
         """The function that runs it; compiled when first asked for."""
         if self.key not in _compiled:
-            boxed = inductor(self.module, self.inputs, mode).current_callable
+            boxed = _by_inductor(self.module, self.inputs, mode)
 
             def run(*arguments: torch.Tensor) -> list[torch.Tensor]:
                 results: list[torch.Tensor] = boxed(list(arguments))
@@ -117,14 +87,8 @@ def decomposed(function: Callable[..., Any], inputs: list[Any], mode: FakeTensor
         return make_fx(function, decomposition_table=select_decomp_table())(*inputs)
 
 
-def inductor(module: fx.GraphModule, inputs: list[Any], mode: FakeTensorMode, **settings: Any) -> Any:
-    """What Inductor compiles of a graph; its `current_callable` takes a list, without book-keeping.
-
-    Parameters
-    ----------
-    **settings
-        Of `torch._inductor.config`, those that this PyTorch has.
-    """
+def _by_inductor(module: fx.GraphModule, inputs: list[Any], mode: FakeTensorMode) -> Callable[[list[Any]], Any]:
+    """What Inductor compiles of a graph: takes a list of tensors."""
     from torch._inductor import compile_fx, config
     from torch._inductor.virtualized import V
 
@@ -133,9 +97,8 @@ def inductor(module: fx.GraphModule, inputs: list[Any], mode: FakeTensorMode, **
     # PyTorch 2.11 asks for its settings here, 2.15 for the graph.
     describe: Callable[[Any], Any] = compile_fx.create_compiler_config_extra
     extra = describe(config if "config" in inspect.signature(describe).parameters else lowered)
-    known = {name: value for name, value in settings.items() if hasattr(config, name)}
-    with config.patch(known), torch.no_grad(), tracing(TracingContext(mode)), V.set_fake_mode(mode):
+    with torch.no_grad(), tracing(TracingContext(mode)), V.set_fake_mode(mode):
         # As of a model's outputs, so strides are what the captured ops give.
         compiled = compile_fx.compile_fx_forward(lowered, inputs, count, len(inputs), extra, is_inference=True)
-    assert getattr(compiled, "current_callable", None) is not None
-    return compiled
+    run: Callable[[list[Any]], Any] = compiled.current_callable  # without book-keeping
+    return run

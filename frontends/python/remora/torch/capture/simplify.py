@@ -25,8 +25,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .graph import Op, StepGraph, Storage, Taking, is_random, tensors_in
-from .regions import Compiled
+from .graph import Op, StepGraph, Storage, Taking, is_random
 
 
 def simplify(step: StepGraph) -> None:
@@ -74,9 +73,6 @@ def _offer_storages(step: StepGraph) -> None:
     """Notes which ops could work in the storage of an input that others read too, if a schedule releases it there."""
     for op in step.ops:
         node = op.nodes[0] if op.nodes else None
-        if node is not None and isinstance(node.target, Compiled):
-            _offer_to(step, op, node.target)
-            continue
         form = in_place_form(node) if node is not None and node not in step.in_place else None
         if node is None or form is None or len(op.outputs) != 1 or step.storages_of(node) != op.outputs:
             continue
@@ -89,17 +85,6 @@ def _offer_storages(step: StepGraph) -> None:
             if not any(taken in step.needs.get(step.resolve(n), []) for n in others):
                 step.takes[op] = Taking(op.outputs[0], taken, place, form)
                 break
-
-
-def _offer_to(step: StepGraph, op: Op, called: Compiled) -> None:
-    """Notes which storage what Inductor compiled could work in."""
-    (node,) = op.nodes
-    made = tensors_in(step.value[node])
-    for result, place in called.may_take:
-        output, (taken,) = step.storage_of(made[result]), step.storages_of(node.args[place])  # type: ignore[arg-type]
-        if not step.storages[taken].fixed and output in op.outputs:
-            step.takes[op] = Taking(output, taken, place, called.in_place(result, place))
-            return
 
 
 def _commutes(node: fx.Node) -> bool:

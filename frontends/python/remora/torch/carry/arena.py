@@ -20,7 +20,7 @@ import threading
 import weakref
 from array import array
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -176,16 +176,17 @@ def record(call: Call) -> tuple[Allocation, ...]:
 class Places:
     """The places of all allocations of a program: calls are numbered as they run.
 
-    Attributes
+    Parameters
     ----------
-    after : int or None
+    after : int, optional
         The number of an argument that lies in the block of the run before (forward), so that this one (backward) goes
         on in it.
     """
 
-    def __init__(self, step: StepGraph, runs: Sequence[Run], costs: dict[fx.Node, Cost], size: int) -> None:
-        self.size = size
-        self.after: int | None = None
+    def __init__(
+        self, step: StepGraph, runs: Sequence[Run], costs: dict[fx.Node, Cost], size: int, after: int | None = None
+    ) -> None:
+        self.size, self.after = size, after
         self.starts, self.slots = array("q", [0]), array("q")
         for run in runs:
             for node in run.op.nodes:
@@ -194,6 +195,22 @@ class Places:
                     where = run.workspace + held.offset if held.output < 0 else run.offsets.get(made[held.output], -1)
                     self.slots.extend((held.size, where))
                 self.starts.append(len(self.slots) // 2)
+
+
+@dataclass(frozen=True)
+class Arena:
+    """What a plan's programs run in: the memory, what their calls allocate, and the bytes of the block."""
+
+    memory: Memory
+    costs: dict[fx.Node, Cost]
+    size: int
+
+    def run(
+        self, step: StepGraph, runs: Sequence[Run], program: Callable[[list[Any]], list[Any]], after: int | None
+    ) -> Callable[[list[Any]], list[Any]]:
+        """A program of these runs, run in the memory; `after` as in `Places`."""
+        places = Places(step, runs, self.costs, self.size, after)
+        return functools.partial(self.memory.run, places, program)
 
 
 class Memory:

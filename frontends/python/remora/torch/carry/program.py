@@ -26,28 +26,15 @@ from torch import fx
 
 from ..capture.graph import Op, Run, StepGraph, Taking
 from ..errors import CaptureError
-from .arena import Memory, Places
+from .arena import Arena, library
 
 
 @dataclass
 class Program:
-    """A generated function. It takes a list of arguments, which it empties, and returns a list.
-
-    Attributes
-    ----------
-    places
-        Of its allocations, if it runs in an arena.
-    """
+    """A generated function. It takes a list of arguments, which it empties, and returns a list."""
 
     source: str
     run: Callable[[list[Any]], list[Any]]
-    places: Places | None = None
-
-    def run_in(self, memory: Memory | None, arguments: list[Any]) -> list[Any]:
-        """Runs in the memory, if it has places there."""
-        if memory is None or self.places is None:
-            return self.run(arguments)
-        return memory.run(self.places, self.run, arguments)
 
 
 def state_of(op: Op) -> str:
@@ -59,22 +46,21 @@ class Writer:
     """Writes the lines of one function; keeps book of which variables hold which storages."""
 
     def __init__(
-        self, step: StepGraph, given: set[Op], saved: set[Op], last: dict[Op, int], place: Callable[[int], None] | None
+        self, step: StepGraph, given: set[Op], saved: set[Op], last: dict[Op, int], in_arena: bool = False
     ) -> None:
         self.step, self.saved, self.last = step, saved, last
         self.calls = 0
-        self.suffix = ""  # of all variables
         self.lines: list[str] = []
         self.constants: dict[str, Any] = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
-        if place is not None:
-            self.constants["place"] = place
+        if in_arena:
+            self.constants["place"] = library().remora_place
         self.name_of: dict[fx.Node, str] = {}
         self.held: dict[int, list[str]] = {}
         self.drawn = set(given)
 
     def hold(self, node: fx.Node, storages: Sequence[int]) -> str:
         """A variable for a node's value, which keeps some storages alive."""
-        name = node.name + self.suffix
+        name = node.name
         name += "_" if keyword.iskeyword(name) or name in self.constants else ""
         self.name_of[node] = name
         for storage in storages:
@@ -171,7 +157,7 @@ class Writer:
         self.release(run.free)
 
     def place(self, call: int) -> None:
-        """The line that says which call allocates next, where there is an arena."""
+        """The line that says which call allocates next, where there is an arena; -1: none of them."""
         if "place" in self.constants:
             self.lines.append(f"place({call})")
 
@@ -194,7 +180,7 @@ class Writer:
         item = _item(node, index)
         if item is not None:
             return self.hold(item, self.step.needs[item])
-        name = f"{node.name}_{index}_unused{self.suffix}"
+        name = f"{node.name}_{index}_unused"
         self.held.setdefault(self.step.storage_of(value), []).append(name)
         return name
 
@@ -221,7 +207,8 @@ def write_program(
     arguments: Sequence[fx.Node | Op],
     results: Sequence[Any],
     updates: Sequence[tuple[fx.Node, fx.Node]] = (),
-    place: Callable[[int], None] | None = None,
+    arena: Arena | None = None,
+    after: int | None = None,
 ) -> Program:
     """Writes and compiles the function of a schedule, or of a part of one.
 
@@ -233,24 +220,21 @@ def write_program(
         Nodes and constants that it returns, in this order, and random ops again.
     updates
         Placeholders, and the nodes whose values are copied into them in the end.
-    place
-        Is told which call comes next, by number from 0, and with -1 that none does (`carry.arena`).
+    arena
+        In which it runs; `after` as in `carry.arena.Places`.
     """
     last = {run.op: i for i, run in enumerate(runs)}
     given, handed = ({x for x in row if isinstance(x, Op)} for row in (arguments, results))
     again = {run.op for i, run in enumerate(runs) if run.op.random and last[run.op] != i}
-    writer = Writer(step, given, again | handed, {op: i for op, i in last.items() if op not in handed}, place)
+    writer = Writer(
+        step, given, again | handed, {op: i for op, i in last.items() if op not in handed}, arena is not None
+    )
     names = [state_of(n) if isinstance(n, Op) else writer.hold(n, step.needs.get(n, [])) for n in arguments]
     if names:
         writer.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = arguments")
     writer.lines.append("arguments.clear()")
     for i, run in enumerate(runs):
         writer.run(i, run)
-    return finished(writer, name, results, updates)
-
-
-def finished(writer: Writer, name: str, results: Sequence[Any], updates: Sequence[tuple[fx.Node, fx.Node]]) -> Program:
-    """The last lines of a function, and the function that they make."""
     writer.place(-1)
     for updated, source in updates:
         writer.lines.append(f"{writer.value(updated)}.copy_({writer.value(source)})")
@@ -260,6 +244,6 @@ def finished(writer: Writer, name: str, results: Sequence[Any], updates: Sequenc
     file = f"<remora {name} {id(writer)}>"
     linecache.cache[file] = (len(source_text), None, source_text.splitlines(True), file)
     exec(compile(source_text, file, "exec"), writer.constants)
-    program = Program(source_text, writer.constants[name])
-    weakref.finalize(program, linecache.cache.pop, file, None)
-    return program
+    run: Callable[[list[Any]], list[Any]] = writer.constants[name]
+    weakref.finalize(run, linecache.cache.pop, file, None)
+    return Program(source_text, arena.run(step, runs, run, after) if arena is not None else run)

@@ -14,8 +14,6 @@ no workspace, so the peak of a schedule may be exceeded by that.
 
 from __future__ import annotations
 
-import functools
-import operator
 import time
 from collections.abc import Callable, Container, Iterable
 from dataclasses import dataclass
@@ -30,7 +28,6 @@ from torch.utils.flop_counter import flop_registry
 from remora.onnx import Roofline
 
 from ..capture.graph import Op, StepGraph, has_effect, is_own, is_random, storage_bytes, tensors_in
-from ..capture.regions import Compiled
 from ..errors import CaptureError
 from ..job import same_answer
 from ..measure import allocated, cpu_clock, device_name, random_state, rounded, timed
@@ -67,24 +64,20 @@ class Cost:
 
 
 def measured(
-    step: StepGraph,
-    say: Callable[[str], None],
-    device: torch.device | None = None,
-    instead: Callable[[Call], Cost | None] = lambda _: None,
+    step: StepGraph, say: Callable[[str], None], instead: Callable[[Call], Cost | None] = lambda _: None
 ) -> dict[fx.Node, Cost]:
-    """The measured costs of every node that a step runs, on its own device or on another.
+    """The measured costs of every node that a step runs.
 
     All processes of a job take those that one of them measured. A call for which `instead` gives a cost is not run.
     """
-    device = device or step.device
     nodes = [node for op in step.ops for node in op.nodes]
 
     def rows() -> list[list[Any]]:
-        costs = _measured(step, nodes, say, device, instead)
+        costs = _measured(step, nodes, say, instead)
         return [[c.duration, c.workspace, list(c.outputs), c.draws] for c in map(costs.__getitem__, nodes)]
 
     calls = [[str(n.target), *([str(t.dtype), *t.shape] for t in tensors_in(step.value[n]))] for n in nodes]
-    question = digest([device.type, calls])
+    question = digest([step.device.type, calls])
     found = same_answer(f"costs/{question}", rows)
     return {n: Cost(t, w, tuple(o), draws=d) for n, (t, w, o, d) in zip(nodes, found, strict=True)}
 
@@ -93,13 +86,13 @@ def _measured(
     step: StepGraph,
     nodes: list[fx.Node],
     say: Callable[[str], None],
-    device: torch.device,
     instead: Callable[[Call], Cost | None],
 ) -> dict[fx.Node, Cost]:
+    device = step.device
     path = cache_folder() / "costs" / f"torch-{torch.__version__}-{device_name(device)}.json"
     known: dict[str, list[Any]] = read_json(path)
-    strays = _strays(step, device) if device.type == "cuda" else frozenset()
-    calls = {node: Call(step, node, device, strays) for node in nodes if not has_effect(node)}
+    strays = _strays(step) if device.type == "cuda" else frozenset()
+    calls = {node: Call(step, node, strays) for node in nodes if not has_effect(node)}
     missing = {call.key: call for call in calls.values() if call.key not in known}
     told: dict[str, Cost] = {}
     if missing:
@@ -156,13 +149,10 @@ def op_cost(op: Op, costs: dict[fx.Node, Cost]) -> tuple[int, int]:
 class Call:
     """One node as it will be called, with arguments made from its fake ones; `strays` are storages on the CPU."""
 
-    def __init__(
-        self, step: StepGraph, node: fx.Node, device: torch.device | None = None, strays: Container[int] = ()
-    ) -> None:
-        self.node, self.device = node, device or step.device
+    def __init__(self, step: StepGraph, node: fx.Node, strays: Container[int] = ()) -> None:
+        self.node, self.device = node, step.device
         self.in_place = node in step.in_place
         self.draws = False
-        self.numbers = _numbers(step, node, self.device)
         self.target, arguments, options = step.call_of(node)
         self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
         if strays:
@@ -173,19 +163,14 @@ class Call:
                 ),
                 self.given,
             )
-        if self.device.type != step.device.type:
-            self.given = pytree.tree_map(functools.partial(_elsewhere, device=self.device), self.given)
         leaves, spec = pytree.tree_flatten(self.given)
         modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), cpu_clock().__name__]
         self.key = digest([_name(self.target), str(spec), [_describe(leaf) for leaf in leaves], modes])
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Tensors made for a call."""
-        given, options = pytree.tree_map(made_like, self.given)
-        for place, (call, item) in self.numbers.items():
-            made = call.run(call.arguments())
-            given = (*given[:place], made if item is None else made[item], *given[place + 1 :])
-        return given, options
+        given: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(made_like, self.given)
+        return given
 
     def run(self, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
         """Calls the op; a failure on the made-up tensors is a `CaptureError`."""
@@ -208,32 +193,11 @@ class Call:
         return max(1, round(timed(lambda: self.run(arguments), self.device) * 1e9))
 
 
-def _numbers(step: StepGraph, node: fx.Node, device: torch.device) -> dict[int, tuple[Call, int | None]]:
-    """The arguments of a kernel that are whole numbers of another one, by place, and the call that gives them.
-
-    They may be places in a window of which 0 is outside of the image.
-    """
-    found: dict[int, tuple[Call, int | None]] = {}
-    if not isinstance(node.target, Compiled) or device.type != step.device.type:
-        return found
-    for place, given in enumerate(map(step.resolve, node.args)):
-        item = given.args[1] if given.target is operator.getitem else None
-        source = given if item is None else step.resolve(given.all_input_nodes[0])
-        if isinstance(source.target, Compiled) and not is_random(source) and _is_whole(step.value[given]):
-            found[place] = Call(step, source, device), item
-    return found
-
-
-def _is_whole(value: torch.Tensor) -> bool:
-    """Whether a tensor is of whole numbers."""
-    return not (value.is_floating_point() or value.is_complex() or value.dtype == torch.bool)
-
-
 def _first_line(error: Exception) -> str:
     return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
-def _strays(step: StepGraph, device: torch.device) -> frozenset[int]:
+def _strays(step: StepGraph) -> frozenset[int]:
     """The storages that lie on the CPU, though fake tensors say otherwise: the seeds of attention with dropout.
 
     Kernels read them there, so a call on a tensor of the GPU would read memory that is not theirs.
@@ -243,11 +207,11 @@ def _strays(step: StepGraph, device: torch.device) -> frozenset[int]:
     with _disable_current_modes(), torch.random.fork_rng():
         for node in (node for op in step.ops if op.random for node in op.nodes):
             made = tensors_in(step.value[node])
-            call = Call(step, node, device, found)  # attention's backward reads the seeds
+            call = Call(step, node, found)  # attention's backward reads the seeds
             if len(made) > 1 and call.key not in places:
                 places[call.key] = [t.device.type for t in tensors_in(call.run(call.arguments()))]
             for tensor, place in zip(made, places.get(call.key, ()), strict=False):
-                if place != device.type:
+                if place != step.device.type:
                     found.add(step.storage_of(tensor))
     return frozenset(found)
 
@@ -311,13 +275,6 @@ def _describe(leaf: Any) -> Any:
         return repr(leaf)
     numbers = [*leaf.shape, *leaf.stride(), leaf.storage_offset(), leaf.untyped_storage().nbytes()]
     return [str(leaf.dtype), str(leaf.device), leaf.is_conj(), leaf.is_neg(), leaf.dim(), [int(n) for n in numbers]]
-
-
-def _elsewhere(leaf: Any, device: torch.device) -> Any:
-    """A fake tensor, or the name of its device, on another device."""
-    if isinstance(leaf, torch.device):
-        return device
-    return leaf.to(device) if isinstance(leaf, torch.Tensor) else leaf
 
 
 def made_like(leaf: Any, truth: bool = True) -> Any:

@@ -13,7 +13,7 @@ import json
 import os
 import time
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -256,35 +256,3 @@ def sweep_graph(graph: remora.Graph, points: int, time_limit: float, options: Op
 
 def _words(options: Options, seconds: float) -> dict[str, Any]:
     return {"limits": options.limits_in(seconds, GOOD_ENOUGH), "order": options.order, "progress": options.progress}
-
-
-def schedule_over(graph: remora.DeviceGraph, budgets: dict[str, int], options: Options) -> remora.DeviceSchedule:
-    """Finds a schedule over several devices in the time limit.
-
-    Raises
-    ------
-    SolverError
-        If none is found.
-    """
-    try:
-        return remora.solve(graph, budgets, time_limit=options.time_limit, seed=options.seed)
-    except remora.Error as error:
-        raise SolverError(str(error)) from error
-
-
-def given_schedule(graph: remora.DeviceGraph, schedule: Mapping[str, Any]) -> remora.DeviceSchedule:
-    """A `remora-schedule` of a graph over several devices.
-
-    Raises
-    ------
-    SolverError
-        If it is not a right one; the message names the step.
-    """
-    try:
-        found = remora.DeviceSchedule.from_json(json.dumps(dict(schedule)), graph)
-        errors = remora.verify(graph, found).errors
-    except remora.Error as error:
-        raise SolverError(str(error)) from error
-    if errors:
-        raise SolverError(errors[0])
-    return found

@@ -26,6 +26,7 @@ from remora.errors import InputError
 
 from ..capture.dynamo import boxed, compiled_step, results_of
 from ..capture.graph import StepGraph, tensors_in
+from ..capture.read import read_step
 from ..capture.simplify import simplify
 from ..errors import CaptureError
 from ..ledger import Ledger
@@ -83,7 +84,7 @@ class Subject:
         ledger = Ledger()
 
         def compiler(module: Any, _: Any) -> Any:
-            found.append(StepGraph(module))
+            found.append(read_step(module))
             return _program(module, self.mode)
 
         def step(batch: Any) -> torch.Tensor:

@@ -8,7 +8,6 @@ what is resident at the cut is what autograd saves.
 from __future__ import annotations
 
 import functools
-import operator
 import threading
 import weakref
 from collections.abc import Callable
@@ -18,16 +17,14 @@ import torch
 import torch._dynamo
 from torch import fx
 from torch._dynamo.backends.common import aot_autograd
-from torch._functorch._aot_autograd.descriptors import SavedForBackwardsAOTOutput
-from torch._functorch.partitioners import _extract_fwd_bwd_modules
 from torch.utils import _pytree as pytree
 
 from ..capture.dynamo import boxed, capturing, results_of, tracing
-from ..capture.graph import Cut, Op, Run, StepGraph
-from ..carry.arena import Memory, Places, library
-from ..carry.program import Program, generator_of, state_of, write_program
-from ..decide.fused import planned, planned_fused, read_graph
-from ..decide.step import solve
+from ..capture.joint import cut_of, keep_old_values, reached_by
+from ..carry.arena import Arena, Memory
+from ..carry.halves import Half, halves_of
+from ..carry.program import Program
+from ..decide.fused import planned, read_graph, scheduled
 from ..errors import BudgetError, CaptureError, in_plain_words
 from ..ledger import Ledger, Part, listener
 from ..options import Options
@@ -188,8 +185,6 @@ class Backend:
     """
 
     def __init__(self, options: Options, breaks: bool = True) -> None:
-        if options.fuse == "program":
-            raise ValueError("fuse: 'program' is for train_step; here forward and backward run apart, so use True")
         self.options = options
         self.plans: list[Plan] = []
         self.ledger: Ledger = Ledger()
@@ -244,7 +239,7 @@ class _Parts:
         self.owner, self.part = owner, part
         self.parameters = {i for i, t in enumerate(inputs) if isinstance(t, torch.nn.Parameter)}
         self.memory = Memory() if owner.options.arena else None
-        self.programs: dict[str, tuple[Program, int]] = {}
+        self.halves: dict[str, Half] = {}
         self.reached: list[frozenset[int]] = []  # of each gradient, the outputs through which it comes
         self.ways: set[frozenset[int]] = set()  # the same of whatever the backward part computes
         self.unreached = threading.local()
@@ -274,7 +269,7 @@ class _Parts:
         """Runs the backward part. AOTAutograd fills what no loss reaches with zeros, which are no gradients."""
         unreached: set[int] = getattr(self.unreached, "outputs", set())
         self.unreached.outputs = set()
-        results = program.run_in(self.memory, arguments)
+        results = program.run(arguments)
         if not unreached:
             return results
         self._tell_zeros(unreached)
@@ -298,89 +293,33 @@ class _Parts:
         seconds: dict[str, float] = {}
 
         def read(module: fx.GraphModule, options: Options) -> StepProblem:
-            _, cut = _cut(module, num_fwd_outputs)
-            return read_graph(module, options, cut, seconds, [*cut.tangents, *cut.outputs], "joint")
+            cut = cut_of(module, num_fwd_outputs)
+            return read_graph(module, options, cut, seconds, "joint", [*cut.tangents, *cut.outputs])
 
         problem = read(joint, self.owner.options)
         options, plain = self.owner.in_bytes(problem), problem.unscheduled
-        if problem.budget(options) < plain and self._keep_old_values(problem.step):
+        if problem.budget(options) < plain and keep_old_values(problem.step, self.parameters):
             problem = read(joint, options)
         try:
-            if options.fuse:
-                problem, plan, runs = planned_fused(problem, options, seconds, read)
-            else:
-                plan, runs = solve(problem, options)
+            problem, plan, runs = scheduled(problem, options, seconds, read)
         except BudgetError as refusal:
             if options.fuse or options.arena:
                 raise
             # Within `plain` bytes nothing is recomputed, so no old values are kept.
             raise refusal.knowing(plain + options.reserve) from None
-        step, costs, joint = problem.step, problem.costs, problem.step.module
-        results, cut = _cut(joint, num_fwd_outputs)
-        tangents = cut.tangents
+        arena = Arena(self.memory, problem.costs, plan.arena) if self.memory is not None else None
+        ahead, behind = halves_of(problem.step, runs, num_fwd_outputs, arena)
         plan.memory = self.memory
-        middle = next(i for i, run in enumerate(runs) if run.op is step.cut_op)
-        ahead, behind = runs[:middle], runs[middle + 1 :]
-        saved, states = _saved(step, ahead, behind)
-        opaque = _opaque(results[num_fwd_outputs:])
-        more: dict[str, Any] = {"saved_opaque_nodes": opaque} if opaque else {}
-        forward, backward = _extract_fwd_bwd_modules(joint, list(saved), [], **more, num_fwd_outputs=num_fwd_outputs)
-        there = {n.name for n in backward.graph.find_nodes(op="placeholder")}
-        missing = [n for n in saved if n.name not in there and _is_read(step, n, runs[middle:])]
-        _add_saved(step, forward, backward, missing, states, tangents)
-        rows = {**{n.name: n for n in joint.graph.nodes}, **{state_of(op): op for op in states}}
-        taken = [rows[n.name] for n in backward.graph.find_nodes(op="placeholder")]
-        kept = [n for n in taken if n not in tangents]
-        primals = [n for n in step.placeholders if n not in tangents]
-        place = library().remora_place if self.memory is not None else None
-        first = write_program("forward", step, ahead, primals, [*results[:num_fwd_outputs], *kept], place=place)
-        second = write_program("backward", step, behind, taken, results[num_fwd_outputs:], place=place)
-        if self.memory is not None:
-            first.places = Places(step, ahead, costs, plan.arena)
-            second.places = Places(step, behind, costs, plan.arena)
-            second.places.after = _in_block(step, ahead, taken)
-        self.programs = {"forward": (first, len(primals)), "backward": (second, len(taken))}
-        plan.source = "\n\n".join(program.source for program, _ in self.programs.values())
-        plan.seconds = {**seconds, **plan.seconds}
-        self.reached, self.ways = _reached(step, results, num_fwd_outputs)
+        self.halves = {"forward": ahead, "backward": behind}
+        plan.source = f"{ahead.program.source}\n\n{behind.program.source}"
+        self.reached, self.ways = reached_by(problem.step, num_fwd_outputs)
         self._keep_plan(plan)
         options.say(str(plan), end="\n")
-        return forward, backward
+        return ahead.module, behind.module
 
     def _keep_plan(self, plan: Plan) -> None:
         self.part.keep(plan)
         self.owner.plans.append(plan)
-
-    def _keep_old_values(self, step: StepGraph) -> bool:
-        """Copies arguments whose values may have changed when the backward part makes something from them again.
-
-        These are buffers that the forward changes, and whatever else the user may refill before he calls `backward()`,
-        unless backward reads it anyway, as eager's does. Parameters stay: autograd itself forbids to change them.
-        """
-        joint, cut = step.module, step.cut
-        assert cut is not None
-        end = joint.graph.find_nodes(op="output")[0]
-        changed = {_number_of(getattr(d, "mutated_input", None)) for d in end.meta.get("desc", [])} - {None}
-        read_anyway = {storage for op in step.ops if op.backward for storage in op.inputs}
-        behind = _behind(step)
-        needed = _read_by(joint, [n for n in cut.outputs if not _is_mutation(end, n)], behind)
-        found = False
-        for node in joint.graph.find_nodes(op="placeholder"):
-            number = _number_of(node.meta.get("desc"))
-            if node in cut.tangents or number in self.parameters or not isinstance(node.meta.get("val"), torch.Tensor):
-                continue
-            ahead = [user for user in node.users if user not in behind and user in needed]
-            saved_anyway = not read_anyway.isdisjoint(step.needs[node])
-            if not ahead or (saved_anyway and number not in changed):
-                continue
-            with joint.graph.inserting_before(ahead[0]):
-                copied = joint.graph.call_function(torch.ops.aten.clone.default, (node,))
-            copied.meta["val"] = node.meta["val"].clone()
-            for user in ahead:
-                user.replace_input_with(node, copied)
-            found = True
-        joint.recompile()
-        return found
 
     def forward(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         return self._part("forward", module)
@@ -389,27 +328,20 @@ class _Parts:
         return self._part("backward", module)
 
     def _part(self, name: str, module: fx.GraphModule) -> Callable[[list[Any]], list[Any]]:
-        program, count = self.programs[name]
-        if len(module.graph.find_nodes(op="placeholder")) != count:
+        half = self.halves[name]
+        if len(module.graph.find_nodes(op="placeholder")) != half.arguments:
             raise CaptureError(f"AOTAutograd changed the arguments of the {name} part after it was planned")
         if name == "backward":
-            return boxed(functools.partial(self._run_backward, program))
-        return boxed(functools.partial(program.run_in, self.memory))
+            return boxed(functools.partial(self._run_backward, half.program))
+        return boxed(half.program.run)
 
     def whole(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         """Plans a graph without a backward part."""
         seconds: dict[str, float] = {}
-        problem = read_graph(module, self.owner.options, None, seconds, results_of(module), "graph")
+        problem = read_graph(module, self.owner.options, None, seconds, "graph", results_of(module))
         plan, program = planned(problem, self.owner.in_bytes(problem), self.memory, seconds, are_theirs=True)
         self._keep_plan(plan)
-        return boxed(functools.partial(program.run_in, self.memory))
-
-
-def _cut(joint: fx.GraphModule, forward_outputs: int) -> tuple[list[Any], Cut]:
-    """What a joint graph gives, and where it is cut."""
-    results = results_of(joint)
-    tangents = [n for n in joint.graph.find_nodes(op="placeholder") if "tangents" in str(n.target)]
-    return results, Cut(tangents, [n for n in results[:forward_outputs] if isinstance(n, fx.Node)])
+        return boxed(program.run)
 
 
 def _made_since(first: int, results: Any) -> Any:
@@ -426,153 +358,6 @@ def _made_since(first: int, results: Any) -> Any:
         seen.update(following)
         pending += following
     return None
-
-
-def _opaque(results: list[Any]) -> list[fx.Node]:
-    """Arguments that are no tensors and that the backward part gives, as the device mesh of a sharded gradient."""
-    given = dict.fromkeys(r for r in results if isinstance(r, fx.Node) and r.op == "placeholder")
-    return [n for n in given if not isinstance(n.meta.get("val"), torch.Tensor)]
-
-
-def _number_of(description: Any) -> int | None:
-    """The place among the graph's inputs that AOTAutograd describes; part of a subclass has that of the whole."""
-    while hasattr(description, "base"):
-        description = description.base
-    return getattr(description, "idx", None)
-
-
-def _behind(step: StepGraph) -> set[fx.Node]:
-    """The nodes of the backward part."""
-    nodes = [n for n in step.module.graph.nodes if n.op == "call_function"]
-    first = next((i for i, n in enumerate(nodes) if step.is_behind_cut(n)), len(nodes))
-    return set(nodes[first:])
-
-
-def _is_mutation(end: fx.Node, node: fx.Node) -> bool:
-    """Whether a forward output is nothing but an argument's new value."""
-    places = [d for n, d in zip(end.args[0], end.meta.get("desc", []), strict=False) if n is node]  # type: ignore[arg-type]
-    return bool(places) and all(hasattr(d, "mutated_input") for d in places)
-
-
-def _read_by(joint: fx.GraphModule, outputs: list[fx.Node], behind: set[fx.Node]) -> set[fx.Node]:
-    """The forward nodes from which one of these outputs, or a value of the backward part, is made."""
-    needed = {*outputs, *behind}
-    for node in reversed(list(joint.graph.nodes)):
-        if node in needed:
-            needed.update(node.all_input_nodes)
-    return needed
-
-
-def _reached(
-    step: StepGraph, results: list[Any], forward_outputs: int
-) -> tuple[list[frozenset[int]], set[frozenset[int]]]:
-    """The forward outputs, by number, whose tangents each gradient is made from; the same of all that is computed."""
-    assert step.cut is not None
-    descriptions = step.module.graph.find_nodes(op="output")[0].meta.get("desc", [])
-    places = {str(description): i for i, description in enumerate(descriptions[:forward_outputs])}
-    found: dict[fx.Node, frozenset[int]] = {}
-    for node in step.module.graph.nodes:
-        if node in step.cut.tangents:
-            place = places.get(str(getattr(node.meta.get("desc"), "output", None)))
-            found[node] = frozenset() if place is None else frozenset([place])
-        else:
-            found[node] = frozenset().union(*(found[n] for n in node.all_input_nodes))
-    ways = {outputs for node, outputs in found.items() if node in step.owner}
-    return [found[r] if isinstance(r, fx.Node) else frozenset() for r in results[forward_outputs:]], ways
-
-
-def _saved(step: StepGraph, ahead: list[Run], behind: list[Run]) -> tuple[list[fx.Node], list[Op]]:
-    """What goes from forward to backward: nodes, and random ops whose generator's state is needed."""
-    resident: set[int] = set()
-    for run in ahead:
-        resident.update(run.op.outputs)
-        resident.difference_update(run.free)
-    nodes = [_root(step, s) for s in sorted(resident)]
-    read = {s for run in behind for s in run.op.inputs}
-    read.update(s for node in step.results() for s in step.needs.get(node, []))
-    nodes += [
-        n
-        for n in step.placeholders
-        if n in step.needs and step.storages[step.needs[n][0]].fixed and step.needs[n][0] in read
-    ]
-    later = {run.op for run in behind if run.op.random}
-    earlier = {run.op: None for run in ahead if run.op in later}
-    return nodes, list(earlier)
-
-
-def _is_read(step: StepGraph, node: fx.Node, runs: list[Run]) -> bool:
-    """Whether the backward part reads a saved value: what its ops read, if the cut does not release it."""
-    first, *behind = runs
-    kept = set(step.storages_of(node)).difference(first.free)
-    return any(not kept.isdisjoint(run.op.inputs) for run in behind)
-
-
-def _in_block(step: StepGraph, ahead: list[Run], taken: list[Any]) -> int | None:
-    """The number of an argument of the backward part that the forward part left in the arena."""
-    left = {s for run in ahead for s in run.offsets if step.storages[s].size > 0}
-    return next(
-        (i for i, n in enumerate(taken) if isinstance(n, fx.Node) and not left.isdisjoint(step.storages_of(n))), None
-    )
-
-
-def _root(step: StepGraph, storage: int) -> fx.Node:
-    """The node whose value is a storage as its op leaves it; all others in it are views of that."""
-    op = next(op for op in step.ops if storage in op.outputs)
-    found = None
-    for node in op.nodes:
-        for value in [node, *(u for u in node.users if u.target is operator.getitem)]:
-            if (
-                step.value.get(value) is not None
-                and isinstance(step.value[value], torch.Tensor)
-                and step.storages_of(value) == [storage]
-            ):
-                found = value
-    if found is None:
-        raise CaptureError(f"{op.name}: no single value fills {step.storages[storage].name}")
-    return found
-
-
-def _add_saved(
-    step: StepGraph,
-    forward: fx.GraphModule,
-    backward: fx.GraphModule,
-    missing: list[fx.Node],
-    states: list[Op],
-    tangents: list[fx.Node],
-) -> None:
-    """Makes more outputs of the forward and inputs of the backward graph, behind what else is saved.
-
-    Generator states; and values that the schedule makes others from again, though these are saved as well: the graph
-    as it stands reads those only.
-    """
-    if not states and not missing:
-        return
-    end = forward.graph.find_nodes(op="output")[0]
-    place = next(n for n in backward.graph.nodes if n.op != "placeholder" or n.name in {t.name for t in tangents})
-    descriptions = list(end.meta.get("desc", []))
-    made = {n.name: n for n in forward.graph.nodes}
-
-    def add(node: fx.Node, name: str) -> None:
-        with backward.graph.inserting_before(place):
-            given = backward.graph.create_node("placeholder", name, (), {}, name=name)
-        given.meta["val"] = node.meta["val"]
-        end.args = ([*end.args[0], node],)
-        descriptions.append(SavedForBackwardsAOTOutput(len(descriptions)))
-
-    for node in missing:
-        add(made[node.name], node.name)
-    for op in states:
-        with forward.graph.inserting_before(end):
-            node = forward.graph.create_node("call_function", generator_of, (), {}, name=state_of(op))
-        with step.mode:
-            node.meta["val"] = torch.empty(
-                generator_of(step, op.nodes[0]).get_state().shape, dtype=torch.uint8, device="cpu"
-            )
-        add(node, state_of(op))
-    if "desc" in end.meta:
-        end.meta["desc"] = descriptions
-    forward.recompile()
-    backward.recompile()
 
 
 _backends: weakref.WeakKeyDictionary[torch.nn.Module, Backend] = weakref.WeakKeyDictionary()

@@ -39,7 +39,7 @@ def train_step(
     budget: int | str = "100%",
     reserve: int = 0,
     cost: str = "measured",
-    fuse: bool | str = False,
+    fuse: bool = False,
     arena: bool = False,
     order: str = "input",
     pure: tuple[str, ...] = (),
@@ -196,8 +196,8 @@ class TrainStep:
         self.ledger.parts[-1].keep(plan)
         captured = _Captured(problem, plan, program, plan.predicted_peak)
         self._captured.append(captured)
-        weak, memory = weakref.ref(captured), self._memory
-        return boxed(lambda arguments: alive(weak).program.run_in(memory, arguments))
+        weak = weakref.ref(captured)
+        return boxed(lambda arguments: alive(weak).program.run(arguments))
 
 
 def _name(function: Callable[..., Any]) -> str:
