@@ -6,8 +6,7 @@ Usage: contenders.py NETWORK CONTENDER [DEVICE [LOCK]]
 Contenders: eager; checkpoint (each block by torch.utils.checkpoint); selective (the same, matrix products saved);
 compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor) and inductor:R (with it;
 inductor:R:greedy and inductor:R:ilp by PyTorch's other solvers); remora:B, fused:B (the same with compiled regions),
-program:B (with Inductor's kernels of the whole step) and partitioner:B (stock Inductor, remora.torch.inductor) under
-the budget B: 60%, or 12345678 (bytes beyond what is there throughout), or "least": the smallest for which a schedule is
+and partitioner:B (stock Inductor, remora.torch.inductor) under the budget B: 60%, or 12345678 (bytes beyond what is there throughout), or "least": the smallest for which a schedule is
 found, or "activations:60": gradients, and 60 % of what the step takes beyond them; auto:B (rt.auto_checkpoint), and its
 rivals plain (as eager), kept (as selective), every:N (each N-th block by torch.utils.checkpoint) and every:hf (as
 transformers does it by itself).
@@ -290,7 +289,7 @@ SECONDS = 6.0
 """For the solver."""
 RUNS = 2
 """Of the step in each turn."""
-FUSED = {"remora": False, "fused": True, "program": "program"}
+FUSED = {"remora": False, "fused": True}
 """Remora's contenders by the option `fuse`."""
 NETWORKS: dict[str, Callable[[], Network]] = {
     "gpt": gpt,
@@ -387,7 +386,7 @@ def compiled(model: nn.Module, backend: str) -> Any:
     return torch.compile(model, backend=GPU.before_run(torch._dynamo.lookup_backend(backend)), dynamic=False)
 
 
-def captured_step(step: Callable[..., Any], network: Network, fuse: bool | str) -> Any:
+def captured_step(step: Callable[..., Any], network: Network, fuse: bool) -> Any:
     """The step at 100 %, captured."""
     import remora.torch as rt
 
