@@ -474,8 +474,6 @@ def test_what_does_not_fit_is_told() -> None:
         ({"ranks": 0}, "at least 1"),
         ({"cost": "guessed"}, "measured, flops"),
         ({"device": "h100", "cost": "measured"}, "not there"),
-        ({"fuse": True}, "no option of a plan without the device; there are accumulate, average, budget, cache"),
-        ({"fuze": True}, "no option; there are accumulate"),
         ({"accumulate": 0}, "at least 1"),
         ({"accumulate": True}, "at least 1"),
         ({"reserve": -1}, "at least 0"),
@@ -484,9 +482,8 @@ def test_what_does_not_fit_is_told() -> None:
     ],
 )
 def test_what_cannot_be_read_is_refused(wrong: dict[str, Any], said: str) -> None:
-    with pytest.raises(InputError, match=said) as refused:
+    with pytest.raises(InputError, match=said):
         rt.plan(small_gpt, (WORDS,), next_word, **wrong)
-    assert not re.search(r"there are .*\b(fuse|inference)\b", str(refused.value))
 
 
 def test_devices(tmp_path: Path) -> None:

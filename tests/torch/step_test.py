@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 from typing import Any
 
 import checking
@@ -14,6 +15,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
 import remora.torch as rt
+from remora.torch import inductor
 
 
 def tokens(batch: int = 4, length: int = 32, vocabulary: int = 64) -> tuple[torch.Tensor, torch.Tensor]:
@@ -247,6 +249,18 @@ def test_names_of_the_release_before_tell_the_new_ones() -> None:
 def test_what_is_gone_names_what_to_use(name: str) -> None:
     with pytest.raises(AttributeError, match=f"{name} is gone: auto_checkpoint also offloads"):
         getattr(rt, name)
+
+
+PLANNING = [rt.train_step, rt.wrap, rt.plan, rt.largest, rt.fit_table, rt.auto_checkpoint, inductor.install]
+PLANNING += [rt.auto_fsdp, rt.auto_pipeline] if torch.distributed.is_available() else []
+
+
+@pytest.mark.parametrize("called", PLANNING, ids=lambda called: called.__name__)
+def test_whoever_plans_names_its_parameters(called: Any) -> None:
+    parameters = inspect.signature(called).parameters
+    assert "budget" in parameters
+    # What auto_pipeline is given beside are arguments of the schedule's step.
+    assert called is rt.auto_pipeline or not any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
 def test_what_inductor_compiles_whole_is_gone() -> None:

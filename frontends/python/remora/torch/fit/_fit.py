@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
@@ -112,7 +112,24 @@ def plan(
     loss: Callable[..., torch.Tensor] | None = None,
     *,
     budget: int | str | None = None,
-    **options: Any,
+    device: str | os.PathLike[str] | FitDevice | None = None,
+    optimizer: str | Optimizer | None = None,
+    precision: str = "fp32",
+    ranks: int = 1,
+    sharding: str = "ddp",
+    average: bool = False,
+    accumulate: int = 1,
+    reserve: int = 0,
+    train: bool = True,
+    cost: str | None = None,
+    order: str = "input",
+    pure: tuple[str, ...] = (),
+    time_limit: float = 15.0,
+    threads: int = 0,
+    seed: int = 1,
+    cache: bool = True,
+    progress: bool = False,
+    plan: str | Sequence[str] = "",
 ) -> FitPlan:
     """Plans a training step without allocating a parameter: whether it fits, and at what price.
 
@@ -150,8 +167,8 @@ def plan(
     cost : {"measured", "flops"}, optional
         "measured" runs single ops on this machine, which then is the device; "flops" does not. By default a device
         that is named has its own rates, and this machine is measured.
-    **options
-        Those of the solver in `Options`: `time_limit`, `threads`, `seed`, `order`, `cache`, `progress`, `pure`, `plan`.
+    order, pure, time_limit, threads, seed, cache, progress, plan
+        As in `Options`.
 
     Returns
     -------
@@ -164,9 +181,7 @@ def plan(
     CaptureError
         If PyTorch cannot capture the step.
     """
-    if budget is not None:
-        check_budget(budget)
-    question, solver = options_from(model, loss, options)
+    question, solver = asked(locals())
     return under_budget(capture(question, batch), budget, solver)
 
 
@@ -196,28 +211,18 @@ class Question:
                 raise InputError(name, f"{value!r} is not a whole number of at least {least}")
 
 
-REFUSED = ("arena", "budget", "fuse", "inference")
-"""Options of `train_step` that a plan without the device does not have."""
+def asked(given: Mapping[str, Any]) -> tuple[Question, Options]:
+    """What is asked, and how the engine works on it: from the parameters of `plan` by name, and perhaps others."""
+    budget = given["budget"]
+    if budget is not None:
+        check_budget(budget)
+    question = Question(**{f.name: given[f.name] for f in fields(Question) if f.name in given})
+    solver = {f.name: given[f.name] for f in fields(Options) if f.name in given and f.name not in _ELSEWHERE}
+    return question, Options.of(solver)
 
 
-def options_from(
-    model: Any, loss: Callable[..., torch.Tensor] | None, options: Mapping[str, Any]
-) -> tuple[Question, Options]:
-    """What is asked, and how the engine works on it.
-
-    Raises
-    ------
-    InputError
-        If an option is none of a plan without the device.
-    """
-    own = {f.name for f in fields(Question)} - {"model", "loss"}
-    available = own | {f.name for f in fields(Options)} - set(REFUSED)
-    for name in options:
-        if name not in available:
-            why = "is no option of a plan without the device" if name in REFUSED else "is no option"
-            raise InputError(name, f"{why}; there are {', '.join(sorted(available | {'budget'}))}")
-    question = Question(model, loss, **{name: value for name, value in options.items() if name in own})
-    return question, Options.of({name: value for name, value in options.items() if name not in own})
+_ELSEWHERE = ("budget", "cost", "reserve")
+"""Options that are part of the question."""
 
 
 def capture(question: Question, batch: Any) -> Captured:

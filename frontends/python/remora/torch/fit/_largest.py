@@ -8,8 +8,9 @@ what is between the last two is halved.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -19,7 +20,8 @@ from remora._engine import bytes_text
 from remora.errors import InputError
 
 from ..options import Options
-from ._fit import Captured, Question, capture, on_device, options_from, under_budget
+from ._fit import Captured, Question, asked, capture, on_device, under_budget
+from ._optimizer import Optimizer
 from ._rates import FitDevice, device_of
 from ._result import FitPlan
 
@@ -75,7 +77,24 @@ def largest(
     multiple: int = 1,
     most: int = MOST,
     budget: int | str | None = None,
-    **options: Any,
+    device: str | os.PathLike[str] | FitDevice | None = None,
+    optimizer: str | Optimizer | None = None,
+    precision: str = "fp32",
+    ranks: int = 1,
+    sharding: str = "ddp",
+    average: bool = False,
+    accumulate: int = 1,
+    reserve: int = 0,
+    train: bool = True,
+    cost: str | None = None,
+    order: str = "input",
+    pure: tuple[str, ...] = (),
+    time_limit: float = 15.0,
+    threads: int = 0,
+    seed: int = 1,
+    cache: bool = True,
+    progress: bool = False,
+    plan: str | Sequence[str] = "",
 ) -> Largest:
     """Finds the largest batch or length that fits, with recompute and without.
 
@@ -88,15 +107,16 @@ def largest(
         "batch", "length", or with a function a name for what grows.
     multiple, most : int
         Only multiples up to a size are tried.
-    budget, **options
-        Those of `plan`.
+    budget, device, optimizer, precision, ranks, sharding, average, accumulate, reserve, train, cost, order, pure,
+    time_limit, threads, seed, cache, progress, plan
+        As in `plan`.
 
     Raises
     ------
     InputError
         If something that is given cannot be read.
     """
-    question, solver = options_from(model, loss, options)
+    question, solver = asked(locals())
     of_size = _sizes(batch, over)
     search = _Search(question, of_size, budget, solver, multiple, max(1, most // multiple))
     return search.found(over)
@@ -199,7 +219,23 @@ def fit_table(
     devices: Iterable[str | FitDevice],
     *,
     budget: int | str | None = None,
-    **options: Any,
+    optimizer: str | Optimizer | None = None,
+    precision: str = "fp32",
+    ranks: int = 1,
+    sharding: str = "ddp",
+    average: bool = False,
+    accumulate: int = 1,
+    reserve: int = 0,
+    train: bool = True,
+    cost: str | None = None,
+    order: str = "input",
+    pure: tuple[str, ...] = (),
+    time_limit: float = 15.0,
+    threads: int = 0,
+    seed: int = 1,
+    cache: bool = True,
+    progress: bool = False,
+    plan: str | Sequence[str] = "",
 ) -> FitTable:
     """Plans each of some models for each of some devices.
 
@@ -208,22 +244,23 @@ def fit_table(
     models : mapping of str to tuple
         By name: model and batch, and where it is needed the loss, as `plan` takes them.
     devices : iterable of str or FitDevice
-    budget, **options
-        Those of `plan`.
+    budget, optimizer, precision, ranks, sharding, average, accumulate, reserve, train, cost, order, pure, time_limit,
+    threads, seed, cache, progress, plan
+        As in `plan`.
     """
+    given = locals()
     targets = [device_of(device) for device in devices]
     if not targets:
         raise InputError("devices", "there is none")
     rows: dict[str, list[FitPlan]] = {}
     for name, (model, batch, *loss) in models.items():
         first = targets[0]
-        question, solver = options_from(model, loss[0] if loss else None, {**options, "device": first})
+        question, solver = asked({**given, "model": model, "loss": loss[0] if loss else None, "device": first})
         captured = capture(question, batch)
         found = []
         for target in targets:
             if target.kind != first.kind:
-                question, _ = options_from(model, loss[0] if loss else None, {**options, "device": target})
-                captured, first = capture(question, batch), target
+                captured, first = capture(replace(question, device=target), batch), target
             there = on_device(captured, target)
             found.append((there, under_budget(there, budget, solver)))
         _share_least(found)
