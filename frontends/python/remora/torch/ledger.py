@@ -40,7 +40,7 @@ class Part:
     ----------
     where : str
         The function, its file and line.
-    plan : Plan, DevicePlan or None
+    plan : Plan or None
     reason : str
         Why there is no plan; "" where there is one.
     training : bool
