@@ -235,6 +235,8 @@ def test_another_budget_captures_nothing_again() -> None:
     with pytest.raises(rt.BudgetError) as caught:
         case.step.set_budget("1%")
     assert caught.value.least <= case.step.plan.predicted_peak
+    for said in (str(caught.value), str(case.step.plan)):
+        assert "100 % is the peak of the captured step" in said
     points = case.step.sweep(points=3, time_limit=3)
     assert [p.budget for p in points] == sorted(p.budget for p in points)
     assert points[-1].overhead == 0

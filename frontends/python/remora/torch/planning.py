@@ -92,6 +92,8 @@ class Plan:
         Bytes that are always allocated, part of the budget and of all peaks.
     unscheduled_peak, predicted_peak, measured_peak : int
         Bytes: of the step as it is, which a percentage refers to; of the plan; and when it ran, 0 if it did not.
+    whole : str
+        Which step that is: "the captured step".
     unscheduled_time, predicted_time, measured_time : int
         Nanoseconds of the same. Of a pipeline, all stages compute; what is sent is left out.
     bound : int
@@ -120,6 +122,7 @@ class Plan:
     budget: int = 0
     fixed_memory: int = 0
     unscheduled_peak: int = 0
+    whole: str = "the step without a plan"
     predicted_peak: int = 0
     measured_peak: int = 0
     unscheduled_time: int = 0
@@ -259,9 +262,10 @@ class Plan:
         took = f", measured {self.measured_time / 1e6:.1f} ms" if self.measured_time else ""
         least = self.bound / max(1, self.unscheduled_time) - 1
         share = part_of_peak_text(self.budget, self.fixed_memory, self.unscheduled_peak)
+        whole = f"100 % is the peak of {self.whole}, {bytes_text(self.unscheduled_peak)}"
         return (
-            f"{said}: peak {bytes_text(self.predicted_peak)}{ran}, budget {bytes_text(self.budget)} ({share}), without "
-            f"a plan {bytes_text(self.unscheduled_peak)}; time {self.overhead:+.2%}{took}, bound {least:+.2%}"
+            f"{said}: peak {bytes_text(self.predicted_peak)}{ran}, budget {bytes_text(self.budget)} "
+            f"({share}; {whole}); time {self.overhead:+.2%}{took}, bound {least:+.2%}"
         )
 
     def _decision(self) -> str:

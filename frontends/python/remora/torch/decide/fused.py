@@ -51,7 +51,8 @@ def read_graph(
     if options.arena:
         costs = prepare(step, costs, theirs)
     seconds["measure"] = seconds.get("measure", 0.0) + time.perf_counter() - start
-    return StepProblem(step, costs, name)
+    of = "the captured step" if cut is None else "the captured forward and backward"
+    return StepProblem(step, costs, name, of)
 
 
 def planned(

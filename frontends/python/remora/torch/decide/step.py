@@ -55,6 +55,7 @@ def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[P
         found.schedule,
         budget=budget,
         unscheduled_peak=problem.unscheduled,
+        whole=problem.of,
         predicted_peak=found.peak,
         outside=problem.step.outside,
         seconds={"solve": time.perf_counter() - start},

@@ -71,6 +71,7 @@ class EagerProblem:
             self.family.excluded,
             fixed_memory=self.sizes.fixed,
             unscheduled_peak=self.sizes.unscheduled,
+            whole=self.of,
             predicted_peak=peak,
             unscheduled_time=round(1e9 * self.seconds),
             predicted_time=round(1e9 * (self.seconds + seconds)),
