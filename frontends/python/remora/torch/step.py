@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.utils import _pytree as pytree
 
 from .errors import TorchError
 from .job import ALONE, gathered
@@ -209,11 +208,6 @@ def _noise(low: torch.Tensor, high: torch.Tensor) -> float:
     low, high = low.double(), high.double()
     size = float(torch.maximum(low.abs(), high.abs()).max()) if low.numel() else 0.0
     return float((high - low).max()) / size if size else 0.0
-
-
-def tensors_of(value: Any) -> list[torch.Tensor]:
-    """The tensors in a batch, or in what a module is given or returns."""
-    return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
 def loss_of(model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor] | None) -> torch.Tensor:

@@ -10,7 +10,8 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
-from ..step import EagerStep, tensors_of
+from ..step import EagerStep
+from .graph import tensors_in
 
 
 class ScheduledStep(EagerStep):
@@ -52,7 +53,7 @@ def microbatch_of(step: ScheduledStep, schedule: Any) -> EagerStep:
     """The step of the first microbatch alone."""
     stage, module, loss = step.stage, step.model, schedule._loss_fn
     (arguments, named, output), target = _first_of(step, schedule)
-    outputs = [t for t in tensors_of(output) if t.is_floating_point()]
+    outputs = [t for t in tensors_in(output) if t.is_floating_point()]
     generator = torch.Generator(outputs[0].device).manual_seed(0)
     fed = [torch.randn(t.shape, dtype=t.dtype, device=t.device, generator=generator) for t in outputs]
     held: list[Any] = []  # as the schedule holds it until the backward has ended
@@ -61,7 +62,7 @@ def microbatch_of(step: ScheduledStep, schedule: Any) -> EagerStep:
         held.clear()
         received, words = (arguments, named) if stage.is_first else pytree.tree_map(_received, (arguments, named))
         made = module(*received, **words)
-        kept = [t for t in tensors_of(made) if t.is_floating_point()]
+        kept = [t for t in tensors_in(made) if t.is_floating_point()]
         held.extend([received, words, [t.detach() for t in kept]])
         if stage.is_last and loss is not None:
             value: torch.Tensor = loss(made, *target)
@@ -69,7 +70,7 @@ def microbatch_of(step: ScheduledStep, schedule: Any) -> EagerStep:
         fed_back: torch.Tensor = _Feed.apply(tuple(fed), *kept)
         return fed_back
 
-    there = [*module.parameters(), *module.buffers(), *tensors_of((arguments, named, fed, target))]
+    there = [*module.parameters(), *module.buffers(), *tensors_in((arguments, named, fed, target))]
     return EagerStep(module, run, stage.device, there)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from ..capture.graph import tensors_in
 from ..carry.checkpoints import Module, applied, apply_checkpoints, refuse_own_checkpoints
 from ..decide.checkpoints import Fitting
 from ..errors import BudgetError, RemoraWarning
@@ -20,7 +21,7 @@ from ..job import same_answer
 from ..options import Options
 from ..planning import Plan
 from ..problem.checkpoints import EagerProblem
-from ..step import CheckpointError, EagerStep, Reference, loss_of, tensors_of
+from ..step import CheckpointError, EagerStep, Reference, loss_of
 from ..store import digest
 
 SLOWER = 1.25
@@ -141,7 +142,7 @@ def refuse(model: torch.nn.Module) -> None:
 
 def step_of(model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor] | None) -> EagerStep:
     """The training step that is traced."""
-    there = [*model.parameters(), *model.buffers(), *tensors_of(batch)]
+    there = [*model.parameters(), *model.buffers(), *tensors_in(batch)]
     devices = {t.device for t in there if t.device.type != "cpu"} or {torch.device("cpu")}
     if len(devices) > 1 or next(iter(devices)).type not in ("cpu", "cuda"):
         raise CheckpointError(f"a model lies on one device, the CPU or a GPU, not on {sorted(map(str, devices))}")

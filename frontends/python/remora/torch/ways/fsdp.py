@@ -15,6 +15,7 @@ import torch
 import torch.distributed as dist
 from torch.distributed.fsdp import FSDPModule
 
+from ..capture.graph import tensors_in
 from ..capture.sharded import flags_of, refuse_unlike, settled, step_of, units_of
 from ..carry.checkpoints import (
     Module,
@@ -30,7 +31,7 @@ from ..job import gathered
 from ..options import Options
 from ..planning import Plan
 from ..problem.sharded import ShardedProblem
-from ..step import CheckpointError, EagerStep, Reference, loss_of, tensors_of
+from ..step import CheckpointError, EagerStep, Reference, loss_of
 from ..store import digest
 
 FsdpPlan, apply_fsdp_plan, remove_fsdp_plan, fsdp_plan = (
@@ -92,7 +93,7 @@ def auto_fsdp(
     refuse_own_checkpoints(model)
     _refuse_different(model, units, batch)
     with _all_kept(model, units):
-        plan = _planned(model, units, lambda: loss_of(model, batch, loss), tensors_of(batch), options)
+        plan = _planned(model, units, lambda: loss_of(model, batch, loss), tensors_in(batch), options)
     return apply_checkpoints(model, plan)
 
 
@@ -131,7 +132,7 @@ def _planned(
 def _refuse_different(model: torch.nn.Module, units: Mapping[str, FSDPModule], batch: Any) -> None:
     """A plan of the first process is for all only if all have the same model, and batches of the same shapes."""
     rows = [list(units), [(name, str(p.dtype), *p.shape) for name, p in model.named_parameters()], model.training]
-    shapes = [(str(t.dtype), *t.shape) for t in tensors_of(batch)]
+    shapes = [(str(t.dtype), *t.shape) for t in tensors_in(batch)]
     if len(set(gathered(digest([rows, shapes])))) > 1:
         raise CheckpointError(
             "the processes of this job have different models or batches of different shapes: one plan is for all, so "
