@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """The claims of benchmarks/best_known.json verify: a schedule is made of its recomputes, and replayed. Those of every
 fourth instance, or of all if REMORA_ALL_CASES is set in the environment (docs/develop/development.md)."""
+
 import json
 import os
 
@@ -43,10 +44,23 @@ class BestKnownClaims(harness_case.HarnessCase):
             return "its bound is above it"
         if entry["budget_bytes"] != budget_bytes(entry["budget"], facts.fixed, facts.peak):
             return "its budget is not " + entry["budget"]
-        schedule = {"format": "remora-schedule", "version": 1, "graph": graph["name"], "status": "feasible", "order": "input",
-                    "budget": entry["budget_bytes"], "duration": entry["duration"], "baseline_duration": facts.duration,
-                    "overhead": 0, "peak_memory": 0, "baseline_peak_memory": facts.peak, "lower_bound": 0, "gap": 1,
-                    "steps": steps_of(graph, plan), "solver": {"limits": {"max_computes": entry["max_computes"]}}}
+        schedule = {
+            "format": "remora-schedule",
+            "version": 1,
+            "graph": graph["name"],
+            "status": "feasible",
+            "order": "input",
+            "budget": entry["budget_bytes"],
+            "duration": entry["duration"],
+            "baseline_duration": facts.duration,
+            "overhead": 0,
+            "peak_memory": 0,
+            "baseline_peak_memory": facts.peak,
+            "lower_bound": 0,
+            "gap": 1,
+            "steps": steps_of(graph, plan),
+            "solver": {"limits": {"max_computes": entry["max_computes"]}},
+        }
         # The peak is no part of the claim: the replay says it, and then all is right.
         errors = self.replay(facts.path, schedule)["errors"]
         if len(errors) == 1 and errors[0].startswith("schedule says peak_memory"):
@@ -62,7 +76,9 @@ class BestKnownClaims(harness_case.HarnessCase):
     def test_every_claim_of_the_repository_verifies(self):
         self.remora = Remora(self.bin)
         table = BestKnown(os.path.join(harness_case.BENCHMARKS, "best_known.json"))
-        chosen = sorted({entry["instance"] for entry in table.entries.values()})[::1 if "REMORA_ALL_CASES" in os.environ else 4]
+        chosen = sorted({entry["instance"] for entry in table.entries.values()})[
+            :: 1 if "REMORA_ALL_CASES" in os.environ else 4
+        ]
         checked, away, last = 0, 0, ""
         for entry in sorted(table.entries.values(), key=lambda entry: entry["instance"]):
             if entry["instance"] not in chosen:

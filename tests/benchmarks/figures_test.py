@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Which plots there are, what is in them, and that they can be drawn."""
+
 import importlib.util
 import unittest
 import xml.etree.ElementTree
@@ -32,8 +33,10 @@ class Figures(unittest.TestCase):
     def test_show_the_time_of_each_phase_against_size_where_it_is_told(self):
         figure = find([row_of(2000, 8), row_of(1000, 2)], "phases-size")
         self.assertEqual([panel.title for panel in figure.panels], ["hierarchical, budget 50%"])
-        self.assertEqual([(series.name, series.points) for series in figure.panels[0].series],
-                         [("partition", [(1000, 0.5), (2000, 0.5)]), ("compose", [(1000, 2), (2000, 8)])])
+        self.assertEqual(
+            [(series.name, series.points) for series in figure.panels[0].series],
+            [("partition", [(1000, 0.5), (2000, 0.5)]), ("compose", [(1000, 2), (2000, 8)])],
+        )
 
     def test_have_no_phases_of_one_size_or_of_nobody(self):
         self.assertIsNone(find([row_of(1000, 2)], "phases-size"))
@@ -59,7 +62,9 @@ class Figures(unittest.TestCase):
         self.assertEqual(points("profile"), [(0.0, 0.0), (0.0, 50.0), (0.0, 100.0), (1.0, 100.0)])
 
 
-@unittest.skipUnless(importlib.util.find_spec("matplotlib"), "there is no matplotlib: benchmarks/setup makes its environment")
+@unittest.skipUnless(
+    importlib.util.find_spec("matplotlib"), "there is no matplotlib: benchmarks/setup makes its environment"
+)
 class Drawings(harness_case.HarnessCase):
     def test_are_whole_and_the_same_again(self):
         rows = [solved("a", 1000, "90%", 1.0), solved("b", 2000, "80%", 3.0), row_of(500, 1), row_of(700, 1)]

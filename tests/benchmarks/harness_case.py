@@ -3,6 +3,7 @@
 
 usage: NAME_test.py BIN_FOLDER [unittest words]     BIN_FOLDER holds remora and remora_zoo
 """
+
 import os
 import sys
 import tempfile
@@ -41,6 +42,7 @@ def chain(layers):
     def add(name, inputs, duration, **members):
         tensors.append({"name": "t" + name, "size": 1000, "keep": name == "b0"})
         ops.append({"name": name, "duration": duration, "inputs": inputs, "outputs": ["t" + name]} | members)
+
     for i in range(layers):
         add(f"f{i}", [f"tf{i - 1}" if i else "x"], 10, phase="forward")
     add("loss", [f"tf{layers - 1}"], 1, phase="loss")

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page of a suite: what its tables say of limits and of others' results."""
+
 import harness_case
 from harness.page import compare, page
 from harness.results import BestKnown, Result
@@ -9,21 +10,52 @@ from harness.suite import Contender, Instance, Reference, Suite
 class Page(harness_case.HarnessCase):
     def setUp(self):
         super().setUp()
-        self.suite = Suite("s", instances=[Instance("near", "near.json"), Instance("far", "far.json")],
-                           contenders=[Contender("auto")])
+        self.suite = Suite(
+            "s", instances=[Instance("near", "near.json"), Instance("far", "far.json")], contenders=[Contender("auto")]
+        )
 
     def page(self, missing=None, **members):
-        results = [Result(instance.name, "80%", "auto", 1, instance.time_limit or 60, 2, ops=10, edges=12, **({
-            "status": "feasible", "baseline_duration": 1000, "duration": 1100, "lower_bound": 1000, "reached": 1.5} | members))
-            for instance in self.suite.instances]
-        text = page(self.suite, compare(self.suite, results), results, missing or {}, BestKnown(""), "benchmarks/run s",
-                    len(results), [("Title", "plot.svg")])
+        results = [
+            Result(
+                instance.name,
+                "80%",
+                "auto",
+                1,
+                instance.time_limit or 60,
+                2,
+                ops=10,
+                edges=12,
+                **(
+                    {
+                        "status": "feasible",
+                        "baseline_duration": 1000,
+                        "duration": 1100,
+                        "lower_bound": 1000,
+                        "reached": 1.5,
+                    }
+                    | members
+                ),
+            )
+            for instance in self.suite.instances
+        ]
+        text = page(
+            self.suite,
+            compare(self.suite, results),
+            results,
+            missing or {},
+            BestKnown(""),
+            "benchmarks/run s",
+            len(results),
+            [("Title", "plot.svg")],
+        )
         self.expect_whole_table(text)
         return text
 
     def expect_whole_table(self, text):
         """Every line of a table has as many cells."""
-        table = [line.count("|") for line in text.split("\n\n") if line.startswith("| instance") for line in line.split("\n")]
+        table = [
+            line.count("|") for line in text.split("\n\n") if line.startswith("| instance") for line in line.split("\n")
+        ]
         self.assertGreaterEqual(len(table), 4)
         self.assertEqual(len(set(table)), 1)
 
@@ -59,11 +91,28 @@ class Page(harness_case.HarnessCase):
 
     def test_tells_whose_seeds_differ_and_who_ends_without_a_reason(self):
         self.suite.seeds = [1, 2]
-        results = [Result(instance.name, "50%", "auto", seed, 60, 2, status=status, stopped=stopped, baseline_duration=1000,
-                          duration=1100, lower_bound=1000, seconds=3)
-                   for instance, seed, status, stopped in (
-                       (self.suite.instances[0], 1, "optimal", "optimum"), (self.suite.instances[0], 2, "feasible", "exhausted"),
-                       (self.suite.instances[1], 1, "feasible", "time"), (self.suite.instances[1], 2, "feasible", "time"))]
+        results = [
+            Result(
+                instance.name,
+                "50%",
+                "auto",
+                seed,
+                60,
+                2,
+                status=status,
+                stopped=stopped,
+                baseline_duration=1000,
+                duration=1100,
+                lower_bound=1000,
+                seconds=3,
+            )
+            for instance, seed, status, stopped in (
+                (self.suite.instances[0], 1, "optimal", "optimum"),
+                (self.suite.instances[0], 2, "feasible", "exhausted"),
+                (self.suite.instances[1], 1, "feasible", "time"),
+                (self.suite.instances[1], 2, "feasible", "time"),
+            )
+        ]
         text = page(self.suite, compare(self.suite, results), results, {}, BestKnown(""), "benchmarks/run s", 4, [])
         self.assertIn("| auto | 2 | 1 | 50.0 % | 1 |\n", text)
         self.assertIn("\nEnded without a reason: near 50% auto seed 2, 3.0 s\n", text)
@@ -72,9 +121,11 @@ class Page(harness_case.HarnessCase):
 
     def test_tells_how_far_seeds_are_apart(self):
         one = {"status": "feasible", "baseline_duration": 10000, "lower_bound": 10000, "reached": 1.5}
-        results = [Result(name, "80%", "auto", seed, 60, 2, ops=10, edges=12, duration=duration, **one)
-                   for name, durations in (("near", (11000, 11000, 11005)), ("far", (11000, 11040, 11200)))
-                   for seed, duration in enumerate(durations, 1)]
+        results = [
+            Result(name, "80%", "auto", seed, 60, 2, ops=10, edges=12, duration=duration, **one)
+            for name, durations in (("near", (11000, 11000, 11005)), ("far", (11000, 11040, 11200)))
+            for seed, duration in enumerate(durations, 1)
+        ]
         text = page(self.suite, compare(self.suite, results), results, {}, BestKnown(""), "benchmarks/run s", 6, [])
         self.expect_whole_table(text)
         self.assertIn("| near | 10 | 12 | 80% | **10.0000** (10.0000 to 10.0500) in 1.50 s |", text)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Measured processes: pinned, watched, ended, with nothing left behind."""
+
 import signal
 import time
 

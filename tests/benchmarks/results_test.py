@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Lines of results, the file of best known schedules, and what a comparison makes of results."""
+
 import dataclasses
 import os
 
@@ -10,9 +11,25 @@ from harness.suite import Contender, InputError, Instance, Suite
 
 
 def result(contender, seed, duration, **members):
-    made = Result("graph", "80%", contender, seed, 60, 2, graph_sha256="abc", ops=10, order="input", max_computes=2,
-                  status="feasible" if duration > 0 else "unknown", baseline_duration=1000, duration=duration,
-                  lower_bound=1000, reached=float(seed), history=[[0.5, 1300], [1.25, duration]], note='a "note"')
+    made = Result(
+        "graph",
+        "80%",
+        contender,
+        seed,
+        60,
+        2,
+        graph_sha256="abc",
+        ops=10,
+        order="input",
+        max_computes=2,
+        status="feasible" if duration > 0 else "unknown",
+        baseline_duration=1000,
+        duration=duration,
+        lower_bound=1000,
+        reached=float(seed),
+        history=[[0.5, 1300], [1.25, duration]],
+        note='a "note"',
+    )
     return dataclasses.replace(made, **members)
 
 
@@ -68,16 +85,23 @@ class Comparison(harness_case.HarnessCase):
         return rows[0]
 
     def test_takes_medians_in_which_no_schedule_is_worst(self):
-        row = self.compare(result("auto", 1, 1100), result("auto", 2, 0), result("auto", 3, 1050),
-                           result("greedy", 1, 1400), result("greedy", 2, 0), result("greedy", 3, 0))
+        row = self.compare(
+            result("auto", 1, 1100),
+            result("auto", 2, 0),
+            result("auto", 3, 1050),
+            result("greedy", 1, 1400),
+            result("greedy", 2, 0),
+            result("greedy", 3, 0),
+        )
         self.assertAlmostEqual(row.cells[0].overhead, 10)
         self.assertEqual(row.cells[0].schedules, 2)
         self.assertIsNone(row.cells[1].overhead)
         self.assertAlmostEqual(row.best, 10)
 
     def test_takes_the_worse_of_two(self):
-        row = self.compare(result("auto", 1, 1100), result("auto", 2, 1200), result("greedy", 1, 1400),
-                           result("greedy", 2, 0))
+        row = self.compare(
+            result("auto", 1, 1100), result("auto", 2, 1200), result("greedy", 1, 1400), result("greedy", 2, 0)
+        )
         self.assertAlmostEqual(row.cells[0].overhead, 20)
         self.assertIsNone(row.cells[1].overhead)
 
@@ -87,8 +111,10 @@ class Comparison(harness_case.HarnessCase):
         self.assertAlmostEqual(self.compare(result("auto", 1, 1100), failed).bound, 0)
 
     def test_shows_bounds_of_the_first_contenders_problem_only(self):
-        bounded, other = result("auto", 1, 1100, lower_bound=1040), result("greedy", 1, 1100, max_computes=64,
-                                                                          lower_bound=1090)
+        bounded, other = (
+            result("auto", 1, 1100, lower_bound=1040),
+            result("greedy", 1, 1100, max_computes=64, lower_bound=1090),
+        )
         self.assertAlmostEqual(self.compare(bounded, other).bound, 4)
         self.assertIsNone(self.compare(other).bound)
 
@@ -105,13 +131,25 @@ class BestKnownFile(harness_case.HarnessCase):
         return BestKnown(self.path("known.json"))
 
     def claim(self, duration, bound, sha256="abc", instance=Instance("g", make=["remora", "generate", "layered"])):
-        run = result("somebody", 1, duration, lower_bound=bound, graph_sha256=sha256, instance=instance.name,
-                     when="2026-11-21T10:00:00Z")
+        run = result(
+            "somebody",
+            1,
+            duration,
+            lower_bound=bound,
+            graph_sha256=sha256,
+            instance=instance.name,
+            when="2026-11-21T10:00:00Z",
+        )
         return self.table().entry_of(instance, run, [[3, 1], [4, 0]])
 
     def test_it_keeps_the_shorter_schedule_and_the_higher_bound(self):
         table = self.table()
-        for duration, bound, is_news in ((1100, 1020, True), (1150, 1060, True), (1080, 1010, True), (1090, 1000, False)):
+        for duration, bound, is_news in (
+            (1100, 1020, True),
+            (1150, 1060, True),
+            (1080, 1010, True),
+            (1090, 1000, False),
+        ):
             self.assertEqual(table.learn(self.claim(duration, bound)), is_news)
         known = table.find("g", "abc", "80%", 2)
         self.assertEqual((known["duration"], known["lower_bound"]), (1080, 1060))

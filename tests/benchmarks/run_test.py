@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """benchmarks/run as its users meet it, with suites of a second or two."""
+
 import gzip
 import json
 import os
@@ -19,8 +20,21 @@ class Run(harness_case.HarnessCase):
 
     def run_suite(self, *words, out="out"):
         """Exit code and what it says on standard error, but not that there are no plots."""
-        done = subprocess.run([sys.executable, os.path.join(harness_case.BENCHMARKS, "run"), *words, "--bin", self.bin, "-o",
-                               self.path(out)], cwd=self.folder, capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [
+                sys.executable,
+                os.path.join(harness_case.BENCHMARKS, "run"),
+                *words,
+                "--bin",
+                self.bin,
+                "-o",
+                self.path(out),
+            ],
+            cwd=self.folder,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
         self.assertEqual(done.stdout, "")
         lines = [line for line in done.stderr.splitlines() if "no plots" not in line]
         return done.returncode, "\n".join(lines)
@@ -31,8 +45,15 @@ class Run(harness_case.HarnessCase):
         return text
 
     def write_suite(self, *contenders, **members):
-        suite = {"format": "remora-suite", "version": 1, "name": "s", "time_limit": 5, "budgets": ["90%", "10%"],
-                 "instances": [{"name": "chain", "file": "chain.json"}], "contenders": contenders}
+        suite = {
+            "format": "remora-suite",
+            "version": 1,
+            "name": "s",
+            "time_limit": 5,
+            "budgets": ["90%", "10%"],
+            "instances": [{"name": "chain", "file": "chain.json"}],
+            "contenders": contenders,
+        }
         self.write("suite.json", json.dumps(suite | members))
 
     def write_peer(self, name, script):
@@ -65,15 +86,20 @@ class Run(harness_case.HarnessCase):
         self.assertEqual([first[0].status, first[2].status], ["optimal", "infeasible"])
         self.assertEqual((first[0].ops, first[0].edges), (9, 12))
         self.assertRegex(first[0].commit, "^([0-9a-f]{12}[+]?|unknown)$")
-        self.assertEqual([(entry["instance"], entry["duration"]) for entry in json.loads(self.read("known.json"))["entries"]],
-                         [("chain", first[0].duration)])
+        self.assertEqual(
+            [(entry["instance"], entry["duration"]) for entry in json.loads(self.read("known.json"))["entries"]],
+            [("chain", first[0].duration)],
+        )
         self.assertIn("| chain | 9 | 12 |", self.read("out/README.md"))
         self.assertEqual(self.expect(0, *words), "")
         self.assertEqual(len(self.results()), 4)
 
     def test_it_keeps_to_one_core_when_told_so(self):
         # The contender says on how many cores it may run, and answers nothing.
-        cores = {"name": "cores", "command": [sys.executable, "-c", "import os; exit(100 + len(os.sched_getaffinity(0)))"]}
+        cores = {
+            "name": "cores",
+            "command": [sys.executable, "-c", "import os; exit(100 + len(os.sched_getaffinity(0)))"],
+        }
         self.write_suite("greedy", cores, budgets=["90%"], threads=2)
         pinned = os.sched_getaffinity(0)
         try:
@@ -108,16 +134,21 @@ class Run(harness_case.HarnessCase):
 
     def test_no_answer_to_another_question_is_taken(self):
         # It proves another budget infeasible.
-        self.write_suite({"name": "other", "command": ["sh", "-c", self.remora + " solve $0 --budget 1B --quiet -o $1",
-                                                       "{graph}", "{output}"]})
+        self.write_suite(
+            {
+                "name": "other",
+                "command": ["sh", "-c", self.remora + " solve $0 --budget 1B --quiet -o $1", "{graph}", "{output}"],
+            }
+        )
         self.expect(65, "suite.json")
         self.assertEqual(self.results()[0].note, "solved for another budget")
 
     def test_an_answer_that_contradicts_itself_is_a_failure(self):
         self.write_suite(self.write_peer("liar", """sed 's/^  "duration": [0-9]*/  "duration": 1/'"""))
         self.expect(65, "suite.json")
-        self.assertEqual((self.results()[0].status, self.results()[0].note),
-                         ("failed", "states a bound above its schedule"))
+        self.assertEqual(
+            (self.results()[0].status, self.results()[0].note), ("failed", "states a bound above its schedule")
+        )
 
     def test_a_schedule_that_does_not_verify_is_a_failure(self):
         # It forgets every release.
@@ -132,14 +163,20 @@ class Run(harness_case.HarnessCase):
         self.assertIn("wrote no schedule", self.results()[0].note)
 
     def test_the_statistics_that_an_answer_tells_are_kept(self):
-        self.write_suite(self.write_peer("teller", """sed 's/^    "history"/    "statistics": {"levels": 3}, &/'"""),
-                         budgets=["90%"])
+        self.write_suite(
+            self.write_peer("teller", """sed 's/^    "history"/    "statistics": {"levels": 3}, &/'"""), budgets=["90%"]
+        )
         self.expect(0, "suite.json")
-        self.assertEqual([(result.status, result.statistics) for result in self.results()], [("optimal", {"levels": 3})])
+        self.assertEqual(
+            [(result.status, result.statistics) for result in self.results()], [("optimal", {"levels": 3})]
+        )
 
     def test_a_crash_is_a_failure_and_a_missing_peer_is_left_out(self):
-        self.write_suite({"name": "crash", "command": ["sh", "-c", "echo out of luck >&2; exit 3"]},
-                         {"name": "missing", "command": ["./not-there", "{graph}"]}, "none")
+        self.write_suite(
+            {"name": "crash", "command": ["sh", "-c", "echo out of luck >&2; exit 3"]},
+            {"name": "missing", "command": ["./not-there", "{graph}"]},
+            "none",
+        )
         self.assertIn("missing left out", self.expect(65, "suite.json"))
         self.assertEqual(len(self.results()), 4)
         self.assertEqual(self.results()[0].note, "ended with 3: out of luck")
@@ -155,8 +192,11 @@ class Run(harness_case.HarnessCase):
 
     def test_an_instance_has_its_own_time_unless_the_user_says_another(self):
         make = ["remora", "generate", "layered", "--ops", "20", "--seed"]
-        self.write_suite("none", budgets=["100%"], instances=[{"name": "a", "make": [*make, "1"]},
-                                                              {"name": "b", "make": [*make, "2"], "time_limit": 7.5}])
+        self.write_suite(
+            "none",
+            budgets=["100%"],
+            instances=[{"name": "a", "make": [*make, "1"]}, {"name": "b", "make": [*make, "2"], "time_limit": 7.5}],
+        )
         self.expect(0, "suite.json")
         self.assertEqual([result.time_limit for result in self.results()], [5, 7.5])
         self.assertIn("| 100% | 7.5 s |", self.read("out/README.md"))

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Suite files: what they may say, and how they are refused."""
+
 import json
 import os
 
@@ -26,12 +27,23 @@ class SuiteFile(harness_case.HarnessCase):
         self.assertIn(part, self.message(suite(instances=instances, contenders=contenders), parameters))
 
     def test_it_has_instances_and_contenders(self):
-        read = read_suite(suite(
-            time_limit=5, threads=1, seeds=[3, 4],
-            instances=[{"name": "a", "file": "graphs/a.json", "budgets": ["1GiB"]},
-                       {"name": "b", "make": ["remora", "generate", "chain"], "reading": ["--cost", "unit"]}],
-            contenders=["auto", {"name": "c", "arguments": ["--max-computes", "3"], "seeds": [9], "most_ops": 50},
-                        {"name": "p", "command": ["../peer", "{graph}", "-o", "{output}"]}]), "folder")
+        read = read_suite(
+            suite(
+                time_limit=5,
+                threads=1,
+                seeds=[3, 4],
+                instances=[
+                    {"name": "a", "file": "graphs/a.json", "budgets": ["1GiB"]},
+                    {"name": "b", "make": ["remora", "generate", "chain"], "reading": ["--cost", "unit"]},
+                ],
+                contenders=[
+                    "auto",
+                    {"name": "c", "arguments": ["--max-computes", "3"], "seeds": [9], "most_ops": 50},
+                    {"name": "p", "command": ["../peer", "{graph}", "-o", "{output}"]},
+                ],
+            ),
+            "folder",
+        )
         self.assertEqual((read.name, read.time_limit, read.threads, read.seeds), ("s", 5, 1, [3, 4]))
         self.assertEqual(read.instances[0].file, "folder/graphs/a.json")
         self.assertEqual(read.instances[0].budgets, ["1GiB"])
@@ -45,20 +57,32 @@ class SuiteFile(harness_case.HarnessCase):
     def test_an_instance_may_have_a_limit_and_a_reference_of_its_own(self):
         self.write("a.json", "")
         reference = {"name": "HiRemate", "overhead": 22.3, "relative_peak": 36.6, "minutes": 7.9}
-        read = read_suite(suite(time_limit=5, contenders=["auto"], instances=[
-            {"name": "plain", "file": "a"}, {"name": "long", "file": "a", "time_limit": 300, "reference": reference},
-            {"folder": "{1}", "time_limit": 0.5}]), "", [self.folder])
+        read = read_suite(
+            suite(
+                time_limit=5,
+                contenders=["auto"],
+                instances=[
+                    {"name": "plain", "file": "a"},
+                    {"name": "long", "file": "a", "time_limit": 300, "reference": reference},
+                    {"folder": "{1}", "time_limit": 0.5},
+                ],
+            ),
+            "",
+            [self.folder],
+        )
         self.assertEqual([instance.time_limit for instance in read.instances], [None, 300, 0.5])
         self.assertIsNone(read.instances[0].reference)
         self.assertEqual(read.instances[1].reference, Reference("HiRemate", 22.3, 36.6, 7.9))
 
     def test_a_limit_or_a_reference_that_is_none_is_refused(self):
-        for part, members in (("$.instances[0].time_limit: must be above 0", {"time_limit": 0}),
-                              ("$.instances[0].time_limit", {"time_limit": "60"}),
-                              ("$.instances[0].reference", {"reference": 22.3}),
-                              ("minute", {"reference": {"name": "H", "overhead": 1, "relative_peak": 2, "minute": 3}}),
-                              ("minutes", {"reference": {"name": "H", "overhead": 1, "relative_peak": 2}}),
-                              ("empty", {"reference": {"name": "", "overhead": 1, "relative_peak": 2, "minutes": 3}})):
+        for part, members in (
+            ("$.instances[0].time_limit: must be above 0", {"time_limit": 0}),
+            ("$.instances[0].time_limit", {"time_limit": "60"}),
+            ("$.instances[0].reference", {"reference": 22.3}),
+            ("minute", {"reference": {"name": "H", "overhead": 1, "relative_peak": 2, "minute": 3}}),
+            ("minutes", {"reference": {"name": "H", "overhead": 1, "relative_peak": 2}}),
+            ("empty", {"reference": {"name": "", "overhead": 1, "relative_peak": 2, "minutes": 3}}),
+        ):
             self.expect_fault(part, [GOOD | members], ["auto"])
 
     def test_every_file_of_a_folder_is_an_instance(self):
@@ -71,24 +95,26 @@ class SuiteFile(harness_case.HarnessCase):
     def test_what_it_cannot_mean_is_refused_with_the_path(self):
         self.assertEqual(self.message(suite(instances=[GOOD], contenders=["auto"])), "")
         for part, instances, contenders, *parameters in (
-                ("$.instances[0]: 'a' is there already", [GOOD, GOOD], ["auto"]),
-                ("$.contenders[1]", [GOOD], ["auto", "auto"]),
-                ("needs either file or make", [{"name": "a"}], ["auto"]),
-                ("only remora and remora_zoo make graphs", [{"name": "a", "make": ["sh"]}], ["auto"]),
-                ("slash", [{"name": "a/b", "file": "x"}], ["auto"]),
-                ("budgts", [GOOD | {"budgts": []}], ["auto"]),
-                ("needs either arguments or command", [GOOD], [{"name": "c"}]),
-                ("must be a whole number", [GOOD], [{"name": "c", "arguments": ["x"], "seeds": [-1]}]),
-                ("needs a parameter", [{"folder": "{1}"}], ["auto"]),
-                ("/not/there", [{"folder": "{1}"}], ["auto"], "/not/there"),
-                ("name", [{"folder": "{1}", "name": "a"}], ["auto"], "."),
-                ("stray", [GOOD], ["auto"], "stray"),
-                ("no contenders", [GOOD], [])):
+            ("$.instances[0]: 'a' is there already", [GOOD, GOOD], ["auto"]),
+            ("$.contenders[1]", [GOOD], ["auto", "auto"]),
+            ("needs either file or make", [{"name": "a"}], ["auto"]),
+            ("only remora and remora_zoo make graphs", [{"name": "a", "make": ["sh"]}], ["auto"]),
+            ("slash", [{"name": "a/b", "file": "x"}], ["auto"]),
+            ("budgts", [GOOD | {"budgts": []}], ["auto"]),
+            ("needs either arguments or command", [GOOD], [{"name": "c"}]),
+            ("must be a whole number", [GOOD], [{"name": "c", "arguments": ["x"], "seeds": [-1]}]),
+            ("needs a parameter", [{"folder": "{1}"}], ["auto"]),
+            ("/not/there", [{"folder": "{1}"}], ["auto"], "/not/there"),
+            ("name", [{"folder": "{1}", "name": "a"}], ["auto"], "."),
+            ("stray", [GOOD], ["auto"], "stray"),
+            ("no contenders", [GOOD], []),
+        ):
             with self.subTest(part):
                 self.expect_fault(part.replace("[0]: 'a'", "[1]: 'a'"), instances, contenders, parameters)
         no_budgets = {key: value for key, value in HEAD.items() if key != "budgets"}
-        self.assertIn("no budgets for 'a'",
-                      self.message(json.dumps(no_budgets | {"instances": [GOOD], "contenders": ["auto"]})))
+        self.assertIn(
+            "no budgets for 'a'", self.message(json.dumps(no_budgets | {"instances": [GOOD], "contenders": ["auto"]}))
+        )
         self.assertIn("remora-suite", self.message('{"format": "remora-graph", "version": 1}'))
         self.assertIn("JSON", self.message("{"))
         self.assertIn("twice", self.message('{"format": "remora-suite", "format": "remora-suite"}'))
@@ -108,9 +134,18 @@ class Budgets(harness_case.HarnessCase):
     def test_are_read_as_remora_reads_them(self):
         # The cases of tests/frontends/cli/budgets_test.cpp.
         for text, fixed, peak, expected in (
-                ("123456", 0, 100, 123456), ("12GiB", 0, 100, 12 << 30), ("1.5 KiB", 0, 100, 1536), ("2MB", 0, 100, 2000000),
-                ("0", 0, 100, 0), ("0.3B", 0, 100, 0), ("80%", 0, 46319, 37055), ("80%", 1000, 1010, 1008),
-                ("62.5%", 0, 1001, 625), ("56.99999999999999%", 0, 1000, 569), ("0%", 3, 1000, 3)):
+            ("123456", 0, 100, 123456),
+            ("12GiB", 0, 100, 12 << 30),
+            ("1.5 KiB", 0, 100, 1536),
+            ("2MB", 0, 100, 2000000),
+            ("0", 0, 100, 0),
+            ("0.3B", 0, 100, 0),
+            ("80%", 0, 46319, 37055),
+            ("80%", 1000, 1010, 1008),
+            ("62.5%", 0, 1001, 625),
+            ("56.99999999999999%", 0, 1000, 569),
+            ("0%", 3, 1000, 3),
+        ):
             self.assertEqual(budget_bytes(text, fixed, peak), expected, text)
         for text in ("", "GiB", "-5", "80 %%", "1e9", "12Gib", "1.2.3", "3G", ".", "%"):
             with self.assertRaises(InputError, msg=text):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages of other kinds: thousands of ops, sweeps, no schedule, free order, hostile names."""
+
 import os
 
 from page_case import STATUS, PageTest
@@ -20,10 +21,13 @@ class Large(PageTest):
     def test_shapes_are_bounded_at_every_zoom(self):
         whole = self.steps()[1]
         for part in (1, 0.5, 0.2, 0.05, 0.01, 0.002):
-            self.browser.run("const {steps, gantt} = remoraReport; const middle = steps.count * 0.45;"
-                             "const half = steps.count * arguments[0] / 2; steps.show(middle - half, middle + half);"
-                             "const rows = gantt.down.count; gantt.down.show(rows * 0.45 - rows * arguments[0] / 2,"
-                             "rows * 0.45 + rows * arguments[0] / 2)", part)
+            self.browser.run(
+                "const {steps, gantt} = remoraReport; const middle = steps.count * 0.45;"
+                "const half = steps.count * arguments[0] / 2; steps.show(middle - half, middle + half);"
+                "const rows = gantt.down.count; gantt.down.show(rows * 0.45 - rows * arguments[0] / 2,"
+                "rows * 0.45 + rows * arguments[0] / 2)",
+                part,
+            )
             self.browser.frame()
             width = self.browser.run("return remoraReport.memory.plotWidth")
             self.assertLessEqual(self.figures("memory")[1], 4 * width + 8)
@@ -35,8 +39,10 @@ class Large(PageTest):
         replay = Replay(self.pages.read("large.graph.json"), schedule["steps"])
         self.browser.run("remoraReport.memory.canvas.focus()")
         self.browser.press("p")
-        self.assertIn(f"step {replay.peak_step:,}, the peak: {bytes_text(schedule['peak_memory'])}",
-                      self.text("#residents-caption"))
+        self.assertIn(
+            f"step {replay.peak_step:,}, the peak: {bytes_text(schedule['peak_memory'])}",
+            self.text("#residents-caption"),
+        )
         shown = self.browser.run("return remoraReport.residents.body.rows.length")
         self.assertLessEqual(shown, 30)
 
@@ -56,8 +62,9 @@ class Sweep(PageTest):
         self.open("sweep.html")
 
     def test_points_link_to_their_schedules(self):
-        links = self.browser.run("return [...document.querySelectorAll('#curve-chart a')]"
-                                 ".map((a) => a.getAttribute('href'))")
+        links = self.browser.run(
+            "return [...document.querySelectorAll('#curve-chart a')].map((a) => a.getAttribute('href'))"
+        )
         kept = [i for i, point in enumerate(self.curve["points"]) if "schedule" in point][:-1]
         self.assertEqual(links, [f"#point-{i}" for i in kept])
         self.assertGreaterEqual(len(links), 2)
@@ -108,7 +115,6 @@ class Sweep(PageTest):
         self.browser.open(self.pages.url("sweep.html") + f"#point-{i}")
         self.browser.frame()
         self.assertEqual(self.text("#overhead"), f"{100 * self.curve['points'][i]['overhead']:+.2f} %")
-
 
     def test_an_address_without_a_point_shows_the_first_view_again(self):
         shown = self.text("#point-name")
@@ -168,8 +174,10 @@ class Answers(PageTest):
         schedule = self.pages.read("hollow.schedule.json")
         fits = [entry[2] <= schedule["budget"] for entry in schedule["solver"]["history"]]
         self.assertFalse(all(fits))
-        marks = self.browser.run("return [...document.querySelectorAll('#history-chart circle')]"
-                                 ".map((mark) => !mark.classList.contains('hollow'))")
+        marks = self.browser.run(
+            "return [...document.querySelectorAll('#history-chart circle')]"
+            ".map((mark) => !mark.classList.contains('hollow'))"
+        )
         self.assertEqual(marks, fits)
         line = self.browser.run("return document.querySelector('#history-chart path.known').getAttribute('d')")
         self.assertEqual(line.count("H"), sum(fits))
@@ -184,9 +192,11 @@ class Answers(PageTest):
 
     def test_the_policy_forbids_other_scripts(self):
         self.open("unet.html")
-        self.browser.run("const s = document.createElement('script'); s.textContent = 'window.hacked = 3';"
-                         "document.body.append(s); document.body.setAttribute('onclick', 'window.hacked = 4');"
-                         "document.body.click()")
+        self.browser.run(
+            "const s = document.createElement('script'); s.textContent = 'window.hacked = 3';"
+            "document.body.append(s); document.body.setAttribute('onclick', 'window.hacked = 4');"
+            "document.body.click()"
+        )
         self.assertIsNone(self.browser.run("return window.hacked ?? null"))
         self.browser.log("browser")  # it complains, as it should
 
@@ -195,8 +205,16 @@ class Quiet(PageTest):
     """No page logs an error or asks for anything but itself."""
 
     def test_no_errors_and_no_network(self):
-        for name in ("unet.html", "large.html", "refused.html", "free.html", "bare.html", "hollow.html",
-                     "evil.html", "sweep.html"):
+        for name in (
+            "unet.html",
+            "large.html",
+            "refused.html",
+            "free.html",
+            "bare.html",
+            "hollow.html",
+            "evil.html",
+            "sweep.html",
+        ):
             with self.subTest(name):
                 self.browser.log("browser")
                 self.browser.log("performance")
@@ -206,8 +224,11 @@ class Quiet(PageTest):
                 self.browser.media(prefers_color_scheme="dark")
                 self.browser.frame()
                 self.assertEqual(self.browser.log("browser"), [])
-                asked = [entry["message"] for entry in self.browser.log("performance")
-                         if '"Network.requestWillBeSent"' in entry["message"]]
+                asked = [
+                    entry["message"]
+                    for entry in self.browser.log("performance")
+                    if '"Network.requestWillBeSent"' in entry["message"]
+                ]
                 self.assertTrue(asked)
                 for message in asked:
                     self.assertTrue(self.pages.url(name) in message or '"url":"data:,' in message, message)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The picture of the arena shows what the file says."""
+
 from page_case import PageTest
 
 
@@ -15,7 +16,8 @@ class ArenaPicture(PageTest):
         found = self.browser.run(
             "const {boxes, schedule} = remoraReport.arena; const {tensors} = schedule.graph;"
             "return [...Array(boxes.count).keys()].map((i) => [boxes.tensor[i] < 0 ? '' : tensors.name[boxes.tensor[i]],"
-            "boxes.first[i], boxes.last[i], boxes.offset[i], boxes.size[i]])")
+            "boxes.first[i], boxes.last[i], boxes.offset[i], boxes.size[i]])"
+        )
         return sorted(tuple(box) for box in found)
 
     def truth(self):
@@ -44,8 +46,11 @@ class ArenaPicture(PageTest):
 
     def test_the_pointer_tells_what_lies_there(self):
         name, first, _, offset, size = max(self.truth(), key=lambda box: box[4])
-        self.browser.run("const {arena} = remoraReport; arena.point(arena.toX(arguments[0] + 0.5),"
-                         " arena.toLevel(arguments[1]))", first, offset + size / 2)
+        self.browser.run(
+            "const {arena} = remoraReport; arena.point(arena.toX(arguments[0] + 0.5), arena.toLevel(arguments[1]))",
+            first,
+            offset + size / 2,
+        )
         words = self.text("#arena .readout")
         self.assertIn(name, words)
         self.assertIn(f"at {offset:,} to {offset + size:,}", words)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Zoom, pan, keys, sorting."""
+
 from page_case import PageTest
 from replay import Replay, bytes_text
 
@@ -34,9 +35,11 @@ class Behaviour(PageTest):
         self.browser.run("window.scrollTo(0, 0)")
         x, y = self.place("memory", 0.5, 0.5)
         # The burst begins beside the canvas.
-        self.browser.run("const turn = (e, deltaY) =>"
-                         "e.dispatchEvent(new WheelEvent('wheel', {bubbles: true, deltaY}));"
-                         "turn(document.querySelector('h1'), 5); turn(remoraReport.memory.canvas, -500)")
+        self.browser.run(
+            "const turn = (e, deltaY) =>"
+            "e.dispatchEvent(new WheelEvent('wheel', {bubbles: true, deltaY}));"
+            "turn(document.querySelector('h1'), 5); turn(remoraReport.memory.canvas, -500)"
+        )
         self.browser.frame()
         self.assertEqual(self.steps(), (0, self.count))
         self.browser.wheel(x, y, -500)
@@ -86,8 +89,9 @@ class Behaviour(PageTest):
 
     def test_every_key_works_in_every_drawing(self):
         self.browser.log("browser")
-        keys = ["+", "-", "p", "P", "Home"] + [(*shift, "Arrow" + way) for shift in ((), ("Shift",))
-                                               for way in ("Left", "Right", "Up", "Down")]
+        keys = ["+", "-", "p", "P", "Home"] + [
+            (*shift, "Arrow" + way) for shift in ((), ("Shift",)) for way in ("Left", "Right", "Up", "Down")
+        ]
         for view in ("memory", "gantt", "computed", "retained"):
             self.focus(view)
             for key in keys:
@@ -97,7 +101,7 @@ class Behaviour(PageTest):
     def test_the_matrices_go_to_the_peak(self):
         replay = Replay(self.pages.read("unet.graph.json"), self.pages.read("unet.schedule.json")["steps"])
         names = [op["name"] for op in self.pages.read("unet.graph.json")["ops"]]
-        op, stage = names.index(replay.names[replay.peak_step]), len(set(replay.names[:replay.peak_step]))
+        op, stage = names.index(replay.names[replay.peak_step]), len(set(replay.names[: replay.peak_step]))
         for view, root in (("computed", "#matrix-r"), ("retained", "#matrix-s")):
             self.focus(view)
             self.browser.press("p")
@@ -112,7 +116,8 @@ class Behaviour(PageTest):
             "const row = gantt.graph.rowOf[stays.tensor[longest]];"
             "steps.show(middle - 2, middle + 2); gantt.down.show(row - 25, row + 25); gantt.row = (row + 5) % 50;"
             "return {longest, gap: gap(longest), row, first: steps.first, end: steps.end,"
-            "begin: stays.last[earlier[longest]] + 1, back: stays.first[longest]}")
+            "begin: stays.last[earlier[longest]] + 1, back: stays.first[longest]}"
+        )
         self.browser.frame()
         self.assertLess(drawn["begin"], drawn["first"])
         self.assertLess(drawn["end"], drawn["back"])
@@ -120,7 +125,9 @@ class Behaviour(PageTest):
         pixels = self.browser.run(
             "const {gantt} = remoraReport; const y = Math.round(gantt.toY(arguments[0] + 0.5));"
             "const {data} = gantt.context.getImageData(gantt.margins.left + 2, y - 1, gantt.plotWidth - 4, 2);"
-            "return data.filter((alpha, i) => i % 4 === 3 && alpha > 0).length", drawn["row"])
+            "return data.filter((alpha, i) => i % 4 === 3 && alpha > 0).length",
+            drawn["row"],
+        )
         self.assertGreater(pixels, 100)
 
     def test_buttons_zoom(self):
@@ -132,9 +139,11 @@ class Behaviour(PageTest):
     def test_sorting(self):
         def column(i):
             return [row[i] for row in self.rows("#recomputed")]
+
         self.click("#recomputed [data-key=name]")
-        self.assertEqual(self.browser.run("return document.querySelector('[data-key=name]').parentElement.ariaSort"),
-                         "ascending")
+        self.assertEqual(
+            self.browser.run("return document.querySelector('[data-key=name]').parentElement.ariaSort"), "ascending"
+        )
         ascending = column(0)
         self.click("#recomputed [data-key=name]")
         self.assertEqual(column(0), ascending[::-1])
@@ -159,12 +168,23 @@ class Behaviour(PageTest):
                 "const e = document.activeElement; if (e === document.body) return null; const s = getComputedStyle(e);"
                 "const name = e.getAttribute('aria-label') || e.textContent.trim();"
                 "return [[...document.querySelectorAll('*')].indexOf(e), name,"
-                "s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0]")
+                "s.outlineStyle !== 'none' && parseFloat(s.outlineWidth) > 0]"
+            )
             if where is None or where in reached:
                 break
             self.assertTrue(where[2], f"{where} shows no focus")
             reached.append(where)
         names = [name for _, name, _ in reached]
-        for wanted in ("Memory over steps", "Retention intervals, a row for each tensor", "Matrix R", "Matrix S",
-                       "Zoom in", "Peak", "Time paid", "Recomputed ops", "What is in memory", "The same as a table"):
+        for wanted in (
+            "Memory over steps",
+            "Retention intervals, a row for each tensor",
+            "Matrix R",
+            "Matrix S",
+            "Zoom in",
+            "Peak",
+            "Time paid",
+            "Recomputed ops",
+            "What is in memory",
+            "The same as a table",
+        ):
             self.assertIn(wanted, names)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Pages of schedules over several devices, against a replay of the files."""
+
 from page_case import STATUS, PageTest
 from replay import bytes_text
 
@@ -91,8 +92,9 @@ class Devices(PageTest):
         for number, name in enumerate(("gpu", "host")):
             self.click(f"#device-choice button:nth-child({number + 1})")
             self.assertEqual(self.text("#memory-title"), f"Memory of {name}")
-            self.assertEqual(self.browser.run("return [...remoraReport.memory.schedule.memory]"),
-                             self.replay.memory[name])
+            self.assertEqual(
+                self.browser.run("return [...remoraReport.memory.schedule.memory]"), self.replay.memory[name]
+            )
             step = self.browser.run("return remoraReport.cursor.step")
             self.assertEqual(self.text("#residents tfoot td"), bytes_text(self.replay.memory[name][step]))
 
@@ -135,15 +137,18 @@ class Lanes(PageTest):
         rows = self.browser.run("return remoraReport.lanes.rows.map((row) => row.name)")
         self.assertEqual(rows, ["gpu: compute", "gpu: gather"])
         for row, lane in enumerate(("compute", "gather")):
-            shown = self.browser.run("const {lanes, current} = remoraReport; return current.steps.filter((op, step) => "
-                                     f"lanes.isIn(lanes.rows[{row}], step)).map((op) => current.graph.ops.name[op])")
+            shown = self.browser.run(
+                "const {lanes, current} = remoraReport; return current.steps.filter((op, step) => "
+                f"lanes.isIn(lanes.rows[{row}], step)).map((op) => current.graph.ops.name[op])"
+            )
             self.assertEqual(sorted(shown), sorted(self.runs_of(lane)))
         # Memory stands below the device's last lane alone.
         self.assertEqual(self.browser.run("return remoraReport.lanes.rows.map((row) => row.device ?? -1)"), [-1, 0])
 
     def test_lanes_run_beside_each_other_and_none_beside_itself(self):
-        times, ends, stream = (self.browser.run(f"return [...remoraReport.current.{key}]")
-                               for key in ("times", "ends", "stream"))
+        times, ends, stream = (
+            self.browser.run(f"return [...remoraReport.current.{key}]") for key in ("times", "ends", "stream")
+        )
         beside = 0
         for i, start in enumerate(times[:-1]):
             others = [j for j in range(len(ends)) if j != i and times[j] < ends[i] and start < ends[j]]

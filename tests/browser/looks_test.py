@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schemes, contrast, widths."""
+
 from page_case import PageTest
 
 
@@ -45,7 +46,9 @@ class Looks(PageTest):
             "const {context, canvas} = remoraReport[arguments[0]];"
             "const data = new Uint32Array(context.getImageData(0, 0, canvas.width, canvas.height).data.buffer);"
             "let sum = 0; for (const pixel of data) sum = (sum * 31 + pixel) % 1e9;"
-            "return [new Set(data).size, sum]", view)
+            "return [new Set(data).size, sum]",
+            view,
+        )
 
     def test_text_has_contrast_in_both_schemes(self):
         for name in ("unet.html", "sweep.html", "refused.html"):
@@ -91,8 +94,10 @@ class Looks(PageTest):
               }
             };
             return [colours(false), colours(true)];"""
-        self.browser.run("const {gantt, steps, cursor} = remoraReport; gantt.down.reset(); steps.reset();"
-                         "gantt.zoom(2.5, 500, 60); gantt.row = 0; cursor.move(0)")
+        self.browser.run(
+            "const {gantt, steps, cursor} = remoraReport; gantt.down.reset(); steps.reset();"
+            "gantt.zoom(2.5, 500, 60); gantt.row = 0; cursor.move(0)"
+        )
         self.browser.frame()
         first, again = self.browser.run(script)
         self.assertEqual(first, 1)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The page says what the files say."""
+
 from page_case import STATUS, PageTest
 from replay import Replay, bytes_text, input_order, recomputed, time_text
 
@@ -15,16 +16,20 @@ class Numbers(PageTest):
     def test_headline(self):
         schedule = self.schedule
         self.assertEqual(self.text("h1"), self.graph["name"])
-        self.assertEqual(self.text("#peak"), f"{bytes_text(schedule['baseline_peak_memory'])} \u2192 "
-                                             f"{bytes_text(schedule['peak_memory'])}")
+        self.assertEqual(
+            self.text("#peak"),
+            f"{bytes_text(schedule['baseline_peak_memory'])} \u2192 {bytes_text(schedule['peak_memory'])}",
+        )
         self.assertEqual(self.text("#budget"), bytes_text(schedule["budget"]))
         fixed, before = self.graph["fixed_memory"], schedule["baseline_peak_memory"]
         part = lambda amount: f"{100 * (amount - fixed) / (before - fixed):.1f} %"
         self.assertEqual(self.text("#peak + .note"), f"{part(schedule['peak_memory'])} above {bytes_text(fixed)} fixed")
         self.assertEqual(self.text("#budget + .note"), f"{part(schedule['budget'])}, {schedule['budget']:,} bytes")
         self.assertEqual(self.text("#overhead"), f"{100 * schedule['overhead']:+.2f} %")
-        self.assertEqual(self.text("#overhead + .note"), f"{time_text(schedule['baseline_duration'])} \u2192 "
-                                                         f"{time_text(schedule['duration'])}")
+        self.assertEqual(
+            self.text("#overhead + .note"),
+            f"{time_text(schedule['baseline_duration'])} \u2192 {time_text(schedule['duration'])}",
+        )
         bound = schedule["lower_bound"] / schedule["baseline_duration"] - 1
         self.assertEqual(self.text("#bound"), f"{100 * bound:+.2f} %")
         self.assertEqual(self.text("#bound + .note"), f"gap {100 * schedule['gap']:.2f} %")
@@ -36,15 +41,19 @@ class Numbers(PageTest):
         types = {op["name"]: op["type"] for op in self.graph["ops"]}
         rows = self.rows("#recomputed")
         self.assertEqual(len(rows), len(truth))
-        whys = self.browser.run("return [...document.querySelectorAll('#recomputed td.reason')].map((cell) => cell.title)")
+        whys = self.browser.run(
+            "return [...document.querySelectorAll('#recomputed td.reason')].map((cell) => cell.title)"
+        )
         before = None
         for (name, kind, times, paid, saved, steps, shown), why in zip(rows, whys):
             row = truth[name]
             # What the row above says is not said again.
             self.assertEqual(shown, "the same" if why == before else why)
             before = why
-            self.assertEqual((kind, times, paid, saved),
-                             (types[name], str(row["times"]), time_text(row["paid"]), bytes_text(row["saved"])))
+            self.assertEqual(
+                (kind, times, paid, saved),
+                (types[name], str(row["times"]), time_text(row["paid"]), bytes_text(row["saved"])),
+            )
             if row["steps"] > 0:
                 self.assertTrue(why.startswith(bytes_text(row["above"]) + " at "), why)
                 self.assertEqual(steps, f"{row['steps']:,}")
@@ -58,10 +67,14 @@ class Numbers(PageTest):
         rows = self.rows("#residents")
         fixed = self.graph["fixed_memory"]
         rest = dict(row for row in rows if row[0] in ("fixed memory", "graph inputs"))
-        self.assertEqual(rest, {"fixed memory": bytes_text(fixed), "graph inputs": bytes_text(self.replay.base - fixed)})
+        self.assertEqual(
+            rest, {"fixed memory": bytes_text(fixed), "graph inputs": bytes_text(self.replay.base - fixed)}
+        )
         # To the byte, the sum's row included.
-        exact = self.browser.run("return [...document.querySelectorAll('#residents td.number')]"
-                                 ".map((cell) => Number(cell.title.replace(/[^0-9-]/g, '')))")
+        exact = self.browser.run(
+            "return [...document.querySelectorAll('#residents td.number')]"
+            ".map((cell) => Number(cell.title.replace(/[^0-9-]/g, '')))"
+        )
         self.assertEqual(sum(exact[:-1]), exact[-1])
         self.assertEqual(exact[-1], self.replay.memory[step])
         self.assertEqual(sorted(row[1] for row in rows if row[0] in sizes), expected)
@@ -69,8 +82,9 @@ class Numbers(PageTest):
 
     def test_the_peak_is_shown_first(self):
         peak = self.replay.peak_step
-        self.assertIn(f"step {peak}, the peak: {bytes_text(self.schedule['peak_memory'])}",
-                      self.text("#residents-caption"))
+        self.assertIn(
+            f"step {peak}, the peak: {bytes_text(self.schedule['peak_memory'])}", self.text("#residents-caption")
+        )
         self.expect_residents(peak)
 
     def test_hover_tells_bytes_and_tensors(self):
@@ -88,25 +102,31 @@ class Numbers(PageTest):
 
     def test_times_stand_beside_steps(self):
         durations = [self.replay.ops[name]["duration"] for name in self.replay.names]
-        self.assertEqual(self.browser.run("return [...remoraReport.current.times]"),
-                         [sum(durations[:i]) for i in range(len(durations) + 1)])
+        self.assertEqual(
+            self.browser.run("return [...remoraReport.current.times]"),
+            [sum(durations[:i]) for i in range(len(durations) + 1)],
+        )
         for view in ("memory", "gantt"):
             self.assertGreater(self.browser.run("return remoraReport[arguments[0]].timeTicks", view), 3)
-        self.assertIn(f"from {time_text(0)} to {time_text(durations[0])}",
-                      self.browser.run("return remoraReport.memory.words(0)"))
+        self.assertIn(
+            f"from {time_text(0)} to {time_text(durations[0])}", self.browser.run("return remoraReport.memory.words(0)")
+        )
 
     def test_fixed_memory_is_a_band_below_the_axis(self):
         fixed = self.graph["fixed_memory"]
         self.assertGreater(fixed, 0)
         band, floor, top, bottom = self.browser.run(
             "const {memory} = remoraReport; return [memory.band, memory.toLevel(0), memory.toLevel(arguments[0]),"
-            "memory.height - memory.margins.bottom]", fixed)
+            "memory.height - memory.margins.bottom]",
+            fixed,
+        )
         self.assertEqual((floor, top), (bottom, bottom - band))
         self.assertGreater(band, 10)
         # Half of what is above it is in the middle of what is left.
         most, middle, upper = self.browser.run(
             "const {memory} = remoraReport; const half = memory.fixed + (memory.most - memory.fixed) / 2;"
-            "return [memory.most, memory.toLevel(half), memory.margins.top]")
+            "return [memory.most, memory.toLevel(half), memory.margins.top]"
+        )
         self.assertGreater(most, fixed)
         self.assertAlmostEqual(middle, (upper + top) / 2, places=3)
 
@@ -116,9 +136,13 @@ class Numbers(PageTest):
         more = self.browser.run("return document.querySelector('#residents button')?.textContent ?? ''")
         if more:
             self.click("#residents button")
-        self.assertEqual({row[0] for row in self.rows("#residents")} & set(self.replay.sizes),
-                         set(self.replay.residents[self.replay.peak_step]))
-        widths = self.browser.run("return [...document.querySelectorAll('#residents .part')].map((part) => part.offsetWidth)")
+        self.assertEqual(
+            {row[0] for row in self.rows("#residents")} & set(self.replay.sizes),
+            set(self.replay.residents[self.replay.peak_step]),
+        )
+        widths = self.browser.run(
+            "return [...document.querySelectorAll('#residents .part')].map((part) => part.offsetWidth)"
+        )
         self.assertGreaterEqual(min(widths), 2)
 
     def test_hover_over_an_interval(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What all tests of pages share: the programs' pages and one browser."""
+
 import unittest
 
 STATUS = {"optimal": "\u2713 optimal", "feasible": "\u25cb feasible", "infeasible": "\u2715 infeasible"}
@@ -7,6 +8,7 @@ STATUS = {"optimal": "\u2713 optimal", "feasible": "\u25cb feasible", "infeasibl
 
 class PageTest(unittest.TestCase):
     """Helpers; the programs, the folder and the browser are one for all."""
+
     pages = browser = None
 
     def open(self, name):
@@ -29,17 +31,24 @@ class PageTest(unittest.TestCase):
         self.browser.frame()
 
     def rows(self, selector):
-        return self.browser.run("return [...document.querySelectorAll(arguments[0] + ' tbody tr')]"
-                                ".map((row) => [...row.cells].map((cell) => cell.textContent))", selector)
+        return self.browser.run(
+            "return [...document.querySelectorAll(arguments[0] + ' tbody tr')]"
+            ".map((row) => [...row.cells].map((cell) => cell.textContent))",
+            selector,
+        )
 
     def place(self, view, x, y):
         """Where in the window a part of a view's plot is, scrolled to."""
         left, top, margins, width, height = self.browser.run(
             "const view = remoraReport[arguments[0]]; view.canvas.scrollIntoView({block: 'center'});"
             "const box = view.canvas.getBoundingClientRect();"
-            "return [box.left, box.top, view.margins, box.width, box.height]", view)
-        return (left + margins["left"] + x * (width - margins["left"] - margins["right"]),
-                top + margins["top"] + y * (height - margins["top"] - margins["bottom"]))
+            "return [box.left, box.top, view.margins, box.width, box.height]",
+            view,
+        )
+        return (
+            left + margins["left"] + x * (width - margins["left"] - margins["right"]),
+            top + margins["top"] + y * (height - margins["top"] - margins["bottom"]),
+        )
 
     def steps(self):
         return tuple(self.browser.run("const {first, end} = remoraReport.steps; return [first, end]"))

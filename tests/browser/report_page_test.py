@@ -6,6 +6,7 @@ usage: report_page_test.py BIN_FOLDER [unittest words]
 
 BIN_FOLDER holds remora and remora_zoo. Exit 77 where there is no browser.
 """
+
 import os
 import sys
 import tempfile
@@ -31,9 +32,18 @@ def main(argv):
         return 77
     with tempfile.TemporaryDirectory() as folder:
         PageTest.pages = pages = Pages(os.path.abspath(argv[1]), folder)
-        for make in (pages.make_unet, pages.make_large, pages.make_refused, pages.make_bare, pages.make_hollow,
-                     pages.make_placed, pages.make_sweep, pages.make_devices, pages.make_lanes,
-                     pages.make_evil):
+        for make in (
+            pages.make_unet,
+            pages.make_large,
+            pages.make_refused,
+            pages.make_bare,
+            pages.make_hollow,
+            pages.make_placed,
+            pages.make_sweep,
+            pages.make_devices,
+            pages.make_lanes,
+            pages.make_evil,
+        ):
             make()
         with webdriver.Browser() as browser:
             PageTest.browser = browser

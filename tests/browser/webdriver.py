@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """A small WebDriver client (W3C WebDriver, and Chromium's own additions) on Python's standard library."""
+
 import json
 import re
 import shutil
@@ -10,8 +11,16 @@ import urllib.request
 DRIVERS = ("chromedriver", "/usr/lib/chromium/chromedriver")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 START_SECONDS = 20
-KEYS = {"Tab": "\ue004", "Shift": "\ue008", "Home": "\ue011", "ArrowLeft": "\ue012", "ArrowUp": "\ue013",
-        "ArrowRight": "\ue014", "ArrowDown": "\ue015", "Enter": "\ue007"}
+KEYS = {
+    "Tab": "\ue004",
+    "Shift": "\ue008",
+    "Home": "\ue011",
+    "ArrowLeft": "\ue012",
+    "ArrowUp": "\ue013",
+    "ArrowRight": "\ue014",
+    "ArrowDown": "\ue015",
+    "Enter": "\ue007",
+}
 
 
 def missing():
@@ -29,8 +38,9 @@ class Browser:
 
     def __init__(self, width=1280, height=900):
         driver = next(filter(None, map(shutil.which, DRIVERS)))
-        self.process = subprocess.Popen([driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL,
-                                        text=True)
+        self.process = subprocess.Popen(
+            [driver, "--port=0"], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+        )
         try:
             self.root = f"http://127.0.0.1:{self._port()}"
             self.session = self._start(width, height)
@@ -55,11 +65,22 @@ class Browser:
         raise RuntimeError("chromedriver did not start")
 
     def _start(self, width, height):
-        options = {"binary": next(filter(None, map(shutil.which, BROWSERS))),
-                   "args": ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage",
-                            "--force-device-scale-factor=1", f"--window-size={width},{height}"]}
-        capabilities = {"browserName": "chrome", "goog:chromeOptions": options,
-                        "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"}}
+        options = {
+            "binary": next(filter(None, map(shutil.which, BROWSERS))),
+            "args": [
+                "--headless=new",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--disable-dev-shm-usage",
+                "--force-device-scale-factor=1",
+                f"--window-size={width},{height}",
+            ],
+        }
+        capabilities = {
+            "browserName": "chrome",
+            "goog:chromeOptions": options,
+            "goog:loggingPrefs": {"browser": "ALL", "performance": "ALL"},
+        }
         answer = self._request("POST", "/session", {"capabilities": {"alwaysMatch": capabilities}})
         return answer["sessionId"]
 
@@ -84,8 +105,14 @@ class Browser:
 
     def frame(self):
         """Waits until what was asked to be drawn is drawn."""
-        self._call("POST", "/execute/async", {"args": [], "script": "const done = arguments[0];"
-                   "requestAnimationFrame(() => requestAnimationFrame(() => done()));"})
+        self._call(
+            "POST",
+            "/execute/async",
+            {
+                "args": [],
+                "script": "const done = arguments[0];requestAnimationFrame(() => requestAnimationFrame(() => done()));",
+            },
+        )
 
     def command(self, name, **parameters):
         """A command of the Chrome DevTools Protocol."""
@@ -95,12 +122,15 @@ class Browser:
         return self._call("POST", "/se/log", {"type": kind})
 
     def media(self, **features):
-        self.command("Emulation.setEmulatedMedia", features=[{"name": name.replace("_", "-"), "value": value}
-                                                             for name, value in features.items()])
+        self.command(
+            "Emulation.setEmulatedMedia",
+            features=[{"name": name.replace("_", "-"), "value": value} for name, value in features.items()],
+        )
 
     def size(self, width, height):
-        self.command("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1,
-                     mobile=False)
+        self.command(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False
+        )
         self.frame()
 
     def _actions(self, *sources):
@@ -115,6 +145,7 @@ class Browser:
     def drag(self, x, y, dx, dy):
         def move(to_x, to_y):
             return {"type": "pointerMove", "duration": 30, "x": round(to_x), "y": round(to_y)}
+
         down, up = ({"type": kind, "button": 0} for kind in ("pointerDown", "pointerUp"))
         self._actions({"type": "pointer", "id": "mouse", "actions": [move(x, y), down, move(x + dx, y + dy), up]})
 

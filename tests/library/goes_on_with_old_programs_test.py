@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A program that was built with the C interface of 2026-11-22 (yesterday/) runs with the library of today, whose structs have
 grown since; and today's header still declares all that it called."""
+
 import os
 import pathlib
 import re
@@ -26,7 +27,7 @@ def functions(header):
 def grows_at_the_end(old, new):
     for struct in ("remora_progress", "remora_callbacks"):
         before, now = fields(old, struct), fields(new, struct)
-        assert now[:len(before)] == before, f"{struct} is another: {before} {now}"
+        assert now[: len(before)] == before, f"{struct} is another: {before} {now}"
         assert len(now) > len(before), f"{struct} has not grown: this test shows nothing"
 
 
@@ -38,8 +39,21 @@ def main():
     assert not (gone := functions(old) - functions(new)), gone
     with tempfile.TemporaryDirectory() as folder:
         program = os.path.join(folder, "yesterday")
-        run([installed.c_compiler, "-std=c99", "-Wall", "-Wextra", "-Werror", f"-I{HERE}", HERE / "main.c",
-             installed.library, f"-Wl,-rpath,{installed.library.parent}", "-o", program])
+        run(
+            [
+                installed.c_compiler,
+                "-std=c99",
+                "-Wall",
+                "-Wextra",
+                "-Werror",
+                f"-I{HERE}",
+                HERE / "main.c",
+                installed.library,
+                f"-Wl,-rpath,{installed.library.parent}",
+                "-o",
+                program,
+            ]
+        )
         print(run([program]).strip())
     print(f"{len(functions(old))} functions of then, {len(functions(new))} now")
 

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Installed headers compile alone, and need the standard library and the other installed headers only: a quarter of those of
 C++, another one whenever one of them changes, or all of them with REMORA_ALL_CASES=1, and what C and other programs see."""
+
 import os
 import random
 import re
@@ -12,9 +13,25 @@ INSIDE = re.compile(r"gecode|tbb|nlohmann|boost|onnx|coin/|openssl", re.IGNORECA
 
 
 def check_header(compiler, language, header, include):
-    command = [compiler, *language, "-I", include, "-fsyntax-only", "-Wall", "-Wextra", "-Wpedantic", "-Werror",
-               "-include", header, "-x", "c" if "c99" in language[0] else "c++", "/dev/null",
-               "-MD", "-MF", "/dev/stdout"]
+    command = [
+        compiler,
+        *language,
+        "-I",
+        include,
+        "-fsyntax-only",
+        "-Wall",
+        "-Wextra",
+        "-Wpedantic",
+        "-Werror",
+        "-include",
+        header,
+        "-x",
+        "c" if "c99" in language[0] else "c++",
+        "/dev/null",
+        "-MD",
+        "-MF",
+        "/dev/stdout",
+    ]
     read = run(command).replace("\\\n", " ").split()
     assert str(header) in read, f"the compiler did not say what {header} includes"
     assert not (inside := [path for path in read if INSIDE.search(path)]), f"{header} includes {inside}"
@@ -26,7 +43,9 @@ def check_references(header, installed):
     names = {path.name for path in installed.include.rglob("*") if path.is_file()}
     for name in re.findall(r"(?<![\w/<.])\w+\.(?:hpp|h|def|cpp|py)\b", text):
         assert name in names, f"{header}: {name} is not installed"
-    for place in re.findall(r"(?<![\w/])((?:model|engine|frontends|formats|docs|examples|tests|scripts|benchmarks)/[\w./]*\w)", text):
+    for place in re.findall(
+        r"(?<![\w/])((?:model|engine|frontends|formats|docs|examples|tests|scripts|benchmarks)/[\w./]*\w)", text
+    ):
         homes = (installed.include / "remora" / place, installed.prefix / "share/doc/remora" / place)
         assert any(home.exists() for home in homes), f"{header}: {place} is not installed"
 
@@ -56,8 +75,12 @@ def main():
     for name in ("remora.h", "remora_devices.h"):
         check_header(installed.cxx_compiler, ["-std=c++11"], installed.include / name, installed.include)
         check_header(installed.c_compiler, ["-std=c99"], installed.include / name, installed.include)
-    check_header(installed.cxx_compiler, ["-std=c++17", "-fno-exceptions", "-fno-rtti"], installed.include / "remora_c.hpp",
-                 installed.include)
+    check_header(
+        installed.cxx_compiler,
+        ["-std=c++17", "-fno-exceptions", "-fno-rtti"],
+        installed.include / "remora_c.hpp",
+        installed.include,
+    )
     everything = headers + [installed.include / name for name in ("remora.h", "remora_devices.h", "remora_c.hpp")]
     for header in [*everything, *(installed.include / "remora").rglob("*.def")]:
         check_references(header, installed)

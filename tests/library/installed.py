@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the installed library share: PREFIX SOURCE_FOLDER C_COMPILER CXX_COMPILER as arguments."""
+
 import os
 import pathlib
 import re
@@ -60,8 +61,15 @@ def programs_find_their_own(prefix, folder):
 def shells_and_man_know_every_command(prefix):
     """A manual page for each command, in which groff finds no fault; bash completes with the installed script; the others are there."""
     environment = with_programs(prefix)
-    offered = run(["bash", "-c", 'source "$0"; COMP_WORDS=(remora ""); COMP_CWORD=1; compopt() { :; }; _remora; echo "${COMPREPLY[@]}"',
-                   prefix / "share/bash-completion/completions/remora"], env=environment).split()
+    offered = run(
+        [
+            "bash",
+            "-c",
+            'source "$0"; COMP_WORDS=(remora ""); COMP_CWORD=1; compopt() { :; }; _remora; echo "${COMPREPLY[@]}"',
+            prefix / "share/bash-completion/completions/remora",
+        ],
+        env=environment,
+    ).split()
     assert {"solve", "sweep", "report", "place"} <= set(offered), offered
     pages = prefix / "share/man/man1"
     without = {"help", "completions"}
@@ -70,7 +78,10 @@ def shells_and_man_know_every_command(prefix):
     if shutil.which("groff"):
         for page in pages.glob("*.1"):
             words = subprocess.run(["groff", "-man", "-Tutf8", "-ww", page], capture_output=True, text=True, check=True)
-            assert not words.stderr and "SYNOPSIS" in re.sub(r".\x08|\x1b\[[0-9;]*m", "", words.stdout), (page, words.stderr)
+            assert not words.stderr and "SYNOPSIS" in re.sub(r".\x08|\x1b\[[0-9;]*m", "", words.stdout), (
+                page,
+                words.stderr,
+            )
     for place in ("zsh/site-functions/_remora", "fish/vendor_completions.d/remora.fish"):
         assert "remora --help-words" in (prefix / "share" / place).read_text(encoding="utf-8"), place
 
@@ -80,9 +91,15 @@ def the_pass_works(plugin, prefix, folder):
     if not plugin.exists() or shutil.which("mlir-opt-19") is None:
         return False
     run([prefix / "share/doc/remora/examples/mlir/make_network", "unet", "-o", folder / "network.mlir"])
-    done = run(["mlir-opt-19", folder / "network.mlir", f"--load-pass-plugin={plugin}",
-                "--pass-pipeline=builtin.module(one-shot-bufferize{bufferize-function-boundaries "
-                "function-boundary-type-conversion=identity-layout-map},"
-                "func.func(remora-rematerialize{memory-budget=80% work-limit=2000}))"])
+    done = run(
+        [
+            "mlir-opt-19",
+            folder / "network.mlir",
+            f"--load-pass-plugin={plugin}",
+            "--pass-pipeline=builtin.module(one-shot-bufferize{bufferize-function-boundaries "
+            "function-boundary-type-conversion=identity-layout-map},"
+            "func.func(remora-rematerialize{memory-budget=80% work-limit=2000}))",
+        ]
+    )
     assert "func.func" in done
     return True

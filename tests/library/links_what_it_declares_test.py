@@ -3,6 +3,7 @@
 
 The compiler says what is declared: clang's syntax tree of all headers, with each function's name as linkers know it.
 """
+
 import json
 import shutil
 import sys
@@ -41,8 +42,20 @@ def collect(node, declared, defined):
 
 def functions_of(headers, include):
     source = "".join(f'#include "{header}"\n' for header in headers)
-    words = ["clang++", "-std=c++20", "-x", "c++", "-I", include, "-fsyntax-only",
-             "-Xclang", "-ast-dump=json", "-Xclang", "-ast-dump-filter=remora", "-"]
+    words = [
+        "clang++",
+        "-std=c++20",
+        "-x",
+        "c++",
+        "-I",
+        include,
+        "-fsyntax-only",
+        "-Xclang",
+        "-ast-dump=json",
+        "-Xclang",
+        "-ast-dump-filter=remora",
+        "-",
+    ]
     declared, defined = {}, set()
     for tree in syntax_trees(run(words, input=source)):
         collect(tree, declared, defined)

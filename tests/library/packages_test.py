@@ -3,14 +3,21 @@
 
 dpkg works on a folder of its own, so nothing is installed on this machine.
 """
+
 import os
 import pathlib
 import shutil
 import sys
 import tempfile
 
-from installed import (programs_find_their_own, run, shells_and_man_know_every_command, skip_under_sanitizers,
-                       the_pass_works, version_of)
+from installed import (
+    programs_find_their_own,
+    run,
+    shells_and_man_know_every_command,
+    skip_under_sanitizers,
+    the_pass_works,
+    version_of,
+)
 
 
 def field(package, name):
@@ -19,8 +26,18 @@ def field(package, name):
 
 def dpkg(root, *words):
     # What the packages need is on this machine, not in the folder.
-    return run(["dpkg", f"--instdir={root}", f"--admindir={root}/var/lib/dpkg", f"--log={root}/dpkg.log",
-                "--force-not-root", "--force-script-chrootless", "--force-depends", *words])
+    return run(
+        [
+            "dpkg",
+            f"--instdir={root}",
+            f"--admindir={root}/var/lib/dpkg",
+            f"--log={root}/dpkg.log",
+            "--force-not-root",
+            "--force-script-chrootless",
+            "--force-depends",
+            *words,
+        ]
+    )
 
 
 def files_in(root):
@@ -59,8 +76,19 @@ def main():
     with tempfile.TemporaryDirectory() as name:
         folder = pathlib.Path(name)
         # Packed quickly: what is looked at is what is inside.
-        run([cpack, "-G", "DEB", "-D", "CPACK_DEBIAN_COMPRESSION_TYPE=gzip", "--config", f"{build}/CPackConfig.cmake",
-             "-B", folder / "made"])
+        run(
+            [
+                cpack,
+                "-G",
+                "DEB",
+                "-D",
+                "CPACK_DEBIAN_COMPRESSION_TYPE=gzip",
+                "--config",
+                f"{build}/CPackConfig.cmake",
+                "-B",
+                folder / "made",
+            ]
+        )
         packages = {field(path, "Package"): path for path in (folder / "made").glob("*.deb")}
         assert {"remora", f"libremora{version}", "libremora-dev"} <= set(packages), packages
         check_needs(packages, version)
@@ -71,12 +99,26 @@ def main():
         (root / "var/lib/dpkg/status").touch()
         dpkg(root, "--install", *packages.values())
         files = files_in(root)
-        for wanted in ("usr/bin/remora", f"usr/lib/libremora.so.{version}", "usr/lib/libremora.so", "usr/include/remora.h",
-                       "usr/include/remora/remora.hpp", "usr/include/remora_c.hpp", "usr/bin/remora_zoo", "usr/bin/remora_bench",
-                       "usr/share/remora/devices/rtx-3090.json", "usr/share/remora/benchmarks/suites/quick.json",
-                       "usr/share/doc/remora/README.md", "usr/share/doc/remora/docs/reference/formats.md", "usr/lib/pkgconfig/remora.pc",
-                       "usr/lib/cmake/remora/remora-config.cmake", "usr/share/doc/remora/copyright", f"usr/share/doc/libremora{version}/copyright",
-                       "usr/share/doc/remora/docs/develop/third_party.md", f"usr/share/doc/libremora{version}/third_party.md"):
+        for wanted in (
+            "usr/bin/remora",
+            f"usr/lib/libremora.so.{version}",
+            "usr/lib/libremora.so",
+            "usr/include/remora.h",
+            "usr/include/remora/remora.hpp",
+            "usr/include/remora_c.hpp",
+            "usr/bin/remora_zoo",
+            "usr/bin/remora_bench",
+            "usr/share/remora/devices/rtx-3090.json",
+            "usr/share/remora/benchmarks/suites/quick.json",
+            "usr/share/doc/remora/README.md",
+            "usr/share/doc/remora/docs/reference/formats.md",
+            "usr/lib/pkgconfig/remora.pc",
+            "usr/lib/cmake/remora/remora-config.cmake",
+            "usr/share/doc/remora/copyright",
+            f"usr/share/doc/libremora{version}/copyright",
+            "usr/share/doc/remora/docs/develop/third_party.md",
+            f"usr/share/doc/libremora{version}/third_party.md",
+        ):
             assert wanted in files, (wanted, files)
         assert run([root / "usr/bin/remora", "--version"]).startswith("remora "), "does not run"
         highs_comes_along(pathlib.Path(build), root)

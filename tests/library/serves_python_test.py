@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The C interface from Python's ctypes: a graph by calls, incumbents, a warm start, errors, two threads."""
+
 import _ctypes
 import ctypes
 import json
@@ -15,9 +16,18 @@ OPTIMAL, FEASIBLE, INFEASIBLE = 0, 1, 2
 
 
 class Progress(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("seconds", ctypes.c_double), ("phase", ctypes.c_int32), ("duration", ctypes.c_int64),
-                ("peak", ctypes.c_int64), ("lower_bound", ctypes.c_int64), ("work", ctypes.c_int64),
-                ("source", ctypes.c_char_p), ("event", ctypes.c_int32), ("budget", ctypes.c_int64)]
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("seconds", ctypes.c_double),
+        ("phase", ctypes.c_int32),
+        ("duration", ctypes.c_int64),
+        ("peak", ctypes.c_int64),
+        ("lower_bound", ctypes.c_int64),
+        ("work", ctypes.c_int64),
+        ("source", ctypes.c_char_p),
+        ("event", ctypes.c_int32),
+        ("budget", ctypes.c_int64),
+    ]
 
 
 ON_PROGRESS = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(Progress))
@@ -25,8 +35,14 @@ ON_INCUMBENT = ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_void_p)
 
 
 class Callbacks(ctypes.Structure):
-    _fields_ = [("size", ctypes.c_size_t), ("context", ctypes.c_void_p), ("progress", ON_PROGRESS),
-                ("incumbent", ON_INCUMBENT), ("stop", ctypes.c_void_p), ("heartbeat", ON_PROGRESS)]
+    _fields_ = [
+        ("size", ctypes.c_size_t),
+        ("context", ctypes.c_void_p),
+        ("progress", ON_PROGRESS),
+        ("incumbent", ON_INCUMBENT),
+        ("stop", ctypes.c_void_p),
+        ("heartbeat", ON_PROGRESS),
+    ]
 
     def __init__(self, **given):
         super().__init__(size=ctypes.sizeof(Callbacks), **given)
@@ -35,9 +51,17 @@ class Callbacks(ctypes.Structure):
 class Remora:
     """The functions with their types; a status that is not OK is raised as the last error's text."""
 
-    RESULTS = {"version": ctypes.c_char_p, "last_error": ctypes.c_char_p, "schedule_duration": ctypes.c_int64,
-               "schedule_peak": ctypes.c_int64, "schedule_step_count": ctypes.c_size_t, "instance_budget": ctypes.c_int64,
-               "instance_baseline_peak": ctypes.c_int64, "option_name": ctypes.c_char_p, "text_free": None}
+    RESULTS = {
+        "version": ctypes.c_char_p,
+        "last_error": ctypes.c_char_p,
+        "schedule_duration": ctypes.c_int64,
+        "schedule_peak": ctypes.c_int64,
+        "schedule_step_count": ctypes.c_size_t,
+        "instance_budget": ctypes.c_int64,
+        "instance_baseline_peak": ctypes.c_int64,
+        "option_name": ctypes.c_char_p,
+        "text_free": None,
+    }
 
     def __init__(self, path):
         self.library = ctypes.CDLL(str(path))
@@ -75,8 +99,17 @@ def chain(remora, layers=12):
         if index >= layers:
             read.append(outputs[2 * layers - 1 - index])
         read = sorted(set(read))
-        remora.call("graph_add_op", graph, b"f%d" % index, ctypes.c_int64(10), (ctypes.c_int32 * len(read))(*read),
-                    ctypes.c_size_t(len(read)), ctypes.byref(tensor), ctypes.c_size_t(1), None)
+        remora.call(
+            "graph_add_op",
+            graph,
+            b"f%d" % index,
+            ctypes.c_int64(10),
+            (ctypes.c_int32 * len(read))(*read),
+            ctypes.c_size_t(len(read)),
+            ctypes.byref(tensor),
+            ctypes.c_size_t(1),
+            None,
+        )
         outputs.append(tensor.value)
     return graph
 
@@ -158,12 +191,14 @@ def infeasible_is_a_result(remora):
 
 def errors_say_what_and_where(remora):
     graph = chain(remora)
-    for call, words in ((lambda: remora.make("instance_new", graph, b"12 parsecs", 2, 0), "12 parsecs"),
-                        (lambda: remora.make("instance_new", None, b"80%", 2, 0), "graph: is NULL"),
-                        (lambda: remora.make("instance_new", graph, b"80%", 2, 9), "9 is not one of remora_order"),
-                        (lambda: remora.call("graph_set_workspace", graph, 99, ctypes.c_int64(1)), "op: there is no op 99"),
-                        (lambda: remora.make("graph_read", b"/nowhere/graph.json"), "/nowhere/graph.json"),
-                        (lambda: remora.make("graph_parse", b"{", ctypes.c_size_t(1)), "line 1")):
+    for call, words in (
+        (lambda: remora.make("instance_new", graph, b"12 parsecs", 2, 0), "12 parsecs"),
+        (lambda: remora.make("instance_new", None, b"80%", 2, 0), "graph: is NULL"),
+        (lambda: remora.make("instance_new", graph, b"80%", 2, 9), "9 is not one of remora_order"),
+        (lambda: remora.call("graph_set_workspace", graph, 99, ctypes.c_int64(1)), "op: there is no op 99"),
+        (lambda: remora.make("graph_read", b"/nowhere/graph.json"), "/nowhere/graph.json"),
+        (lambda: remora.make("graph_parse", b"{", ctypes.c_size_t(1)), "line 1"),
+    ):
         try:
             call()
         except ValueError as error:
@@ -218,8 +253,15 @@ def main():
     while (name := remora.option_name(ctypes.c_size_t(len(names)))) is not None:
         names.append(name.decode())
     assert {"strategy", "time_limit", "seed"} <= set(names), names
-    for check in (solves_a_graph_built_by_calls, files_come_back_as_they_were_written, infeasible_is_a_result,
-                  errors_say_what_and_where, a_stop_ends_a_solve, threads_know_nothing_of_each_other, closing_leaves_it_in_memory):
+    for check in (
+        solves_a_graph_built_by_calls,
+        files_come_back_as_they_were_written,
+        infeasible_is_a_result,
+        errors_say_what_and_where,
+        a_stop_ends_a_solve,
+        threads_know_nothing_of_each_other,
+        closing_leaves_it_in_memory,
+    ):
         check(remora)
         print("ok", check.__name__)
 

@@ -3,6 +3,7 @@
 
 The project's own source is compiled; Remora is configured, but not built once more.
 """
+
 import pathlib
 import sys
 import tempfile
@@ -35,8 +36,17 @@ def main():
             folder = pathlib.Path(name)
             (folder / "CMakeLists.txt").write_text(PROJECT.format(source=source, target=target), encoding="utf-8")
             (folder / "mine.cpp").write_text(SOURCE, encoding="utf-8")
-            run(["cmake", "-S", folder, "-B", folder / "build", f"-DCMAKE_C_COMPILER={c_compiler}",
-                 f"-DCMAKE_CXX_COMPILER={cxx_compiler}"])
+            run(
+                [
+                    "cmake",
+                    "-S",
+                    folder,
+                    "-B",
+                    folder / "build",
+                    f"-DCMAKE_C_COMPILER={c_compiler}",
+                    f"-DCMAKE_CXX_COMPILER={cxx_compiler}",
+                ]
+            )
             objects = "CMakeFiles/mine.dir/mine.cpp.o"
             run(["make", "-C", folder / "build", "-f", "CMakeFiles/mine.dir/build.make", objects])
             assert (folder / "build" / objects).exists()

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The shared library lets programs see what the headers declare, and nothing of what it stands on."""
+
 import re
 import sys
 
@@ -11,8 +12,10 @@ OURS = re.compile(r"(typeinfo( name)? for |vtable for |VTT for )?remora::|remora
 def main():
     skip_under_sanitizers()
     installed = Installed(sys.argv[1:])
-    names = [line.split(" ", 2)[2]
-             for line in run(["nm", "--dynamic", "--demangle", "--defined-only", installed.library]).splitlines()]
+    names = [
+        line.split(" ", 2)[2]
+        for line in run(["nm", "--dynamic", "--demangle", "--defined-only", installed.library]).splitlines()
+    ]
     assert not (foreign := [name for name in names if not OURS.match(name)]), foreign
     assert not (inside := [name for name in names if re.search("Gecode|tbb|nlohmann|Worker", name)]), inside
 

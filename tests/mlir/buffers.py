@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """The memory of a bufferized function, read off its memref.alloc and memref.dealloc: no measurement, no prediction."""
+
 import re
 
 ELEMENT_BYTES = {"f64": 8, "i64": 8, "index": 8, "f32": 4, "i32": 4, "f16": 2, "bf16": 2, "i16": 2, "i8": 1, "i1": 1}
@@ -27,7 +28,7 @@ def function_lines(module, name):
 def peak_bytes(module, name):
     """Arguments, constants that are memory, and the most that is allocated at once; constants are memref.get_global."""
     head, *body = function_lines(module, name)
-    arguments = head[head.index("("):head.index(") {") if ") {" in head else head.index(")")].split(") ->")[0]
+    arguments = head[head.index("(") : head.index(") {") if ") {" in head else head.index(")")].split(") ->")[0]
     present = sum(type_bytes(kind) for kind in re.findall(r"%\w+: memref<([^,>]*)", arguments))
     present += sum(type_bytes(kind) for kind in re.findall(r"memref\.get_global .* : memref<([^,>]*)", "\n".join(body)))
     sizes, peak = {}, present

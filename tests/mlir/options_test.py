@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Options of the pass: what each does, and the one line that a bad one gives."""
+
 import os
 import re
 from collections import Counter
@@ -13,8 +14,10 @@ KIND = "tensor<64x64xf32>"
 def layer(name, *inputs):
     """The exponential of one tensor, or a sum of two."""
     kind = "exp" if len(inputs) == 1 else "add"
-    return (f"  %e_{name} = tensor.empty() : {KIND}\n  %{name} = linalg.{kind} ins({', '.join(inputs)} : "
-            f"{', '.join([KIND] * len(inputs))}) outs(%e_{name} : {KIND}) -> {KIND}\n")
+    return (
+        f"  %e_{name} = tensor.empty() : {KIND}\n  %{name} = linalg.{kind} ins({', '.join(inputs)} : "
+        f"{', '.join([KIND] * len(inputs))}) outs(%e_{name} : {KIND}) -> {KIND}\n"
+    )
 
 
 # Five layers, of which the second and the first are read again: 5 tensors at once, with recomputes 4.
@@ -62,8 +65,14 @@ class Options(plugin_case.PluginCase):
 
     def test_budgets_are_bytes_with_units_or_percentages_of_the_peak(self):
         peak = 5 * SIZE
-        for text, expected in ((str(peak), peak), ("80KiB", peak), ("0.078125MiB", peak), ("70KB", 70000),
-                               ("100%", peak), ("99.9%", peak * 999 // 1000)):
+        for text, expected in (
+            (str(peak), peak),
+            ("80KiB", peak),
+            ("0.078125MiB", peak),
+            ("70KB", 70000),
+            ("100%", peak),
+            ("99.9%", peak * 999 // 1000),
+        ):
             with self.subTest(text=text):
                 self.assertEqual(self.budget(text), expected)
                 self.assertEqual(self.schedule()["baseline_peak_memory"], peak)
@@ -73,11 +82,14 @@ class Options(plugin_case.PluginCase):
         schedule = self.schedule()
         remark = next(line for line in answer.lines("remark") if "peak" in line).replace(",", "")
         peak = re.search(r"@network: peak (\d+) -> (\d+) bytes \(budget (\d+)\)", remark)
-        self.assertEqual([int(number) for number in peak.groups()],
-                         [schedule["baseline_peak_memory"], schedule["peak_memory"], schedule["budget"]])
+        self.assertEqual(
+            [int(number) for number in peak.groups()],
+            [schedule["baseline_peak_memory"], schedule["peak_memory"], schedule["budget"]],
+        )
         work = re.search(r"work (\d+) flop -> (\d+) flop \(\+([\d.]+) %", remark)
-        self.assertEqual([int(number) for number in work.groups()[:2]],
-                         [schedule["baseline_duration"], schedule["duration"]])
+        self.assertEqual(
+            [int(number) for number in work.groups()[:2]], [schedule["baseline_duration"], schedule["duration"]]
+        )
         ops, steps = len(self.graph()["ops"]), len(schedule["steps"])
         self.assertIn(f"{ops} ops and {steps - ops} recomputes", remark)
         self.assertLess(schedule["peak_memory"], schedule["baseline_peak_memory"])
@@ -87,28 +99,46 @@ class Options(plugin_case.PluginCase):
         self.assertIn("Pass statistics report", answer.err)
 
     def test_a_function_may_have_its_own_budget_or_none(self):
-        self.write(function("first", ' attributes {remora.memory_budget = "66KiB"}') + function("second")
-                   + function("third", ' attributes {remora.memory_budget = "none"}'))
+        self.write(
+            function("first", ' attributes {remora.memory_budget = "66KiB"}')
+            + function("second")
+            + function("third", ' attributes {remora.memory_budget = "none"}')
+        )
         self.assertEqual(self.rematerialize("memory-budget=100%").code, 0)
         self.assertEqual([self.schedule(name)["budget"] for name in ("first", "second")], [67584, 5 * SIZE])
-        self.assertEqual(sorted(os.listdir(self.path("report"))), [f"{name}.{kind}.json" for name in ("first", "second")
-                                                                  for kind in ("graph", "schedule")])
+        self.assertEqual(
+            sorted(os.listdir(self.path("report"))),
+            [f"{name}.{kind}.json" for name in ("first", "second") for kind in ("graph", "schedule")],
+        )
 
     def test_reports_are_named_for_functions_whatever_these_are_called(self):
         self.write(function('"a/../b c"'))
         self.assertEqual(self.rematerialize("memory-budget=100%").code, 0)
-        self.assertEqual(sorted(os.listdir(self.path("report"))),
-                         ["a%2F%2E%2E%2Fb%20c.graph.json", "a%2F%2E%2E%2Fb%20c.schedule.json"])
+        self.assertEqual(
+            sorted(os.listdir(self.path("report"))),
+            ["a%2F%2E%2E%2Fb%20c.graph.json", "a%2F%2E%2E%2Fb%20c.schedule.json"],
+        )
 
     def test_reports_of_functions_in_nested_modules_have_the_modules_names_in_front(self):
-        self.write("module @whole {\n" + function() + "module @inner {\n" + function() + "module {\n" + function()
-                   + "}\n}\nmodule {\n" + function() + "}\n}\n")
+        self.write(
+            "module @whole {\n"
+            + function()
+            + "module @inner {\n"
+            + function()
+            + "module {\n"
+            + function()
+            + "}\n}\nmodule {\n"
+            + function()
+            + "}\n}\n"
+        )
         own = f"func.func(remora-rematerialize{{memory-budget=100% report={self.path('report')}}})"
         answer = self.optimize(f"{own},builtin.module({own},builtin.module({own}))")
         self.assertEqual(answer.code, 0, answer.err)
         stems = ["%402.network", "inner.%401.network", "inner.network", "network"]
-        self.assertEqual(sorted(os.listdir(self.path("report"))),
-                         [f"{stem}.{kind}.json" for stem in stems for kind in ("graph", "schedule")])
+        self.assertEqual(
+            sorted(os.listdir(self.path("report"))),
+            [f"{stem}.{kind}.json" for stem in stems for kind in ("graph", "schedule")],
+        )
         self.verify_reports()
 
     def test_the_graph_says_where_its_ops_stand(self):
@@ -143,8 +173,9 @@ class Options(plugin_case.PluginCase):
                 self.assertEqual(self.schedule()["solver"]["limits"]["max_computes"], 3)
                 computes = Counter(step["op"] for step in self.schedule()["steps"])
                 self.assertEqual(max(computes.values()), 3)
-        self.check_error(self.rematerialize("memory-budget=64KiB max-computes=2"), "at most 2 runs per op",
-                         "max-computes")
+        self.check_error(
+            self.rematerialize("memory-budget=64KiB max-computes=2"), "at most 2 runs per op", "max-computes"
+        )
 
     def test_the_order_asked_for_is_the_schedules(self):
         for order, given in (("input", "input"), ("free", "free")):
@@ -157,13 +188,18 @@ class Options(plugin_case.PluginCase):
         self.assertEqual(self.schedule()["order"], "input")
 
     def test_bad_options_give_one_line(self):
-        cases = [("memory-budget=lots", "memory-budget", "lots"), ("memory-budget=12XB", "unknown unit"),
-                 ("memory-budget=64KiB order=random", "order", "input, free, auto"),
-                 ("memory-budget=64KiB time-limit=-1", "time"),
-                 ("memory-budget=64KiB seed=-2", "seed"), ("memory-budget=64KiB threads=-1", "threads"),
-                 ("memory-budget=64KiB max-computes=0", "max-computes"),
-                 ("memory-budget=64KiB max-computes=many", "max-computes", "'many' is neither a number nor auto"),
-                 ("memory-budget=64KiB max-computes=", "max-computes"), ("", "no memory-budget")]
+        cases = [
+            ("memory-budget=lots", "memory-budget", "lots"),
+            ("memory-budget=12XB", "unknown unit"),
+            ("memory-budget=64KiB order=random", "order", "input, free, auto"),
+            ("memory-budget=64KiB time-limit=-1", "time"),
+            ("memory-budget=64KiB seed=-2", "seed"),
+            ("memory-budget=64KiB threads=-1", "threads"),
+            ("memory-budget=64KiB max-computes=0", "max-computes"),
+            ("memory-budget=64KiB max-computes=many", "max-computes", "'many' is neither a number nor auto"),
+            ("memory-budget=64KiB max-computes=", "max-computes"),
+            ("", "no memory-budget"),
+        ]
         for options, *words in cases:
             with self.subTest(options=options):
                 self.check_error(self.rematerialize(options), *words)
@@ -176,12 +212,21 @@ class Options(plugin_case.PluginCase):
                 self.assertEqual(answer.out, "")
 
     def test_a_budget_that_cannot_be_held_is_an_error_that_says_why(self):
-        self.check_error(self.rematerialize("memory-budget=32KiB"), "@network", "infeasible, proved", "32.00 KiB (32768 bytes)",
-                         "alone needs 64.00 KiB at once", "(65536 bytes)", "splitting the op")
+        self.check_error(
+            self.rematerialize("memory-budget=32KiB"),
+            "@network",
+            "infeasible, proved",
+            "32.00 KiB (32768 bytes)",
+            "alone needs 64.00 KiB at once",
+            "(65536 bytes)",
+            "splitting the op",
+        )
         self.assertEqual(self.schedule()["status"], "infeasible")
 
     def test_a_percentage_leaves_a_function_alone_that_has_nothing_to_gain(self):
-        small = f"func.func private @helper(%x: {KIND}) -> {KIND} {{\n" + layer("a", "%x") + f"  return %a : {KIND}\n}}\n"
+        small = (
+            f"func.func private @helper(%x: {KIND}) -> {KIND} {{\n" + layer("a", "%x") + f"  return %a : {KIND}\n}}\n"
+        )
         self.write(open(self.path("input.mlir"), encoding="utf-8").read() + small)
         answer = self.rematerialize("memory-budget=80%")
         self.assertEqual(answer.code, 0, answer.err)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests of the plugin share: mlir-opt with the plugin, in a temporary folder."""
+
 import json
 import os
 import shutil
@@ -10,8 +11,10 @@ import unittest
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 GENERATOR = os.path.join(ROOT, "examples", "mlir", "make_network")
-DEALLOCATED = ("one-shot-bufferize{bufferize-function-boundaries "
-               "function-boundary-type-conversion=identity-layout-map},func.func(buffer-deallocation)")
+DEALLOCATED = (
+    "one-shot-bufferize{bufferize-function-boundaries "
+    "function-boundary-type-conversion=identity-layout-map},func.func(buffer-deallocation)"
+)
 SKIPPED = 77
 
 
@@ -54,8 +57,13 @@ class PluginCase(unittest.TestCase):
 
     def optimize(self, passes, *words):
         """mlir-opt on input.mlir."""
-        command = ["mlir-opt-19", self.path("input.mlir"), "--load-pass-plugin=" + self.plugin, *words,
-                   f"--pass-pipeline=builtin.module({passes})"]
+        command = [
+            "mlir-opt-19",
+            self.path("input.mlir"),
+            "--load-pass-plugin=" + self.plugin,
+            *words,
+            f"--pass-pipeline=builtin.module({passes})",
+        ]
         return Answer(subprocess.run(command, capture_output=True, text=True, check=False, timeout=90))
 
     def rematerialize(self, options, before="", after="", words=()):

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """The shared object: what it offers, what it needs, what it must not bring along."""
+
 import os
 import re
 import shutil
@@ -24,8 +25,10 @@ class Plugin(plugin_case.PluginCase):
         self.assertTrue("--remora-rematerialize" in self.optimize("", "--help").out, "no such pass in --help")
 
     def test_nothing_is_exported_but_the_entry_point_and_the_passes(self):
-        made = [re.sub(r"^_ZN6remora13mlir_frontend\d+(create_[a-z]+_pass).*$", r"\1", name)
-                for name in symbols(self.plugin, "--defined-only")]
+        made = [
+            re.sub(r"^_ZN6remora13mlir_frontend\d+(create_[a-z]+_pass).*$", r"\1", name)
+            for name in symbols(self.plugin, "--defined-only")
+        ]
         self.assertEqual(sorted(made), ["create_arena_pass", "create_rematerialize_pass", "mlirGetPassPluginInfo"])
 
     def test_a_pipeline_that_is_built_in_cpp_gives_the_same(self):

@@ -8,6 +8,7 @@ Environment: REMORA_SEED (1), the first case; REMORA_CASES (20), how many. A cas
 itself says how it is drawn), a budget, options, and passes before and after. A function that no budget of that size holds
 must be left with an error that says so; anything else is a finding, whose case is printed and kept.
 """
+
 import importlib.machinery
 import importlib.util
 import os
@@ -41,8 +42,17 @@ class RandomNetwork(make_network.Network):
         return self.any(self.random.choice([value for value in self.values if len(value[1]) == 2])[1])
 
     def draw(self, count):
-        layers = [self.one_input, self.two_inputs, self.two_inputs, self.over, self.weights, self.view, self.loop,
-                  self.reader_of_elements, self.constant]
+        layers = [
+            self.one_input,
+            self.two_inputs,
+            self.two_inputs,
+            self.over,
+            self.weights,
+            self.view,
+            self.loop,
+            self.reader_of_elements,
+            self.constant,
+        ]
         for _ in range(count):
             self.values.append(self.random.choice(layers)())
         returned = [self.any() for _ in range(1 + self.random.randrange(3))]
@@ -93,20 +103,42 @@ class RandomNetwork(make_network.Network):
         """An op whose body reads single elements of a tensor from outside."""
         value = self.matrix()
         other, (rows, columns) = self.any(value[1])[0], value[1]
-        return self.generic([value], value[1], [make_network.identity(2)] * 2, ["parallel"] * 2,
-                            ["%i = linalg.index 0 : index", "%j = linalg.index 1 : index",
-                             f"%rows = arith.constant {rows - 1} : index", "%k = arith.subi %rows, %i : index",
-                             f"%p = tensor.extract {other}[%k, %j] : {kind([rows, columns])}",
-                             "%half = arith.constant 0.25 : f32", "%q = arith.mulf %p, %half : f32",
-                             "%r = arith.addf %in0, %q : f32"])
+        return self.generic(
+            [value],
+            value[1],
+            [make_network.identity(2)] * 2,
+            ["parallel"] * 2,
+            [
+                "%i = linalg.index 0 : index",
+                "%j = linalg.index 1 : index",
+                f"%rows = arith.constant {rows - 1} : index",
+                "%k = arith.subi %rows, %i : index",
+                f"%p = tensor.extract {other}[%k, %j] : {kind([rows, columns])}",
+                "%half = arith.constant 0.25 : f32",
+                "%q = arith.mulf %p, %half : f32",
+                "%r = arith.addf %in0, %q : f32",
+            ],
+        )
 
 
 class Random(plugin_case.PluginCase):
     def run_lowered(self, name, *before):
         lowered = self.path(name + ".lowered.mlir")
         subprocess.run([LOWER, self.path("input.mlir"), lowered, *before], check=True, capture_output=True, text=True)
-        done = subprocess.run(["mlir-cpu-runner-19", lowered, "-e", "main", "-entry-point-result=void", "-O0",
-                               "-shared-libs=" + self.library()], capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            [
+                "mlir-cpu-runner-19",
+                lowered,
+                "-e",
+                "main",
+                "-entry-point-result=void",
+                "-O0",
+                "-shared-libs=" + self.library(),
+            ],
+            capture_output=True,
+            text=True,
+            check=True,
+        )
         return done.stdout
 
     @staticmethod
@@ -123,8 +155,14 @@ class Random(plugin_case.PluginCase):
         with open(self.path("input.mlir"), "w", encoding="utf-8") as file:
             make_network.write(network, results, file)
         drawn = choose.randrange(60, 101)
-        options = [f"memory-budget={budget or f'{drawn}%'}", f"work-limit={choose.choice([20, 200, 1000])}",
-                   "time-limit=60", "threads=1", f"seed={choose.randrange(100)}", f"report={self.path('report')}"]
+        options = [
+            f"memory-budget={budget or f'{drawn}%'}",
+            f"work-limit={choose.choice([20, 200, 1000])}",
+            "time-limit=60",
+            "threads=1",
+            f"seed={choose.randrange(100)}",
+            f"report={self.path('report')}",
+        ]
         if choose.random() < 0.3:
             options.append("order=free")
         if choose.random() < 0.4:
@@ -152,7 +190,11 @@ class Random(plugin_case.PluginCase):
             return "" if named else f"exit {judged.code}: {judged.err.strip()}", False, True
         self.verify_reports()
         with_pass = self.run_lowered("rematerialized", pipeline, "--load-pass-plugin=" + self.plugin)
-        return "" if with_pass == plain else f"{options}: {plain.split()} and {with_pass.split()}", "remora.copy" in judged.out, False
+        return (
+            "" if with_pass == plain else f"{options}: {plain.split()} and {with_pass.split()}",
+            "remora.copy" in judged.out,
+            False,
+        )
 
     def test_bits_are_equal(self):
         first, count = int(os.environ.get("REMORA_SEED", "1")), int(os.environ.get("REMORA_CASES", "20"))

@@ -5,6 +5,7 @@ Two ops with one symbol compute the same from the same, whatever their values ar
 the pass's own mark does not count. So a rewritten function is right if and only if its return, and its ops with effects
 in their order, have the symbols that they had.
 """
+
 import hashlib
 import re
 
@@ -45,7 +46,7 @@ def read_ops(module, function):
         named = re.match(r"((?:%[\w:]+(?:, )?)+) = ", text)
         results, body = [], text
         if named:
-            body = text[named.end():]
+            body = text[named.end() :]
             for name in named.group(1).split(", "):
                 base, _, count = name.partition(":")
                 results += [f"{base}#{k}" for k in range(int(count))] if count else [base]

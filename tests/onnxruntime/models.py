@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """Models to rewrite: random networks in which recomputing pays, and models of constant weights given random ones."""
+
 import random
 
 import numpy as np
@@ -47,7 +48,7 @@ class Network:
         kind = draw.choice(["conv", "conv", "relu", "add", "add", "views", "split", "sum"])
         if kind == "conv":
             channels = self.shape[1]
-            array = self.arrays.standard_normal((channels, channels, 3, 3)).astype(np.float32) / (3 * channels ** 0.5)
+            array = self.arrays.standard_normal((channels, channels, 3, 3)).astype(np.float32) / (3 * channels**0.5)
             return self.node("Conv", [recent, self.weight(f"w{k}", array)], f"conv{k}", pads=[1, 1, 1, 1])
         if kind == "relu":
             return self.node(draw.choice(["Relu", "Sigmoid", "Tanh"]), [recent], f"unary{k}")
@@ -92,7 +93,7 @@ def with_random_weights(model, seed=0):
             continue
         shape = tuple(int(one) for one in shapes[node.input[0]])
         fan = max(1, int(np.prod(shape[1:])))
-        array = arrays.standard_normal(shape) / fan ** 0.5
+        array = arrays.standard_normal(shape) / fan**0.5
         # Of one dimension: a bias, a scale or a variance, which must be positive.
         array = np.abs(array) + 0.5 if len(shape) == 1 else array
         graph.initializer.append(numpy_helper.from_array(array.astype(np.float32), node.output[0]))

@@ -6,6 +6,7 @@ usage: rewrite_test.py BIN_FOLDER ENVIRONMENT
 
 ENVIRONMENT is what tests/onnxruntime/setup makes; without it the test is skipped (exit 77). It installs nothing.
 """
+
 import json
 import os
 import random
@@ -23,7 +24,7 @@ SMALL = {
     "unet": ["--size", "32"],
     "gpt2": "--layers 2 --width 32 --heads 4 --sequence 12 --vocabulary 40".split(),
     "transformer": "--encoder-layers 1 --decoder-layers 2 --width 32 --heads 4 --ff 64 --source 8 --target 6 "
-                   "--vocabulary 40".split(),
+    "--vocabulary 40".split(),
     "mlp-mixer": "--layers 2 --size 64".split(),
 }
 
@@ -69,8 +70,20 @@ class Rewriting(unittest.TestCase):
         """Returns the number of recomputes; a budget that nothing holds counts none. `words`: more options."""
         recomputes = 0
         for budget in budgets:
-            code, said = remora(BINARIES, "remora", "rewrite", original, "--budget", budget, "-q", "-o",
-                                self.path("out.onnx"), "--threads", "1", *(words or ["--work-limit", "20000"]))
+            code, said = remora(
+                BINARIES,
+                "remora",
+                "rewrite",
+                original,
+                "--budget",
+                budget,
+                "-q",
+                "-o",
+                self.path("out.onnx"),
+                "--threads",
+                "1",
+                *(words or ["--work-limit", "20000"]),
+            )
             self.assertIn(code, (0, 20, 21), said)
             if code == 0:
                 recomputes += self.check(original, self.path("out.onnx"))
@@ -92,11 +105,13 @@ class Networks(Rewriting):
             original = self.path("network.onnx")
             onnx.save(models.Network(100 + seed, 25).model(), original)
             schedule = self.path("schedule.json")
-            code, said = remora(BINARIES, "remora", "solve", original, "-b", "200%", "--strategy", "none", "-q", "-o",
-                                schedule)
+            code, said = remora(
+                BINARIES, "remora", "solve", original, "-b", "200%", "--strategy", "none", "-q", "-o", schedule
+            )
             self.assertEqual(code, 0, said)
-            recomputes += self.check(original, self.rewrite(original, "--schedule", self.scramble(schedule, original,
-                                                                                                 seed)))
+            recomputes += self.check(
+                original, self.rewrite(original, "--schedule", self.scramble(schedule, original, seed))
+            )
         # Most of these are read by nobody, and left out.
         self.assertGreater(recomputes, 5)
 
@@ -127,13 +142,20 @@ class Networks(Rewriting):
         """What reads the shape comes later, whatever the order: wide branches first, and one that needs their shape."""
         nodes = [helper.make_node("MatMul", ["x", "w"], [f"a{k}"], f"A{k}") for k in range(4)]
         nodes += [helper.make_node("ReduceMean", [f"a{k}"], [f"b{k}"], f"B{k}", axes=[1]) for k in range(4)]
-        nodes += [helper.make_node("Shape", ["a3"], ["s"], "S"), helper.make_node("Exp", ["x"], ["e"], "E"),
-                  helper.make_node("Gather", ["s", "zero"], ["rows"], "G"),
-                  helper.make_node("Concat", ["rows", "rest"], ["target"], "T", axis=0),
-                  helper.make_node("Reshape", ["e", "target"], ["v"], "V"), helper.make_node("Tanh", ["v"], ["u"], "U"),
-                  helper.make_node("Sum", [f"b{k}" for k in range(4)] + ["u"], ["y"], "Y")]
-        weights = [numpy_helper.from_array(np.linspace(-1, 1, 1600, dtype=np.float32).reshape(4, 400), "w"),
-                   numpy_helper.from_array(np.array([0]), "zero"), numpy_helper.from_array(np.array([-1]), "rest")]
+        nodes += [
+            helper.make_node("Shape", ["a3"], ["s"], "S"),
+            helper.make_node("Exp", ["x"], ["e"], "E"),
+            helper.make_node("Gather", ["s", "zero"], ["rows"], "G"),
+            helper.make_node("Concat", ["rows", "rest"], ["target"], "T", axis=0),
+            helper.make_node("Reshape", ["e", "target"], ["v"], "V"),
+            helper.make_node("Tanh", ["v"], ["u"], "U"),
+            helper.make_node("Sum", [f"b{k}" for k in range(4)] + ["u"], ["y"], "Y"),
+        ]
+        weights = [
+            numpy_helper.from_array(np.linspace(-1, 1, 1600, dtype=np.float32).reshape(4, 400), "w"),
+            numpy_helper.from_array(np.array([0]), "zero"),
+            numpy_helper.from_array(np.array([-1]), "rest"),
+        ]
         original = self.path("shapes.onnx")
         onnx.save(models.finish(nodes, [models.image("x", [4, 4])], [models.image("y", [4, 4])], weights), original)
         written, better = self.order(original)
@@ -209,16 +231,21 @@ class Surroundings(Rewriting):
     """What stands beside the nodes."""
 
     def small(self, **more):
-        nodes = [helper.make_node("Mul", ["x", "w"], ["a"], "A"), helper.make_node("Exp", ["a"], ["b"], "B"),
-                 helper.make_node("Tanh", ["b"], ["c"], "C"), helper.make_node("Add", ["a", "c"], ["y"], "D")]
+        nodes = [
+            helper.make_node("Mul", ["x", "w"], ["a"], "A"),
+            helper.make_node("Exp", ["a"], ["b"], "B"),
+            helper.make_node("Tanh", ["b"], ["c"], "C"),
+            helper.make_node("Add", ["a", "c"], ["y"], "D"),
+        ]
         weight = numpy_helper.from_array(np.arange(4096, dtype=np.float32) / 4096, "w")
         return models.finish(nodes, [models.image("x", [4096])], [models.image("y", [4096])], [weight], **more)
 
     def schedule(self, original):
         """A runs again before D; what is resident at once stays three tensors beside x."""
         path = self.path("schedule.json")
-        code, said = remora(BINARIES, "remora", "solve", original, "-b", "300%", *self.UNIT, "--strategy", "none", "-q",
-                            "-o", path)
+        code, said = remora(
+            BINARIES, "remora", "solve", original, "-b", "300%", *self.UNIT, "--strategy", "none", "-q", "-o", path
+        )
         self.assertEqual(code, 0, said)
         with open(path, encoding="utf-8") as file:
             answer = json.load(file)
@@ -253,12 +280,15 @@ class Surroundings(Rewriting):
         opsets = [helper.make_opsetid("", models.OPSET)]
         body = [helper.make_node("Mul", ["p", "q"], ["t"]), helper.make_node("Relu", ["t"], ["r"])]
         function = helper.make_function("own", "Scaled", ["p", "q"], ["r"], body, opsets)
-        nodes = [helper.make_node("Scaled", ["x", "w"], ["a"], "first", domain="own"),
-                 helper.make_node("Scaled", ["a", "x"], ["y"], "second", domain="own")]
+        nodes = [
+            helper.make_node("Scaled", ["x", "w"], ["a"], "first", domain="own"),
+            helper.make_node("Scaled", ["a", "x"], ["y"], "second", domain="own"),
+        ]
         weight = numpy_helper.from_array(np.arange(8, dtype=np.float32), "w")
         graph = helper.make_graph(nodes, "g", [models.image("x", [8])], [models.image("y", [8])], [weight])
-        model = helper.make_model(graph, functions=[function], ir_version=8,
-                                  opset_imports=opsets + [helper.make_opsetid("own", 1)])
+        model = helper.make_model(
+            graph, functions=[function], ir_version=8, opset_imports=opsets + [helper.make_opsetid("own", 1)]
+        )
         onnx.save(model, original)
         written = self.rewrite(original, "-b", "100%", "--strategy", "none")
         onnx.checker.check_model(written, full_check=True)
@@ -268,9 +298,12 @@ class Surroundings(Rewriting):
     def test_a_body_that_serves_no_output_stays(self):
         original = self.path("model.onnx")
         model = self.small()
-        branch = helper.make_graph([helper.make_node("Mul", ["a", "b"], ["inner"])], "branch", [],
-                                   [models.image("inner", [4096])])
-        model.graph.node.append(helper.make_node("If", ["yes"], ["unused"], "I", then_branch=branch, else_branch=branch))
+        branch = helper.make_graph(
+            [helper.make_node("Mul", ["a", "b"], ["inner"])], "branch", [], [models.image("inner", [4096])]
+        )
+        model.graph.node.append(
+            helper.make_node("If", ["yes"], ["unused"], "I", then_branch=branch, else_branch=branch)
+        )
         model.graph.initializer.append(numpy_helper.from_array(np.array(True), "yes"))
         model.graph.output.append(models.image("a", [4096]))
         onnx.checker.check_model(model, full_check=True)
@@ -287,8 +320,24 @@ class Checking(Rewriting):
     def checked(self, model, *words):
         """Whether it says that the peak is below; None where no tried budget has a schedule."""
         for budget in ("70%", "80%", "90%", "95%"):
-            code, said = remora(BINARIES, "remora", "rewrite", model, "-b", budget, "--threads", "1", "--work-limit", "3000",
-                                "-o", self.path("out.onnx"), "--check", "--python", sys.executable, *words)
+            code, said = remora(
+                BINARIES,
+                "remora",
+                "rewrite",
+                model,
+                "-b",
+                budget,
+                "--threads",
+                "1",
+                "--work-limit",
+                "3000",
+                "-o",
+                self.path("out.onnx"),
+                "--check",
+                "--python",
+                sys.executable,
+                *words,
+            )
             self.assertIn(code, (0, 20, 21), said)
             if code == 0:
                 self.assertIn("outputs equal in every bit", said)
@@ -321,8 +370,14 @@ class Checking(Rewriting):
                 said = self.checked(self.path(name), *(["--dim", "batch=32"] if symbolic else []))
                 if said is None:
                     continue
-                shapes = {one.name: [size.dim_value or 32 for size in one.type.tensor_type.shape.dim]
-                          for one in model.graph.input} if symbolic else None
+                shapes = (
+                    {
+                        one.name: [size.dim_value or 32 for size in one.type.tensor_type.shape.dim]
+                        for one in model.graph.input
+                    }
+                    if symbolic
+                    else None
+                )
                 saved = self.lowest(self.path(name), shapes) - self.lowest(self.path("out.onnx"), shapes)
                 self.assertGreater(self.MARGIN + (saved if said else -saved), 0)
                 (below if said else above).append(name)
@@ -332,11 +387,15 @@ class Checking(Rewriting):
     def test_what_cannot_be_checked_is_refused_before_the_search(self):
         original = self.path("small.onnx")
         onnx.save(models.Network(1, 6).model(), original)
-        cases = [(["--check", "--python", "/nowhere/python"], 65, "cannot be run"),
-                 (["--check", "--training"], 64, "--training gives a schedule"),
-                 (["--check", "--python", "/bin/false"], 65, "says nothing")]
+        cases = [
+            (["--check", "--python", "/nowhere/python"], 65, "cannot be run"),
+            (["--check", "--training"], 64, "--training gives a schedule"),
+            (["--check", "--python", "/bin/false"], 65, "says nothing"),
+        ]
         for words, code, said in cases:
-            got = remora(BINARIES, "remora", "rewrite", original, "-b", "80%", "-q", "-o", self.path("out.onnx"), *words)
+            got = remora(
+                BINARIES, "remora", "rewrite", original, "-b", "80%", "-q", "-o", self.path("out.onnx"), *words
+            )
             self.assertEqual(got[0], code, got[1])
             self.assertIn(said, got[1])
             self.assertFalse(os.path.exists(self.path("out.onnx")))
@@ -364,12 +423,26 @@ class Checking(Rewriting):
 echo noise
 echo '{{"version": "0", "differ": {{"y": {{"farthest": 0.5, "repeats": {repeats}}}}}, "memory": {{}}}}'""")
             os.chmod(python, 0o755)
-            code, said = remora(BINARIES, "remora", "rewrite", original, "-b", "100%", "-o", self.path("out.onnx"),
-                                "--check", "--python", python)
+            code, said = remora(
+                BINARIES,
+                "remora",
+                "rewrite",
+                original,
+                "-b",
+                "100%",
+                "-o",
+                self.path("out.onnx"),
+                "--check",
+                "--python",
+                python,
+            )
             self.assertEqual(code, expected, said)
             self.assertIn("outputs DIFFER", said)
-            last = ("out.onnx: output y differs by 0.5 at most from that of" if expected
-                    else "output y differs by 0.5 at most; the original's own differs from run to run")
+            last = (
+                "out.onnx: output y differs by 0.5 at most from that of"
+                if expected
+                else "output y differs by 0.5 at most; the original's own differs from run to run"
+            )
             self.assertIn(last, said)
 
     def test_what_differs_from_run_to_run_is_told(self):

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """What the tests need beside examples/rewrite_onnx/runtime.py: the order in which nodes ran, and remora itself."""
+
 import json
 import os
 import subprocess
@@ -19,8 +20,11 @@ def executed(path):
         with open(running.end_profiling(), encoding="utf-8") as file:
             events = json.load(file)
     suffix = "_kernel_time"
-    return [event["name"][:-len(suffix)] for event in events
-            if event.get("cat") == "Node" and event["name"].endswith(suffix)]
+    return [
+        event["name"][: -len(suffix)]
+        for event in events
+        if event.get("cat") == "Node" and event["name"].endswith(suffix)
+    ]
 
 
 def told(folder, *words):

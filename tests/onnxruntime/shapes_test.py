@@ -9,6 +9,7 @@ and every output takes as many bytes as its array. What onnxruntime refuses says
 and there are no windows larger than the data, nor what its kernels do unlike the op's definition (dilations or output_padding with SAME). REMORA_CASES (20 a row) and REMORA_SEED
 draw more and others. Exit 77: the environment is not there (tests/onnxruntime/setup).
 """
+
 import concurrent.futures
 import json
 import os
@@ -348,7 +349,17 @@ def gemm(case):
     case.set(transA=ta, transB=tb)
 
 
-EQUATIONS = ["ij,jk->ik", "ij,jk", "bij,bjk->bik", "...ij,...jk->...ik", "ii->i", "ij->", "ij->ji", "i,j->ij", "bhid,bhjd->bhij"]
+EQUATIONS = [
+    "ij,jk->ik",
+    "ij,jk",
+    "bij,bjk->bik",
+    "...ij,...jk->...ik",
+    "ii->i",
+    "ij->",
+    "ij->ji",
+    "i,j->ij",
+    "bhid,bhjd->bhij",
+]
 
 
 def einsum(case):
@@ -364,7 +375,10 @@ def binary(kind=F):
     def make(case):
         shape = case.shape(0)
         for _ in range(2):
-            operand = [1 if case.chance(0.3) else e for e in shape[case.draw.randrange(len(shape) + 1) if case.chance(0.3) else 0:]]
+            operand = [
+                1 if case.chance(0.3) else e
+                for e in shape[case.draw.randrange(len(shape) + 1) if case.chance(0.3) else 0 :]
+            ]
             case.data(operand, kind)
 
     return make
@@ -373,7 +387,7 @@ def binary(kind=F):
 def prelu(case):
     shape = case.shape()
     case.data(shape)
-    case.data([1 if case.chance(0.3) else e for e in shape[case.draw.randrange(len(shape)):]])
+    case.data([1 if case.chance(0.3) else e for e in shape[case.draw.randrange(len(shape)) :]])
 
 
 def unary(kind=F):
@@ -386,7 +400,13 @@ def unary(kind=F):
 def where(case):
     shape = case.shape(0)
     for kind in (B, F, F):
-        case.data([1 if case.chance(0.3) else e for e in shape[case.draw.randrange(len(shape) + 1) if case.chance(0.3) else 0:]], kind)
+        case.data(
+            [
+                1 if case.chance(0.3) else e
+                for e in shape[case.draw.randrange(len(shape) + 1) if case.chance(0.3) else 0 :]
+            ],
+            kind,
+        )
 
 
 def one_hot(case):
@@ -623,9 +643,16 @@ def make(op, seed, opset):
     node = helper.make_node(op, case.names, outputs, "node", domain=case.domain, **case.attributes)
     # What is computed from constants alone is folded away.
     inputs = case.inputs or {"unread": np.ones([1], F)}
-    value = [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs.items()]
-    graph = helper.make_graph([node], "g", value, [onnx.ValueInfoProto(name=name) for name in outputs],
-                              [numpy_helper.from_array(a, n) for n, a in case.constants.items()])
+    value = [
+        helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(a.dtype), a.shape) for n, a in inputs.items()
+    ]
+    graph = helper.make_graph(
+        [node],
+        "g",
+        value,
+        [onnx.ValueInfoProto(name=name) for name in outputs],
+        [numpy_helper.from_array(a, n) for n, a in case.constants.items()],
+    )
     imports = [helper.make_opsetid("", opset)] + ([helper.make_opsetid(case.domain, 1)] if case.domain else [])
     return helper.make_model(graph, opset_imports=imports, ir_version=8), inputs, bool(case.inputs)
 
@@ -637,7 +664,9 @@ def run(model, inputs):
     settings.intra_op_num_threads = 1
     settings.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_DISABLE_ALL
     try:
-        return onnxruntime.InferenceSession(model.SerializeToString(), settings, ["CPUExecutionProvider"]).run(None, inputs)
+        return onnxruntime.InferenceSession(model.SerializeToString(), settings, ["CPUExecutionProvider"]).run(
+            None, inputs
+        )
     except Exception:  # noqa: BLE001
         return None
 
@@ -660,7 +689,13 @@ def compare(program, folder, op, seed, opset):
         size = sizes.get(f"y{k}")
         if size is not None and size != array.nbytes:
             return f"{path}: y{k} has {size} bytes, onnxruntime's {array.nbytes} ({list(array.shape)})"
-        if size is None and is_live and k == 0 and array.nbytes != next(iter(inputs.values())).nbytes and op not in ("Shape", "Size"):
+        if (
+            size is None
+            and is_live
+            and k == 0
+            and array.nbytes != next(iter(inputs.values())).nbytes
+            and op not in ("Shape", "Size")
+        ):
             return f"{path}: y{k} has no tensor"
     os.remove(path)
     return ""
@@ -670,7 +705,12 @@ def main():
     program = os.path.join(sys.argv[1], "remora")
     cases, seed = int(os.environ.get("REMORA_CASES", "3")), int(os.environ.get("REMORA_SEED", "0"))
     folder = tempfile.mkdtemp(prefix="remora-shapes-")
-    rows = [(op, seed + k, opset) for op, (_, first) in OPS.items() for opset in range(first, NEWEST + 1) for k in range(cases)]
+    rows = [
+        (op, seed + k, opset)
+        for op, (_, first) in OPS.items()
+        for opset in range(first, NEWEST + 1)
+        for k in range(cases)
+    ]
     with concurrent.futures.ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
         found = list(pool.map(lambda row: compare(program, folder, *row), rows))
     compared = [row for row, what in zip(rows, found) if what is not None]

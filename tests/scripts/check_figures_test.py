@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """scripts/check_figures finds figures that are off or not shown. usage: check_figures_test.py SCRIPT"""
+
 import glob
 import os
 import subprocess
@@ -22,8 +23,10 @@ class CheckFigures(unittest.TestCase):
 
     @staticmethod
     def page(stated, shown, measured="0.0458", condition=""):
-        return (f"# Page\n\n<!-- figure {stated} within 0.5: echo x > y; echo '{{\"overhead\": {measured}}}' > figure.json"
-                f"{condition} -->\nIt takes {shown} more time.\n\nMore text, 4.6 %.\n")
+        return (
+            f"# Page\n\n<!-- figure {stated} within 0.5: echo x > y; echo '{{\"overhead\": {measured}}}' > figure.json"
+            f"{condition} -->\nIt takes {shown} more time.\n\nMore text, 4.6 %.\n"
+        )
 
     def test_a_figure_within_noise_is_right(self):
         self.assertEqual(self.run_on(self.page("4.6", "4.6 %")).returncode, 0)
@@ -42,8 +45,10 @@ class CheckFigures(unittest.TestCase):
         self.assertIn("left out", done.stdout)
 
     def test_one_comment_may_make_several_figures(self):
-        page = ("<!-- figures 4.6 2.3 7 within 0.5: echo '{\"overhead\": 0.0458}' > s.json; show overhead*100 100*overhead s.json; "
-                "echo 7 >> $FIGURES -->\n| 4.6 | 2.3 | 7 |\n")
+        page = (
+            "<!-- figures 4.6 2.3 7 within 0.5: echo '{\"overhead\": 0.0458}' > s.json; show overhead*100 100*overhead s.json; "
+            "echo 7 >> $FIGURES -->\n| 4.6 | 2.3 | 7 |\n"
+        )
         done = self.run_on(page)
         self.assertEqual(done.returncode, 1)
         self.assertIn("ok       ", done.stdout)
@@ -77,7 +82,9 @@ class CheckFigures(unittest.TestCase):
         self.assertEqual(self.sources_of(measured.format("benchmarks/walk layered")).returncode, 1)
         self.assertEqual(self.sources_of("## A\n\n<!-- published: Jain et al. 2020 -->\n| x | 4.6 |\n").returncode, 0)
         self.assertEqual(self.sources_of(self.page("4.6", "4.6 %")).returncode, 0)
-        self.assertEqual(self.sources_of("# A\n\nWritten by `benchmarks/run quick`.\n\n## B\n\n| x | 4.6 |\n").returncode, 0)
+        self.assertEqual(
+            self.sources_of("# A\n\nWritten by `benchmarks/run quick`.\n\n## B\n\n| x | 4.6 |\n").returncode, 0
+        )
         self.assertEqual(self.sources_of("# A\n\nWritten by `benchmarks/walk`.\n\n## B\n\n| x | 4.6 |\n").returncode, 1)
         self.assertEqual(self.sources_of("## A\n\n60 % of what there is.\n").returncode, 0)
 
@@ -86,13 +93,19 @@ class CheckFigures(unittest.TestCase):
             done = self.sources_of(f"## A\n\n{text}\n")
             self.assertEqual(done.returncode, 1, text)
             self.assertIn("date or commit", done.stdout)
-        for text in ("<!-- measured 2026-11-22 at 8ae2c1d: ./demo -->\nMinutes.", "```text\n8ae2c1d\n```", "93554496 bytes, deadbeef, v1.2"):
+        for text in (
+            "<!-- measured 2026-11-22 at 8ae2c1d: ./demo -->\nMinutes.",
+            "```text\n8ae2c1d\n```",
+            "93554496 bytes, deadbeef, v1.2",
+        ):
             self.assertEqual(self.sources_of(f"## A\n\n{text}\n").returncode, 0, text)
 
     def test_every_page_says_where_its_figures_are_from(self):
         folders = ("", "docs/**", "benchmarks/**", "examples/**")
-        pages = sorted({page for folder in folders for page in glob.glob(os.path.join(ROOT, folder, "*.md"), recursive=True)}
-                       - {os.path.join(ROOT, "CHANGELOG.md")})
+        pages = sorted(
+            {page for folder in folders for page in glob.glob(os.path.join(ROOT, folder, "*.md"), recursive=True)}
+            - {os.path.join(ROOT, "CHANGELOG.md")}
+        )
         self.assertGreater(len(pages), 40)
         done = subprocess.run([SCRIPT, "--sources", *pages], capture_output=True, text=True, check=False)
         self.assertEqual(done.returncode, 0, done.stdout)

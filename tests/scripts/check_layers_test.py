@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/check_layers on small trees: usage check_layers_test.py CHECK_LAYERS."""
+
 import os
 import subprocess
 import sys
@@ -58,11 +59,17 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(check_package(files, drawing), (0, [fine]))
         files["errors.py"] = "from typing import TYPE_CHECKING\nif TYPE_CHECKING:\n    from .ways.step import Step\n"
         self.assertEqual(check_package(files, drawing), (0, [fine]))
-        self.assertEqual(check_package(files, "errors < ways < capture"), (1, [
-            "against the drawing: frontends/python/remora/torch/ways includes frontends/python/remora/torch/capture",
-            "  frontends/python/remora/torch/ways/step.py:2: from ..capture.graph import Graph",
-            "layers of remora.torch: 3 modules and packages, 0 cycles, 1 against the drawing",
-        ]))
+        self.assertEqual(
+            check_package(files, "errors < ways < capture"),
+            (
+                1,
+                [
+                    "against the drawing: frontends/python/remora/torch/ways includes frontends/python/remora/torch/capture",
+                    "  frontends/python/remora/torch/ways/step.py:2: from ..capture.graph import Graph",
+                    "layers of remora.torch: 3 modules and packages, 0 cycles, 1 against the drawing",
+                ],
+            ),
+        )
 
     def test_python_imports_that_form_a_cycle_or_name_no_module(self):
         files = {"a.py": "from .b import x\n", "b.py": "from .a import y\nfrom .gone import z\n"}
@@ -72,45 +79,56 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual(lines[-1], "layers of remora.torch: 2 modules and packages, 1 cycles, 1 against the drawing")
 
     def test_one_way_is_fine(self):
-        code, output = check({
-            "model/graph.hpp": [],
-            "model/cp/space.hpp": ["model/graph.hpp"],
-            "engine/solve.cpp": ["model/cp/space.hpp", "engine/search/mix.hpp"],
-            "engine/search/mix.hpp": ["model/graph.hpp", "engine/search/round.hpp"],
-            "engine/search/round.hpp": ["engine/search/mix.hpp"],
-        })
+        code, output = check(
+            {
+                "model/graph.hpp": [],
+                "model/cp/space.hpp": ["model/graph.hpp"],
+                "engine/solve.cpp": ["model/cp/space.hpp", "engine/search/mix.hpp"],
+                "engine/search/mix.hpp": ["model/graph.hpp", "engine/search/round.hpp"],
+                "engine/search/round.hpp": ["engine/search/mix.hpp"],
+            }
+        )
         self.assertEqual((code, output), (0, "layers: 4 folders, 0 cycles, 0 against the drawing\n"))
 
     def test_two_folders_that_include_each_other(self):
-        code, output = check({
-            "engine/solve.hpp": [],
-            "engine/solve.cpp": ["engine/search/mix.hpp"],
-            "engine/search/mix.hpp": ["engine/solve.hpp"],
-        })
+        code, output = check(
+            {
+                "engine/solve.hpp": [],
+                "engine/solve.cpp": ["engine/search/mix.hpp"],
+                "engine/search/mix.hpp": ["engine/solve.hpp"],
+            }
+        )
         self.assertEqual(code, 1)
-        self.assertEqual(output.splitlines(), [
-            "cycle: engine -> engine/search -> engine",
-            '  engine/solve.cpp:3: #include "engine/search/mix.hpp"',
-            '  engine/search/mix.hpp:3: #include "engine/solve.hpp"',
-            "layers: 2 folders, 1 cycles, 0 against the drawing",
-        ])
+        self.assertEqual(
+            output.splitlines(),
+            [
+                "cycle: engine -> engine/search -> engine",
+                '  engine/solve.cpp:3: #include "engine/search/mix.hpp"',
+                '  engine/search/mix.hpp:3: #include "engine/solve.hpp"',
+                "layers: 2 folders, 1 cycles, 0 against the drawing",
+            ],
+        )
 
     def test_cycle_through_a_third_folder_and_across_parts(self):
-        code, output = check({
-            "model/graph.hpp": ["frontends/text/csv.hpp"],
-            "engine/solve.hpp": ["model/graph.hpp"],
-            "frontends/text/csv.hpp": [],
-            "frontends/text/csv.cpp": ["engine/solve.hpp"],
-        })
+        code, output = check(
+            {
+                "model/graph.hpp": ["frontends/text/csv.hpp"],
+                "engine/solve.hpp": ["model/graph.hpp"],
+                "frontends/text/csv.hpp": [],
+                "frontends/text/csv.cpp": ["engine/solve.hpp"],
+            }
+        )
         self.assertEqual(code, 1)
         self.assertIn("cycle: engine -> model -> frontends/text -> engine\n", output)
 
     def test_every_cycle_is_found(self):
-        code, output = check({
-            "engine/a/a.hpp": ["engine/b/b.hpp", "engine/c/c.hpp"],
-            "engine/b/b.hpp": ["engine/a/a.hpp"],
-            "engine/c/c.hpp": ["engine/a/a.hpp"],
-        })
+        code, output = check(
+            {
+                "engine/a/a.hpp": ["engine/b/b.hpp", "engine/c/c.hpp"],
+                "engine/b/b.hpp": ["engine/a/a.hpp"],
+                "engine/c/c.hpp": ["engine/a/a.hpp"],
+            }
+        )
         self.assertEqual(code, 1)
         self.assertIn("engine/a -> engine/b -> engine/a", output)
         self.assertIn("engine/a -> engine/c -> engine/a", output)
@@ -138,11 +156,14 @@ class CheckLayers(unittest.TestCase):
         self.assertEqual((code, output), (0, "layers: 6 folders, 0 cycles, 0 against the drawing\n"))
         code, output = check(files, "  model < base < bound, order < engine\n")
         self.assertEqual(code, 1)
-        self.assertEqual(output.splitlines(), [
-            "against the drawing: engine/order includes engine/bound",
-            '  engine/order/order.hpp:4: #include "engine/bound/periods/proof.hpp"',
-            "layers: 6 folders, 0 cycles, 1 against the drawing",
-        ])
+        self.assertEqual(
+            output.splitlines(),
+            [
+                "against the drawing: engine/order includes engine/bound",
+                '  engine/order/order.hpp:4: #include "engine/bound/periods/proof.hpp"',
+                "layers: 6 folders, 0 cycles, 1 against the drawing",
+            ],
+        )
         code, output = check(files, "  model < base < bound < engine\n  base < order\n")
         self.assertEqual(code, 1)
         self.assertIn("against the drawing: engine includes engine/order\n", output)

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
 """scripts/results on small folders, and the tree's own page: usage results_test.py SCRIPT."""
+
 import json
 import os
 import subprocess
@@ -13,12 +14,38 @@ ROOT = os.path.dirname(os.path.dirname(SCRIPT))
 
 def run_of(version, status, duration=0, bound=0, contender="auto", instance="g"):
     """A line of results.jsonl, one second long."""
-    return json.dumps({
-        "instance": instance, "budget": "80%", "contender": contender, "seed": 1, "time_limit": 60.0, "threads": 2,
-        "graph_sha256": "", "asked": "", "ops": 1, "edges": 1, "budget_bytes": 1, "status": status, "order": "input",
-        "max_computes": 2, "baseline_duration": 100, "duration": duration, "lower_bound": bound, "peak_memory": 1,
-        "seconds": 1.0, "reached": 0.0, "cpu_seconds": 1.0, "peak_kibibytes": 1, "history": [], "note": "",
-        "version": version, "commit": "", "machine": "", "when": ""})
+    return json.dumps(
+        {
+            "instance": instance,
+            "budget": "80%",
+            "contender": contender,
+            "seed": 1,
+            "time_limit": 60.0,
+            "threads": 2,
+            "graph_sha256": "",
+            "asked": "",
+            "ops": 1,
+            "edges": 1,
+            "budget_bytes": 1,
+            "status": status,
+            "order": "input",
+            "max_computes": 2,
+            "baseline_duration": 100,
+            "duration": duration,
+            "lower_bound": bound,
+            "peak_memory": 1,
+            "seconds": 1.0,
+            "reached": 0.0,
+            "cpu_seconds": 1.0,
+            "peak_kibibytes": 1,
+            "history": [],
+            "note": "",
+            "version": version,
+            "commit": "",
+            "machine": "",
+            "when": "",
+        }
+    )
 
 
 class Results(unittest.TestCase):
@@ -45,9 +72,14 @@ class Results(unittest.TestCase):
             return [line.strip("\n") for line in file if line.startswith("|")]
 
     def test_a_cell_counts_what_is_settled_and_what_is_left(self):
-        self.suite("quick", run_of("0.1.0", "optimal", 110, 110), run_of("0.1.0", "feasible", 125, 100, instance="h"),
-                   run_of("0.1.0", "infeasible", instance="i"), run_of("0.1.0", "failed", instance="j"),
-                   run_of("0.1.0", "optimal", 110, 110, contender="greedy"))
+        self.suite(
+            "quick",
+            run_of("0.1.0", "optimal", 110, 110),
+            run_of("0.1.0", "feasible", 125, 100, instance="h"),
+            run_of("0.1.0", "infeasible", instance="i"),
+            run_of("0.1.0", "failed", instance="j"),
+            run_of("0.1.0", "optimal", 110, 110, contender="greedy"),
+        )
         self.assertEqual(self.rows(), ["| release | quick |", "|---|---|", "| 0.1.0 | 2 / 3, 10.00 %, 1.0 s |"])
 
     def test_rows_of_earlier_releases_stay(self):
@@ -55,8 +87,10 @@ class Results(unittest.TestCase):
         self.rows()
         self.suite("quick", run_of("0.10.0", "feasible", 200, 100))
         self.suite("slow", run_of("0.10.0", "unknown"))
-        self.assertEqual(self.rows()[2:], ["| 0.10.0 | 0 / 1, 50.00 %, 1.0 s | 0 / 1, none, 1.0 s |",
-                                           "| 0.9.0 | 1 / 1, 0.00 %, 1.0 s |  |"])
+        self.assertEqual(
+            self.rows()[2:],
+            ["| 0.10.0 | 0 / 1, 50.00 %, 1.0 s | 0 / 1, none, 1.0 s |", "| 0.9.0 | 1 / 1, 0.00 %, 1.0 s |  |"],
+        )
 
     def test_other_programs_results_are_left_out(self):
         self.suite("quick", run_of("0.1.0", "optimal", 110, 110))

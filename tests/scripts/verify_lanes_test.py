@@ -4,6 +4,7 @@
 
 usage: verify_lanes_test.py REMORA VERIFY_LANES [CASES]
 """
+
 import importlib.machinery
 import importlib.util
 import json
@@ -34,8 +35,10 @@ def random_graph(draw):
         graph["recompute_allocates"] = "all"
     if draw.random() < 0.5:
         devices.append({"name": "host"})
-        graph["links"] = [{"from": a, "to": b, "latency": draw.randint(0, 2), "bytes": draw.randint(1, 3), "per": 1}
-                          for a, b in (("gpu", "host"), ("host", "gpu"))]
+        graph["links"] = [
+            {"from": a, "to": b, "latency": draw.randint(0, 2), "bytes": draw.randint(1, 3), "per": 1}
+            for a, b in (("gpu", "host"), ("host", "gpu"))
+        ]
     graph["collectives"] = [{"kind": KINDS[0], "group": 2, "times": [[2, 1], [5, 4], [9, 13]]}]
     for kind in KINDS:
         row = {"kind": kind, "latency": draw.randint(0, 3), "bytes": draw.randint(1, 3), "per": draw.randint(0, 3)}
@@ -79,7 +82,7 @@ def spoiled(schedule, draw):
     how = draw.randrange(4)
     if how == 0:
         i = draw.randrange(max(1, len(steps) - 1))
-        steps[i:i + 2] = steps[i:i + 2][::-1]
+        steps[i : i + 2] = steps[i : i + 2][::-1]
         changed["order"] = "free"
     elif how == 1 and changed["budget"]:
         changed["budget"]["gpu"] = max(0, changed["budget"]["gpu"] - draw.randint(1, 5))
@@ -126,7 +129,9 @@ class Comparison:
 
     def page(self):
         """The graph with two devices that docs/reference/formats.md shows, and its schedules: sequential and overlapping."""
-        with open(os.path.join(os.path.dirname(self.lanes.__file__), "../docs/reference/formats.md"), encoding="utf-8") as file:
+        with open(
+            os.path.join(os.path.dirname(self.lanes.__file__), "../docs/reference/formats.md"), encoding="utf-8"
+        ) as file:
             blocks = re.findall(r"^```json\n(.*?)^```", file.read(), re.MULTILINE | re.DOTALL)
         graph, schedule = (json.loads(block) for block in blocks if '"two-devices"' in block)
         write("graph.json", graph)

@@ -254,7 +254,7 @@ def test_autocast_that_is_lost_in_a_recompute_is_named() -> None:
     assert kinds(found) == {rt.Kind.RECOMPUTE}, "a hand-written checkpoint cannot be taken out"
     assert found.first_op is not None
     assert (found.first_op.op, found.first_op.module) == ("aten.addmm", "second.0")
-    assert "gave float32 when it was made again for the backward, bfloat16 before" in str(found)
+    assert "gave float32 when it was recomputed for the backward, bfloat16 before" in str(found)
     assert "torch.autocast is not as it was" in str(found)
 
 

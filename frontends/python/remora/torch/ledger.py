@@ -134,7 +134,7 @@ class Ledger:
             warnings.warn(f"remora: {text}", RemoraWarning, stacklevel=2)
 
     def read_break(self, module: fx.GraphModule, where: str) -> None:
-        """Tells of the graph break at which a graph ends, if it does."""
+        """Warns about the graph break at which a graph ends, if it does."""
         reason = getattr(module, "compile_subgraph_reason", None)
         if reason is not None and reason.graph_break:
             line = reason.user_stack[-1] if reason.user_stack else None
@@ -269,7 +269,7 @@ class _Listener:
 
 
 def _ledger_of_capture() -> Ledger | None:
-    """The ledger of the backend for which Dynamo compiles now; None if it is not ours, or refuses breaks itself."""
+    """The ledger of the backend for which Dynamo compiles now; None if it is not ours, or rejects breaks itself."""
     frame: types.FrameType | None = sys._getframe()
     while frame is not None:
         converter = frame.f_locals.get("self")

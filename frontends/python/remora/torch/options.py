@@ -27,15 +27,15 @@ class Options:
     Attributes
     ----------
     budget : int or str
-        Bytes ("12GiB", 1500000) with all that is there throughout: parameters, buffers, the step's arguments. Or a
-        share of what the unscheduled step takes beyond that ("60%").
+        Bytes ("12GiB", 1500000), permanently resident memory included: parameters, buffers, the step's arguments. Or a
+        percentage ("60%") of the memory that the step uses beyond that if nothing is recomputed.
     reserve : int
         Bytes that something else takes on the device, as an optimizer's state; a part of the budget given in bytes.
     cost : {"measured", "flops"}
         Whether ops are run and measured, or a roofline says what they take.
     fuse : bool
         Whether Inductor compiles what it makes one loop of; the schedule is then of compiled regions and the other ops.
-        Results are close to eager's, not equal in every bit.
+        Results are close to eager's, not equal bit for bit.
     arena : bool
         Whether the step's tensors lie in one block of memory, each where the plan says, within the budget. On the CPU
         only; needs a C++ compiler at first use.

@@ -8,7 +8,7 @@ and to what any op between them saved:
     saved by A  <- saved by sin <- grad_fn      (walked here; each storage counts once)
 
 It is there while B runs, forward and backward. Whoever saved it may have come from Inductor's cache. What is kept
-beside the way to B's inputs is not found. O(nodes of autograd's graph).
+off the path to B's inputs is not found. O(nodes of autograd's graph).
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical"
 
 
 def refuse_anomaly_mode() -> None:
-    """Refuses `torch.autograd.detect_anomaly` around a captured step, where no autograd runs that could look.
+    """Rejects `torch.autograd.detect_anomaly` around a captured step, where no autograd runs that could look.
 
     Raises
     ------
@@ -119,7 +119,7 @@ def name_of_input(node: fx.Node) -> str:
 
 
 def refuse_hooks(arguments: Sequence[Any], names: Sequence[str]) -> None:
-    """Refuses a step whose parameters have gradient hooks: a captured step would leave them out.
+    """Rejects a step whose parameters have gradient hooks: a captured step would leave them out.
 
     Raises
     ------

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A captured step as ops on storages.
 
-What is scheduled is memory, so the nodes of an ATen graph are told apart by what they do to it:
+What is scheduled is memory, so the nodes of an ATen graph are classified by what they do to it:
 
 * an op allocates storages (its outputs) and reads others;
 * a view allocates nothing: it is run again wherever its value is used, as long as the storage beneath is there;
@@ -40,7 +40,7 @@ _COLLECTIVE = ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd
 
 @dataclass
 class Storage:
-    """Memory that several tensors may share; `fixed`: arguments and constants of the step, there throughout."""
+    """Memory that several tensors may share; `fixed`: arguments and constants of the step, always allocated."""
 
     name: str
     size: int
@@ -279,8 +279,8 @@ def has_effect(node: fx.Node) -> bool:
 def may_run_again(node: fx.Node, pure: Container[str] = ()) -> bool:
     """Whether a second run gives the same and does nothing else.
 
-    That is known of PyTorch's own ops, and told of those in `pure` ("library::op"). Any other op may write a log,
-    count, or draw random numbers without saying so; it runs once, as it does for PyTorch's own partitioner.
+    PyTorch's own ops declare it, and `pure` ("library::op") names others. Any other op may write a log, count, or draw
+    random numbers without declaring it; it runs once, as it does for PyTorch's own partitioner.
     """
     target = node.target
     if isinstance(target, Region):

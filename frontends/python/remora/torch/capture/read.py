@@ -158,10 +158,10 @@ class _Reader:
     def _add_change(self, node: fx.Node) -> None:
         """An op that changes its first argument.
 
-        It is a part of the op that made the argument, where nobody has read that, what else it reads was there by
-        then, and it draws no random numbers. Else it is an op of its own; it, the maker, and who has read the old value
-        run once, as `graph_of` orders them, and whoever reads the new value also reads that it is done. An argument of
-        the step has one such op.
+        It becomes a part of the op that made the argument if no op has read that, all its other inputs exist by then,
+        and it draws no random numbers. Otherwise it is a separate op; this op, the maker, and the readers of the old
+        value run once, in the order of `graph_of`, and readers of the new value also read that it is done. An argument
+        of the step has at most one such op.
         """
         schema = node.target._schema  # type: ignore[union-attr]
         if [a.name for a in schema.arguments if a.is_write] != [schema.arguments[0].name]:
@@ -193,7 +193,7 @@ class _Reader:
         self._changed |= {storage} if fixed else set()
 
     def _is_there(self, read: Iterable[int], op: Op) -> bool:
-        """Whether storages are there when an op ends."""
+        """Whether storages exist when an op ends."""
         made = {s for o in self.step.ops[: self.step.ops.index(op) + 1] for s in o.outputs}
         return all(s in made or self.storages[s].fixed for s in read)
 
@@ -271,7 +271,7 @@ class _Reader:
         return True
 
     def _drop_unused(self) -> None:
-        """Leaves out ops whose outputs nobody reads. Random ones stay, for they move the generator."""
+        """Drops ops whose outputs are unused. Random ones stay, because they advance the generator."""
         read = {s for s, storage in enumerate(self.storages) if storage.keep}
         kept: list[Op] = []
         for op in reversed(self.step.ops):

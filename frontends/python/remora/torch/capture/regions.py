@@ -42,7 +42,7 @@ class Region:
     Attributes
     ----------
     key : str
-        The same for two regions just if they compute the same from arguments of the same looks.
+        Equal for two regions if and only if they compute the same from arguments of the same types and layouts.
     """
 
     def __init__(self, name: str, module: fx.GraphModule, inputs: list[FakeTensor]) -> None:

@@ -3,19 +3,18 @@
 
 A functional graph allocates where eager PyTorch works in place. Two forms of this are undone:
 
-* A pointwise op whose first argument is the whole of a storage that nobody else reads (a ReLU behind a normalization, a
+* A pointwise op whose first argument is the whole of a storage that no other op reads (a ReLU after a normalization, a
   sum of two branches) runs in place, right after the op that made the storage. To the schedule the two are one op:
 
       convolution -> a -> relu -> b        becomes        [convolution, relu_] -> b
 
-* An update whose new value is a pointwise function of the old one, which nobody else reads (`grad + new`), is done in
-place
-  as soon as it can be. All other updates wait until everything has run, so that nothing reads them too early.
+* An update whose new value is a pointwise function of the old one, which no other op reads (`grad + new`), happens in
+  place as soon as possible. All other updates wait until everything has run, so that no op reads them too early.
 
-An op whose input others read, too, may still take over its storage where a schedule releases that input behind it (and
-makes it again for the others): the graph says so (`in_place`), and the program does it where it applies.
+An op may also take over the storage of an input that other ops read, if a schedule releases that input right after it
+(and recomputes it for the others): the graph says so (`in_place`), and the program does it where it applies.
 
-The values are the same in every bit: PyTorch runs one kernel for both forms.
+The values are equal bit for bit: PyTorch runs one kernel for both forms.
 """
 
 from __future__ import annotations
@@ -94,7 +93,7 @@ def _commutes(node: fx.Node) -> bool:
 
 
 def _may_take(step: StepGraph, op: Op, given: Any, taken: int) -> bool:
-    """Whether nobody but `op` needs the storage of its argument `given`, and the two ops may be one."""
+    """Whether only `op` needs the storage of its argument `given`, and the two ops may be one."""
     if step.storages[taken].fixed or step.storages[taken].keep:
         return False
     others = [step.resolve(n) for n in op.nodes[0].all_input_nodes if n is not given]
@@ -135,7 +134,7 @@ def _whole_storage(step: StepGraph, node: fx.Node, place: int) -> int | None:
 
 
 def _may_wait(step: StepGraph, head: Op, first: int, last: int) -> bool:
-    """Whether `head` may run as late as `last`: nobody reads it before, and no input of it lives longer for that."""
+    """Whether `head` may run as late as `last`: no op reads it before, and none of its inputs lives longer for that."""
     between = step.ops[first + 1 : last]
     if any(set(head.outputs) & set(o.inputs) for o in between):
         return False

@@ -104,8 +104,8 @@ def aligned(size: int) -> int:
 def prepare(step: StepGraph, costs: dict[fx.Node, Cost], theirs: Sequence[Any]) -> dict[fx.Node, Cost]:
     """Makes the step one whose memory is an arena, and records what its calls allocate.
 
-    Sizes are multiples of the alignment; no op takes over an input's storage, for the engine places outputs beside
-    inputs. Small results lie outside, and count throughout. So do the values in `theirs`: the user allocates them, or
+    Sizes are multiples of the alignment; no op takes over an input's storage, for the engine places outputs next
+    to inputs. Small results lie outside, and count throughout. So do the values in `theirs`: the user allocates them, or
     holds them for as long as he likes.
     """
     if step.device.type != "cpu":

@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: Apache-2.0
 """Cuts a captured graph into regions that Inductor compiles, at what a schedule of the graph keeps.
 
-What Inductor makes one loop of are pointwise ops, reductions, and what it takes apart into those (normalizations,
-softmax). All others (products, convolutions, attention, random ops, updates) stay the ATen ops that they are, so
-dropout draws what eager draws. Each op has a level:
+Inductor turns pointwise ops, reductions, and what it decomposes into those (normalizations, softmax) into loops. All
+others (products, convolutions, attention, random ops, updates) remain ATen ops, so dropout draws what eager draws. Each
+op has a level:
 
     level of an op = the highest of its arguments' levels, one more where the two may not be one region
 
 Two ops may be one region if both can be fused, both are of the forward or both of the backward pass, and a schedule of
-the single ops runs both once or both again: so a region ends at what is kept, and running it again makes only what is
-to be made again. A region is a set of ops of one level that hang together:
+the single ops runs both once or both again: so a region ends at what is kept, and running it again computes only what
+is to be recomputed. A region is a connected set of ops of one level:
 
     addmm 1 -> add 2 -> layer_norm 2 -> addmm 3          one region {add, layer_norm}
-    addmm 1 -> add 2 -> | kept | -> layer_norm 3 -> addmm 4      two, where the sum is kept and the norm is made again
+    addmm 1 -> add 2 -> | kept | -> layer_norm 3 -> addmm 4      two, where the sum is kept and the norm recomputed
 
-Whoever leaves a region reaches a higher level, so no path leads out of a region and back: the regions form a graph
+Every path that leaves a region reaches a higher level, so no path leads out of a region and back: the regions form a graph
 without cycles. O(edges).
 """
 
@@ -62,7 +62,7 @@ def fuse(step: StepGraph, again: Container[fx.Node], say: Callable[[str], None])
     again : container of fx.Node
         The nodes that a schedule of the step runs more than once.
     say : callable
-        Is told what is being done.
+        Called with a line of progress.
     """
     region_of = _regions(step, again)
     module = _Rewriter(step, region_of).rewritten()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Is my step right? A step as it is, beside plain eager, from the same state.
+"""Is my step right? A step as it is, compared with plain eager from the same state.
 
 Plain eager is the user's own code with every `torch.utils.checkpoint` replaced by a plain call, and with whatever is
 compiled or runs by Remora run as it is written. What the two leave is compared. Where something differs, plain eager
@@ -29,7 +29,7 @@ from .plain import instead, plainly
 from .state import Kind, Outcome, State, hooks_of
 
 SHOWN = 4
-"""So many differences are told in full."""
+"""So many differences are reported in full."""
 
 
 _WRONG = "The step is wrong. From the same state, plain eager (no checkpoints, nothing compiled) leaves other values:"
@@ -69,7 +69,7 @@ class Check:
     def __str__(self) -> str:
         counts = ", ".join(_counted(number, kind) for kind, number in self.compared.items() if number)
         if self.equal:
-            return f"The step is right: it leaves what plain eager leaves, in every bit ({counts})."
+            return f"The step is right: it leaves what plain eager leaves, bit for bit ({counts})."
         lines = [_WRONG if self.wrong else _UNSTEADY]
         shown = sorted(self.differences, key=lambda difference: not difference.wrong)
         for kind in dict.fromkeys(difference.kind for difference in shown):
@@ -119,7 +119,7 @@ def check(step: Callable[..., Any], *arguments: Any, **named: Any) -> Check:
     --------
     >>> model = torch.nn.Linear(8, 4)
     >>> print(check(model, torch.nn.functional.cross_entropy, (torch.randn(2, 8), torch.tensor([0, 3]))))
-    The step is right: it leaves what plain eager leaves, in every bit (1 result, 2 gradients, ...).
+    The step is right: it leaves what plain eager leaves, bit for bit (1 result, 2 gradients, ...).
     """
     _refuse(step, arguments, named)
     if isinstance(step, torch.nn.Module):
@@ -231,13 +231,13 @@ class _Checking:
                 handle.remove()
 
     def _recomputed(self, again: Call, first: Call) -> Difference:
-        """An op that a hand-written checkpoint made again; with a spread, if its first run differs from run to run."""
+        """An op that a hand-written checkpoint recomputed; with a spread, if its first run differs from run to run."""
         name = " in ".join(text for text in (again.op, again.module) if text)
         spread = 0.0 if first in self._recorded(plainly()) else float("inf")
         return Difference(Kind.RECOMPUTE, name, float("inf"), spread, text="not what it gave in the forward")
 
     def _first_op(self, found: Sequence[Difference], plain: list[Call]) -> FirstOp | None:
-        """The first op that differs: forward ops first, then ops that were made again, then backward ops."""
+        """The first op that differs: forward ops first, then ops that were recomputed, then backward ops."""
         again = first_of_recompute(plain)
         if again is not None:  # by a checkpoint that could not be taken out
             return made_again(*again)
@@ -345,7 +345,7 @@ def _refuse(step: Any, arguments: Sequence[Any], named: dict[str, Any]) -> None:
 
 
 def _refuse_arguments(step: Callable[..., Any], arguments: Sequence[Any], named: dict[str, Any]) -> None:
-    """Refuses arguments that the step does not take."""
+    """Rejects arguments that the step does not take."""
     try:
         signature = inspect.signature(step)
     except (TypeError, ValueError):
@@ -367,7 +367,7 @@ def _named(step: Any, arguments: Sequence[Any], named: dict[str, Any]) -> dict[s
 
 
 def _refuse_without_backward(result: Any, left: Outcome) -> None:
-    """Refuses a step that gives a loss and no gradients: the user forgot `backward()`."""
+    """Rejects a step that gives a loss and no gradients: the user forgot `backward()`."""
     losses = [t for t in pytree.tree_leaves(result) if isinstance(t, torch.Tensor) and t.grad_fn is not None]
     if losses and all(value is None for (kind, _), value in left.items() if kind is Kind.GRADIENT):
         raise CheckError(

@@ -80,7 +80,7 @@ MISSING = object()
 
 
 def _apart(mine: Any, plain: Any) -> tuple[float, str]:
-    """By how much two values differ at most, and in words if these are no numbers."""
+    """The largest difference of two values, and a description if they are no numbers."""
     if isinstance(mine, torch.Tensor) and isinstance(plain, torch.Tensor):
         if mine.dtype != plain.dtype or mine.shape != plain.shape:
             return float("inf"), f"{described(mine)}, not {described(plain)}"

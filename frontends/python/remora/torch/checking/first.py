@@ -63,7 +63,7 @@ def first_of_forward(mine: Iterable[Call], theirs: Iterable[Call]) -> Pair | Non
 
 
 def first_of_recompute(calls: Iterable[Call]) -> tuple[Call, Call] | None:
-    """The first op that gave other numbers when it was made again, and its first run."""
+    """The first op that gave other numbers when it was recomputed, and its first run."""
     for again, first in _recomputed(list(calls)):
         if again.results != first.results:
             return again, first
@@ -96,9 +96,9 @@ def _of(calls: Iterable[Call], phase: Phase) -> list[Call]:
 
 
 def _recomputed(calls: list[Call]) -> Iterator[tuple[Call, Call]]:
-    """Each op that was made again, beside its first run.
+    """Each op that was recomputed, with its first run.
 
-    A recompute runs along the forward, perhaps with gaps (what selective checkpoints keep is not made again). Where it
+    A recompute runs along the forward, perhaps with gaps (what selective checkpoints keep is not recomputed). Where it
     does not go on there, another begins, which the ops that follow tell.
     """
     forward, again = _of(calls, Phase.FORWARD), _of(calls, Phase.AGAIN)
@@ -163,10 +163,10 @@ def first_op(call: Call, text: str, cause: str = "") -> FirstOp:
 
 
 def made_again(again: Call, first: Call) -> FirstOp:
-    """An op that gave other numbers when it was made again, and why."""
-    told = f"{_place(again)} gave other numbers when it was made again for the backward"
+    """An op that gave other numbers when it was recomputed, and why."""
+    told = f"{_place(again)} gave other numbers when it was recomputed for the backward"
     if again.types != first.types:
-        told = f"{_place(again)} gave {_types(again)} when it was made again for the backward, {_types(first)} before"
+        told = f"{_place(again)} gave {_types(again)} when it was recomputed for the backward, {_types(first)} before"
         cause = "torch.autocast is not as it was in the forward; enter it in the recompute, too"
     elif again.random:
         cause = "it draws random numbers, and the generator was not set back for it; use preserve_rng_state=True"

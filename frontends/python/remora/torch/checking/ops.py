@@ -4,9 +4,9 @@
 A checkpointed run makes ops of the forward again during its backward:
 
     forward        linear a    dropout b    linear c
-    backward                   linear a    dropout x    ...    made again: x is not b
+    backward                   linear a    dropout x    ...    recomputed: x is not b
 
-Forward ops of two runs are compared one to one. An op that is made again is compared with its own first run: the
+Forward ops of two runs are compared one to one. An op that is recomputed is compared with its own first run: the
 recompute is laid along the forward, by op and module. Backward ops are compared by op and by the module of the forward
 op whose autograd node they run in (`checking.first`). Of each result only a number of 64 bits is kept.
 """
@@ -31,7 +31,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 from .plain import instead
 
 CHUNK = 1 << 18
-"""So many numbers are hashed at once: what hashing takes beyond the step is a few megabytes."""
+"""So many numbers are hashed at once: hashing needs a few megabytes beyond the step."""
 
 _UNCOMPARED = ("empty", "new_empty", "_to_copy", "clone", "resize_", "set_", "_local_scalar_dense")
 """What has no values yet, or only copies: autocast keeps some casts for their next use."""

@@ -46,7 +46,7 @@ class Kind(str, enum.Enum):
     """Any other tensor, number or list that the step can reach: an optimizer's, a counter in a module."""
     GENERATOR = "generator"
     RECOMPUTE = "recompute"
-    """An op that a hand-written checkpoint made again, which gave other numbers than before."""
+    """An op that a hand-written checkpoint recomputed, which gave other numbers than before."""
 
 
 Outcome = dict[tuple[Kind, str], Any]

@@ -37,7 +37,7 @@ def read_graph(
     name: str = "step",
     theirs: Sequence[Any] = (),
 ) -> StepProblem:
-    """Reads a graph, and finds the cost of its ops; adds to `seconds` what that takes.
+    """Reads a graph, and finds the cost of its ops; adds the time of both to `seconds`.
 
     `theirs` are values that the user allocates, or keeps as long as he likes.
     """
@@ -86,7 +86,7 @@ def scheduled(
     """The problem as it runs, of ops or of regions, and its plan; `read`: how the graph of regions is read.
 
     Regions that are cut where a schedule recomputes ops depend on the budget, and may need more than those that are not
-    cut. These are tried before a budget is refused, and the refusal names what they need: that is enough.
+    cut. These are tried before a budget is rejected, and the error names what they need: that is enough.
     """
     if not options.fuse:
         plan, runs = solve(problem, options)

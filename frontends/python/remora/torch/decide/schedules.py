@@ -27,7 +27,7 @@ from ..problem.aten import LATER
 from ..store import answer_file, digest, write_json
 
 FEW = 2
-"""With so many computes an op a search begins."""
+"""A search begins with so many runs of each op."""
 LEAST_SECONDS = 0.5
 """At least so long a call of the engine may take, however much of the time limit is gone."""
 FIRST = 0.6
@@ -86,7 +86,7 @@ def digest_of(graph: remora.Graph) -> str:
 
 
 def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: float | None = None) -> remora.Schedule:
-    """Finds a schedule in the cache, or by the engine in so many seconds, else in the time limit.
+    """Finds a schedule in the cache, or by the engine in so many seconds, otherwise in the time limit.
 
     Raises
     ------
@@ -167,7 +167,7 @@ def _other_step(path: str, planned: remora.Graph, made_by: Any, graph: remora.Gr
 
 
 def _shape_of(op: remora.Op) -> Any:
-    """What an op is, but for its name and what it takes."""
+    """What an op is, except for its name and cost."""
     made = [(t.index, t.size, t.keep) for t in op.outputs]
     return op.type, [t.index for t in op.inputs], made, op.recompute, [o.index for o in op.after]
 
@@ -223,7 +223,7 @@ def _answer(
 
 
 def _refused(graph: remora.Graph, budget: int, known: KnownSchedules, refusal: remora.NoSchedule) -> BudgetError:
-    """What is said where the engine has no schedule; what is known of the graph is enough."""
+    """The error where the engine has no schedule; the peak of any known schedule is enough."""
     least = min(graph.baseline_peak, known.least or graph.baseline_peak)
     proved, why = isinstance(refusal, remora.Infeasible), refusal.refusal
     op = (why.op.name, why.needed) if why.reason == "op" and why.op is not None else None
@@ -250,7 +250,7 @@ def _ops_of(schedule: remora.Schedule) -> list[int]:
 
 
 def sweep_graph(graph: remora.Graph, points: int, time_limit: float, options: Options) -> remora.Curve:
-    """Solves a graph for many budgets, chosen where the curve is least known."""
+    """Solves a graph for many budgets, chosen where the curve is known worst."""
     return remora.sweep(graph, points=points, **_words(options, time_limit))
 
 

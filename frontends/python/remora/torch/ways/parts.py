@@ -54,7 +54,7 @@ def wrap(
     """Makes a module's forward and backward run under a memory budget; the user calls `backward()`.
 
     The module itself is changed (as by `Module.compile`), so its parameters and state dictionary stay as they are. Its
-    plans are given by `plans`. What the loss takes between forward and backward is the user's and not part of the
+    plans are given by `plans`. Memory of the loss between forward and backward is the user's and not part of the
     budget. Without gradients (`torch.no_grad`, `torch.inference_mode`, nothing that requires one) the module runs as if
     it were not wrapped, unless `inference=True`.
 
@@ -65,8 +65,8 @@ def wrap(
     ----------
     module : torch.nn.Module
     budget : int or str
-        Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of what forward and
-        backward take beyond that if nothing is recomputed.
+        Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of the memory that
+        forward and backward use beyond that if nothing is recomputed.
     reserve, cost, fuse, arena, order, pure, inference, time_limit, threads, seed, cache, progress
         As in `Options`.
     """

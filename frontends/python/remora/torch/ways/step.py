@@ -58,8 +58,8 @@ def train_step(
         Runs the model, calls `backward()` on a loss, and returns what the caller wants, detached. The optimizer's step
         stands outside.
     budget : int or str
-        Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of what the captured
-        step takes beyond that if nothing is recomputed.
+        Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of the memory that
+        the captured step uses beyond that if nothing is recomputed.
     reserve, cost, fuse, arena, order, pure, time_limit, threads, seed, cache, progress, plan
         As in `Options`.
 
