@@ -14,8 +14,8 @@ is to be recomputed. A region is a connected set of ops of one level:
     addmm 1 -> add 2 -> layer_norm 2 -> addmm 3          one region {add, layer_norm}
     addmm 1 -> add 2 -> | kept | -> layer_norm 3 -> addmm 4      two, where the sum is kept and the norm recomputed
 
-Every path that leaves a region reaches a higher level, so no path leads out of a region and back: the regions form a graph
-without cycles. O(edges).
+Every path that leaves a region reaches a higher level, so none leads back into it: the regions form a graph without
+cycles. O(edges).
 """
 
 from __future__ import annotations
