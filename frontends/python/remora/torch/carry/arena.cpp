@@ -8,7 +8,7 @@
 //     t = aten_mm_default(a, b)      allocates 4096 bytes -> at 0, then 64 -> at 8192
 //
 // Which allocations a call makes was recorded before, when it ran once on tensors made for it. An allocation of another
-// size, one more, or a place that is still taken is an error of the op, with both sizes. `_arena.py` builds and calls this.
+// size, one more, or a place that is still taken is an error of the op, with both sizes. `arena.py` builds and calls this.
 #include <cstdint>
 #include <iterator>
 #include <map>

@@ -105,8 +105,8 @@ def prepare(step: StepGraph, costs: dict[fx.Node, Cost], theirs: Sequence[Any]) 
     """Makes the step one whose memory is an arena, and records what its calls allocate.
 
     Sizes are multiples of the alignment; no op takes over an input's storage, for the engine places outputs next
-    to inputs. Small results lie outside, and count throughout. So do the values in `theirs`, which the user allocates or
-    keeps.
+    to inputs. Small results lie outside, and count throughout. So do the values in `theirs`, which the user allocates
+    or keeps.
     """
     if step.device.type != "cpu":
         raise TorchError(f"arena=True is for the CPU so far; the step is on {step.device}")
