@@ -6,10 +6,10 @@ Usage: contenders.py NETWORK CONTENDER [DEVICE [LOCK]]
 Contenders: eager; checkpoint (each block by torch.utils.checkpoint); selective (the same, matrix products saved);
 compiled:R (AOTAutograd's partitioner with activation_memory_budget R, without Inductor) and inductor:R (with it;
 inductor:R:greedy and inductor:R:ilp by PyTorch's other solvers); remora:B, fused:B (the same with compiled regions),
-and partitioner:B (stock Inductor, remora.torch.inductor) under the budget B: 60%, or 12345678 (bytes beyond what is there throughout), or "least": the smallest for which a schedule is
-found, or "activations:60": gradients, and 60 % of what the step takes beyond them; auto:B (rt.auto_checkpoint), and its
-rivals plain (as eager), kept (as selective), every:N (each N-th block by torch.utils.checkpoint) and every:hf (as
-transformers does it by itself).
+and partitioner:B (stock Inductor, remora.torch.inductor) under the budget B: 60%, or 12345678 (bytes beyond what is
+there throughout), or "least": the smallest for which a schedule is found, or "activations:60": gradients, and 60 % of
+what the step takes beyond them; auto:B (rt.auto_checkpoint), and its rivals plain (as eager), kept (as selective),
+every:N (each N-th block by torch.utils.checkpoint) and every:hf (as transformers does it by itself).
 
 Prepares the step, writes a line of JSON with its measured peak, and then, for each line that it reads, runs the step
 twice and writes a line with the two times. One thread; times are CPU seconds of the process, which other work on the
