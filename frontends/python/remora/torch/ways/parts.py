@@ -24,7 +24,7 @@ from ..capture.joint import cut_of, keep_old_values, reached_by
 from ..carry.arena import Arena, Memory
 from ..carry.halves import Half, halves_of
 from ..carry.program import Program
-from ..decide.fused import planned, read_graph, scheduled
+from ..decide.step import planned, read_graph, scheduled
 from ..errors import BudgetError, CaptureError, in_plain_words
 from ..ledger import Ledger, Part, listener
 from ..options import Options

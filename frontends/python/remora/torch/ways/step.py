@@ -24,8 +24,8 @@ import remora
 from ..capture.dynamo import alive, boxed, compiled_step
 from ..carry.arena import Memory
 from ..carry.program import Program
-from ..decide.fused import planned, read_graph
 from ..decide.schedules import sweep_graph
+from ..decide.step import planned, read_graph
 from ..errors import BudgetError, CaptureError
 from ..ledger import Ledger
 from ..options import Options, check_budget
