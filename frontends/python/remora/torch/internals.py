@@ -149,6 +149,7 @@ NAMES: tuple[Name, ...] = (
         "torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._all_gather_comm",
         "torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._reduce_scatter_comm",
         "torch.distributed.pipelining.schedules.PipelineScheduleSingle._stage",
+        "torch.distributed.pipelining.schedules._PipelineSchedule._n_microbatches",
     ),
     *_names(
         "`rt.plan`: devices that are absent, and the constructors of tensors",
