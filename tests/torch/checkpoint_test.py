@@ -191,13 +191,13 @@ def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
     fixed, eager = replay.trace.fixed, replay.run({}).peak
     found: list[tuple[int, int]] = []
     for numbers in family.cuts:
-        cut = modes.Cut(family, numbers)
+        cut = modes.ModePlans(family, numbers)
         ranges = [range(len(unit.modes)) for unit in cut.units]
         found += [(cut.peak(plan), cut.time(plan)) for plan in itertools.product(*ranges)]
     least = min(peak for peak, _ in found)
     for share in (0.9, 0.75, 0.6, 0.45, 0.3):
         budget = int(fixed + share * (eager - fixed))
-        search = modes.Search(family, budget, 20.0, 1, 1)
+        search = modes.ModeSearch(family, budget, 20.0, 1, 1)
         chosen = search.run()
         best = min((time for peak, time in found if peak <= budget), default=None)
         if chosen is None:

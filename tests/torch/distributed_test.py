@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 
-from remora.torch.decide.modes import Search
+from remora.torch.decide.modes import ModeSearch
 from remora.torch.problem.family import Family, Mode, Unit
 from remora.torch.problem.sharded import undominated
 
@@ -184,7 +184,7 @@ def test_no_plan_of_a_sharded_step_is_better_by_trying_all() -> None:
             loads = [base - sum(saved) for base, *saved in zip(family.base, *(m.saved for m in modes), strict=True)]
             if max(loads) <= budget:
                 plans.append(sum(mode.time for mode in modes))
-        search = Search(family, budget, 20.0, 1, 1)
+        search = ModeSearch(family, budget, 20.0, 1, 1)
         chosen = search.run()
         if chosen is None:
             assert not plans and search.proved, seed

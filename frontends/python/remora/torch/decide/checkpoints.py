@@ -14,7 +14,7 @@ from ..options import Options
 from ..planning import Plan
 from ..problem.checkpoints import EagerProblem
 from ..step import CheckpointError, Reference
-from .modes import Chosen, Cut, Search
+from .modes import Chosen, ModePlans, ModeSearch
 from .within import within
 
 T = TypeVar("T")
@@ -88,7 +88,7 @@ class Fitting:
         """
         lifts, is_first = [0], self.bound is None
         if is_first:
-            cuts = [Cut(self.problem.family, cut) for cut in self.problem.family.cuts]
+            cuts = [ModePlans(self.problem.family, cut) for cut in self.problem.family.cuts]
             self.found = [self.problem.plan(modes) for cut in cuts for modes in cut.uniform()]
             shared = max((self._shared(cut) for cut in cuts), default=0)
             lifts = [shared, shared // 4, 0] if shared > SHARED * asked else [shared]
@@ -105,10 +105,10 @@ class Fitting:
             (plan for plan in self.found if _peak_of(plan) <= asked), key=lambda p: p.predicted_time, default=None
         )
 
-    def _search(self, budget: int, seconds: float, any_plan: bool = False) -> Search:
-        return Search(self.problem.family, budget, seconds, self.options.threads, self.options.seed, any_plan)
+    def _search(self, budget: int, seconds: float, any_plan: bool = False) -> ModeSearch:
+        return ModeSearch(self.problem.family, budget, seconds, self.options.threads, self.options.seed, any_plan)
 
-    def _shared(self, cut: Cut) -> int:
+    def _shared(self, cut: ModePlans) -> int:
         """What is summed too often where all units save most, at most in any slot."""
         plan = [int(saved.sum(1).argmax()) for saved in cut.saved]
         high = self.problem.high(cut.modes(plan))
@@ -117,7 +117,7 @@ class Fitting:
 
     def least(self) -> Chosen:
         """The plan of the family with the smallest peak, as far as the time goes."""
-        cuts = [Cut(self.problem.family, cut) for cut in self.problem.family.cuts]
+        cuts = [ModePlans(self.problem.family, cut) for cut in self.problem.family.cuts]
         plans = [(cut.peak(plan), i, plan) for i, cut in enumerate(cuts) for plan in [cut.descend()]]
         peak, i, plan = min(plans)
         least = Chosen(cuts[i].modes(plan), cuts[i].time(plan), peak, 0)

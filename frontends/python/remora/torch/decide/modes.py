@@ -47,7 +47,7 @@ class Chosen:
     bound: int
 
 
-class Cut:
+class ModePlans:
     """The plans of one cut; mode numbers stand for a plan."""
 
     def __init__(self, family: Family, cut: Sequence[int]) -> None:
@@ -121,7 +121,7 @@ class Cut:
         return found
 
 
-class Search:
+class ModeSearch:
     """The best plan of a family within a budget."""
 
     def __init__(
@@ -139,7 +139,7 @@ class Search:
         bounds = []
         for number, numbers in enumerate(self.family.cuts):
             left = max(0.2, self.end - time.perf_counter())
-            bounds.append(self._solve(Cut(self.family, numbers), left / (len(self.family.cuts) - number)))
+            bounds.append(self._solve(ModePlans(self.family, numbers), left / (len(self.family.cuts) - number)))
             if self.any_plan and self.best is not None:
                 break
         self.proved = self.best is None and min(bounds) >= NEVER
@@ -147,12 +147,12 @@ class Search:
             self.best.bound = min(self.best.time, *bounds)
         return self.best
 
-    def _offer(self, cut: Cut, plan: Sequence[int]) -> None:
+    def _offer(self, cut: ModePlans, plan: Sequence[int]) -> None:
         time, peak = cut.time(plan), cut.peak(plan)
         if peak <= self.budget and (self.best is None or time < self.best.time):
             self.best = Chosen(cut.modes(plan), time, peak, 0)
 
-    def _solve(self, cut: Cut, seconds: float) -> int:
+    def _solve(self, cut: ModePlans, seconds: float) -> int:
         """Offers the best plan of a cut; returns a bound for all its plans."""
         built = _graph(cut, self.budget)
         least = bound = cut.time(cut.fastest)
@@ -184,7 +184,7 @@ def _freed(unit: Unit) -> list[int]:
     return list(itertools.accumulate((max(m.saved[a:b], default=0) for m in unit.modes), max))
 
 
-def _graph(cut: Cut, budget: int) -> tuple[remora.Graph, dict[OpLike, remora.OpModes], int] | None:
+def _graph(cut: ModePlans, budget: int) -> tuple[remora.Graph, dict[OpLike, remora.OpModes], int] | None:
     """Builds the graph of a cut, with its modes and its budget; None if every plan stays within the budget.
 
     The op that a unit begins with has the unit's number as its name. All slots are raised alike, so that no workspace

@@ -22,7 +22,7 @@ from ..problem.base import Sizes
 from ..problem.checkpoints import EagerProblem, choices_of
 from ..problem.family import family_of
 from ..step import CheckpointError
-from .modes import Cut
+from .modes import ModePlans
 from .within import TRIES, within_each
 
 
@@ -41,7 +41,7 @@ class StageProblem:
         trace, family = problem.replay.trace, family_of(problem.replay, offload=False)
         forward = next((call.seconds for call in trace.calls if not call.name), trace.seconds / 2)
         points = []
-        for plan in [[], *(plan for cut in family.cuts for plan in Cut(family, cut).path())]:
+        for plan in [[], *(plan for cut in family.cuts for plan in ModePlans(family, cut).path())]:
             run = problem.replay.run(choices_of(plan))
             saved = max(0, run.turn - trace.fixed)
             halves = run.high[: trace.turn], run.high[trace.turn :]
