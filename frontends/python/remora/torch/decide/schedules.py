@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one place that calls the engine.
+"""Schedules of a captured step: those that are kept, and what the engine is asked.
 
 A schedule that was found is kept in a file and found again by the graph (its costs are part of it), the budget, the
 options and the number of the engine's answers. All that are known of a graph stand in another file: a solve begins with
@@ -103,8 +103,13 @@ def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: fl
         known = KnownSchedules(digest, options.order, options.cache)
         if start:
             known.learn(replayed(graph, start, "input" if options.order == "input" else "free"))
-        left = _Seconds(options.time_limit if seconds is None else seconds)
-        schedule = _solved(graph, budget, options, known, left)
+        limit = options.time_limit if seconds is None else seconds
+        try:
+            schedule = _Question(graph, budget, options, known, limit).answer()
+        except TorchError:
+            raise
+        except remora.Error as error:
+            raise SolverError(str(error)) from error
         if options.cache:
             path.parent.mkdir(parents=True, exist_ok=True)
             schedule.save(path)
@@ -172,77 +177,69 @@ def _shape_of(op: remora.Op) -> Any:
     return op.type, [t.index for t in op.inputs], made, op.recompute, [o.index for o in op.after]
 
 
-class _Seconds:
-    """What is left of a time limit, of which each call of the engine takes its part."""
+class _Question:
+    """A graph under a budget, and the time that is left for its schedule."""
 
-    def __init__(self, total: float) -> None:
-        self._end = time.perf_counter() + total
+    def __init__(
+        self, graph: remora.Graph, budget: int, options: Options, known: KnownSchedules, seconds: float
+    ) -> None:
+        self.graph, self.budget, self.options, self.known = graph, budget, options, known
+        self._end = time.perf_counter() + seconds
 
-    def left(self, share: float = 1.0) -> float:
-        return max(LEAST_SECONDS, share * (self._end - time.perf_counter()))
+    def _limits(self, share: float = 1.0, gap: float | None = None) -> remora.Limits:
+        return self.options.limits_in(max(LEAST_SECONDS, share * (self._end - time.perf_counter())), gap)
 
+    def _ask(self, share: float = 1.0, **words: Any) -> remora.Schedule | remora.NoSchedule:
+        limits, options = self._limits(share, GOOD_ENOUGH), self.options
+        return ask(self.graph, self.budget, limits, order=options.order, progress=options.progress, **words)
 
-def _solved(
-    graph: remora.Graph, budget: int, options: Options, known: KnownSchedules, seconds: _Seconds
-) -> remora.Schedule:
-    try:
-        found = _answer(graph, budget, options, known, seconds)
-    except TorchError:
-        raise
-    except remora.Error as error:
-        raise SolverError(str(error)) from error
-    known.learn(found)
-    return _with_addresses(found, budget, options, seconds) if options.arena else found
+    def answer(self) -> remora.Schedule:
+        """A schedule; where none is found in time, the smallest budget is searched for."""
+        start = self.known.start(self.budget)
+        if start is None or max(Counter(start).values(), default=1) > FEW:
+            # The search from a known schedule with more computes would begin with so many.
+            found = self._ask(FIRST if start is None else 1.0)
+            if isinstance(found, remora.Schedule):
+                self.known.learn(found)
+                if self.known.start(self.budget) == _ops_of(found):
+                    return self._placed(found)
+            elif start is None:
+                if isinstance(found, remora.Infeasible):
+                    self.known.learn(reached(self.graph, found.least_budget))
+                else:  # in input order, whose schedules are schedules in any order
+                    self.known.learn(lowest(self.graph, self._limits()))
+                if isinstance(found, remora.Infeasible) or self.known.start(self.budget) is None:
+                    raise self._refused(found)
+            start = self.known.start(self.budget)
+            assert start is not None, "a schedule is known, or none was found"
+        found = self._ask(start=start)
+        if isinstance(found, remora.NoSchedule):
+            raise self._refused(found)
+        self.known.learn(found)
+        return self._placed(found)
 
+    def _refused(self, refusal: remora.NoSchedule) -> BudgetError:
+        """The error where the engine has no schedule; the peak of any known schedule is enough."""
+        graph, why = self.graph, refusal.refusal
+        least = min(graph.baseline_peak, self.known.least or graph.baseline_peak)
+        op = (why.op.name, why.needed) if why.reason == "op" and why.op is not None else None
+        is_proved = isinstance(refusal, remora.Infeasible)
+        return BudgetError(self.budget, least, is_proved, graph.fixed_memory, graph.baseline_peak, why.lower_bound, op)
 
-def _answer(
-    graph: remora.Graph, budget: int, options: Options, known: KnownSchedules, seconds: _Seconds
-) -> remora.Schedule:
-    """A schedule; where none is found in time, the least budget is looked for."""
-    start = known.start(budget)
-    if start is None or max(Counter(start).values(), default=1) > FEW:
-        # What is known with more computes would begin with so many.
-        found = ask(graph, budget, **_words(options, seconds.left(FIRST if start is None else 1.0)))
-        if isinstance(found, remora.Schedule):
-            known.learn(found)
-            if known.start(budget) == _ops_of(found):
-                return found
-        elif start is None:
-            if isinstance(found, remora.Infeasible):
-                known.learn(reached(graph, found.least_budget))
-            else:  # in input order, whose schedules are schedules in any order
-                known.learn(lowest(graph, options.limits_in(seconds.left())))
-            if isinstance(found, remora.Infeasible) or known.start(budget) is None:
-                raise _refused(graph, budget, known, found)
-        start = known.start(budget)
-        assert start is not None, "a schedule is known, or none was found"
-    found = ask(graph, budget, **_words(options, seconds.left()), start=start)
-    if isinstance(found, remora.NoSchedule):
-        raise _refused(graph, budget, known, found)
-    return found
-
-
-def _refused(graph: remora.Graph, budget: int, known: KnownSchedules, refusal: remora.NoSchedule) -> BudgetError:
-    """The error where the engine has no schedule; the peak of any known schedule is enough."""
-    least = min(graph.baseline_peak, known.least or graph.baseline_peak)
-    proved, why = isinstance(refusal, remora.Infeasible), refusal.refusal
-    op = (why.op.name, why.needed) if why.reason == "op" and why.op is not None else None
-    return BudgetError(budget, least, proved, graph.fixed_memory, graph.baseline_peak, why.lower_bound, op)
-
-
-def _with_addresses(found: remora.Schedule, budget: int, options: Options, seconds: _Seconds) -> remora.Schedule:
-    """The schedule with offsets; another one where it does not pack into the budget."""
-    graph = found.graph
-    capacity = max(1, budget - graph.fixed_memory)
-    placed = remora.place(found, capacity=capacity, limits=options.limits_in(seconds.left(0.5)))
-    if placed.schedule is not None:
-        return placed.schedule
-    words = _words(options, seconds.left())
-    try:
-        return remora.solve(graph, budget, **words, warm_start=found, addresses=True)
-    except remora.NoSchedule:
-        least = graph.fixed_memory + remora.place(found, time_limit=seconds.left()).arena
-        raise BudgetError(budget, least, False, graph.fixed_memory, graph.baseline_peak) from None
+    def _placed(self, found: remora.Schedule) -> remora.Schedule:
+        """With an arena, the schedule with offsets; another one where it does not pack into the budget."""
+        if not self.options.arena:
+            return found
+        graph = self.graph
+        capacity = max(1, self.budget - graph.fixed_memory)
+        placed = remora.place(found, capacity=capacity, limits=self._limits(0.5))
+        if placed.schedule is not None:
+            return placed.schedule
+        other = self._ask(start=found, addresses=True)
+        if isinstance(other, remora.Schedule):
+            return other
+        least = graph.fixed_memory + remora.place(found, limits=self._limits()).arena
+        raise BudgetError(self.budget, least, False, graph.fixed_memory, graph.baseline_peak)
 
 
 def _ops_of(schedule: remora.Schedule) -> list[int]:
@@ -251,8 +248,5 @@ def _ops_of(schedule: remora.Schedule) -> list[int]:
 
 def sweep_graph(graph: remora.Graph, points: int, time_limit: float, options: Options) -> remora.Curve:
     """Solves a graph for many budgets, chosen where the curve is known worst."""
-    return remora.sweep(graph, points=points, **_words(options, time_limit))
-
-
-def _words(options: Options, seconds: float) -> dict[str, Any]:
-    return {"limits": options.limits_in(seconds, GOOD_ENOUGH), "order": options.order, "progress": options.progress}
+    limits = options.limits_in(time_limit, GOOD_ENOUGH)
+    return remora.sweep(graph, points=points, limits=limits, order=options.order, progress=options.progress)
