@@ -255,17 +255,17 @@ class Plan:
         self.found.report(path)
 
     def __str__(self) -> str:
-        said = self._decision()
-        if not self.budget:
-            return said
-        ran = f", measured {bytes_text(self.measured_peak)}" if self.measured_peak else ""
         took = f", measured {self.measured_time / 1e6:.1f} ms" if self.measured_time else ""
-        least = self.bound / max(1, self.unscheduled_time) - 1
+        bound = f", bound {self.bound / max(1, self.unscheduled_time) - 1:+.2%}" if self.bound else ""
+        times = f"; time {self.overhead:+.2%}{took}{bound}" if self.unscheduled_time else ""
+        if not self.budget:
+            return f"{self._decision()}{times}"
+        ran = f", measured {bytes_text(self.measured_peak)}" if self.measured_peak else ""
         share = part_of_peak_text(self.budget, self.fixed_memory, self.unscheduled_peak)
         whole = f"100 % is the peak of {self.whole}, {bytes_text(self.unscheduled_peak)}"
         return (
-            f"{said}: peak {bytes_text(self.predicted_peak)}{ran}, budget {bytes_text(self.budget)} "
-            f"({share}; {whole}); time {self.overhead:+.2%}{took}, bound {least:+.2%}"
+            f"{self._decision()}: peak {bytes_text(self.predicted_peak)}{ran}, budget {bytes_text(self.budget)} "
+            f"({share}; {whole}){times}"
         )
 
     def _decision(self) -> str:

@@ -143,7 +143,8 @@ class PipelineFitting:
         plan = Plan(unscheduled_time=self.plain, predicted_time=step.makespan, bound=bound)
         for stage, m, budget, peak in zip(self.stages, chosen, self.budgets, step.peaks, strict=True):
             own = Plan(stage.choices[m], stage.changed, budget=budget, predicted_peak=peak)
-            own.fixed_memory, own.unscheduled_peak = stage.sizes.fixed, stage.sizes.unscheduled
+            sizes = stage.sizes
+            own.fixed_memory, own.unscheduled_peak, own.whole = sizes.fixed, sizes.unscheduled, sizes.of
             plan.stages.append(own)
         plan.peaks = self.tried(plan)
         for stage_plan, peak in zip(plan.stages, plan.peaks, strict=True):

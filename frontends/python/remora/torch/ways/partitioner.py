@@ -253,6 +253,7 @@ class Partitioner(Named, CustomPartitionerFn):
             budget=budget + held,
             fixed_memory=joint.fixed,
             unscheduled_peak=stock.peak(Later()) + held,
+            whole="Inductor's own partition",
             predicted_peak=chosen.peak(Later()) + held,
             unscheduled_time=stock.nanoseconds,
             predicted_time=chosen.nanoseconds,
