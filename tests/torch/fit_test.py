@@ -495,7 +495,7 @@ def test_devices(tmp_path: Path) -> None:
     assert fit.device_of(tmp_path / "mine.json") == mine and mine.kind == "cpu"
     assert rt.plan(small_gpt, (WORDS,), next_word, device=mine, **SOLVER).fits
     (tmp_path / "bad.json").write_text('{"name": "x"}')
-    with pytest.raises(InputError, match="peak_flops: missing; .*measure_device"):
+    with pytest.raises(InputError, match=r"peak_flops: missing; .*measure_device"):
         fit.device_of(tmp_path / "bad.json")
 
 
