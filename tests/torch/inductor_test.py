@@ -24,12 +24,13 @@ from torch import nn
 
 import remora.torch as rt
 import remora.torch.inductor as ri
-from remora.torch.capture.launches import Launch, look_of
-from remora.torch.cost.kernels import _measured
+from remora.torch.capture.launches import Kernel, Launch, look_of
+from remora.torch.cost.kernels import _measured, key_of
 from remora.torch.decide.partitions import Known
-from remora.torch.problem.partition import Later, Partition
+from remora.torch.measure import timed
+from remora.torch.problem.partition import Later, Partition, loss_outside
 
-OPTIONS: dict[str, Any] = {"threads": 1, "time_limit": 3.0, "cache": False}
+OPTIONS: dict[str, Any] = {"threads": 1, "time_limit": 60.0, "cache": False}
 
 
 class Training(nn.Module):
@@ -209,6 +210,27 @@ def test_kernels_are_measured_with_indices_that_are_valid() -> None:
     assert picky(True)[0] > 0 and picky(False)[0] > 0 and picky() is None
 
 
+@pytest.mark.skipif(DEVICE.type != "cuda", reason="launches take longer than small kernels on a GPU alone")
+def test_a_small_kernel_takes_its_own_time() -> None:
+    x = torch.zeros(256, device=DEVICE)
+    assert timed(lambda: x.add_(1), DEVICE) < 6e-6
+
+
+def test_a_kernel_has_one_name_in_all_programs() -> None:
+    def key(name: str, body: str = "x + 1") -> str:
+        source = f"def {name}(in_ptr0, out_ptr0): {body}; {{'kernel_name': '{name}'}}"
+        return key_of(Launch(Kernel(print, "triton", (name, source), {}), ((), {}), 0, ""))
+
+    assert key("triton_poi_fused_add_3") == key("triton_poi_fused_add_12") != key("triton_poi_fused_add_3", "x + 2")
+
+
+def test_a_loss_outside_belongs_to_the_step() -> None:
+    logits, number = torch.empty(4, 8, dtype=torch.bfloat16), torch.empty(())
+    assert loss_outside([logits, None]) == 2 * 32 * 4 and loss_outside([number, logits]) == 0
+    row = Partition((), (), 80, 90, 60, 10, 50, loss=40)
+    assert row.peak(Later()) == 100 and row.peak(Later(needed=50)) == 110
+
+
 def test_a_second_process_compiles_nothing(tmp_path: Path) -> None:
     folders = {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path / "inductor"), "REMORA_CACHE": str(tmp_path / "remora")}
 
@@ -302,8 +324,12 @@ def test_two_processes_take_one_plan(tmp_path: Path) -> None:
     assert first == second and len(first["plans"]) == 1
 
 
+GUARD = "fusion_memory_timeline_peak_memory_increase_gb"
+
+
+@pytest.mark.skipif(not hasattr(torch._inductor.config, GUARD), reason="PyTorch 2.15 has the setting")
 def test_fusions_are_refused_only_where_the_partition_needs_it() -> None:
-    config, name = torch._inductor.config, "fusion_memory_timeline_peak_memory_increase_gb"
+    config, name = torch._inductor.config, GUARD
     seen = []
     with ri.install("100%", **OPTIONS):
         own = torch._inductor.scheduler.Scheduler.__init__
@@ -389,3 +415,69 @@ def test_the_knapsack_is_exact_and_never_exceeds() -> None:
         found = _packed(sizes, values, 1.0)
         assert sum(sizes[i] for i in found) <= 1
         assert sum(values[i] for i in found) == best
+
+
+def bare(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...], Callable[..., torch.Tensor]]:
+    """A small network, a batch and a loss, whose logits are not small beside its activations."""
+    torch.manual_seed(0)
+    tokens = torch.randint(0, 512, (2, 4, 64))
+    images = torch.randn(4, 3, 32, 32), torch.randint(0, 10, (4,))
+    small = {"hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "vocab_size": 512}
+    if name == "unet":
+        return Unet(8), (torch.randn(4, 3, 32, 32), torch.randint(0, 2, (4, 32, 32))), nn.functional.cross_entropy
+    if name == "experts":
+        model = nn.Sequential(nn.Embedding(512, 32), Experts(32), nn.Linear(32, 512))
+        return model, (tokens[0], tokens[1]), words
+    if name == "gpt":
+        return Gpt(layers=2, width=64, vocabulary=512, length=64, dropout=0.0), (tokens[0], tokens[1]), words
+    if name in ("vit", "resnet"):
+        from torchvision import models as vision
+
+        vit = name == "vit"
+        model = (
+            vision.VisionTransformer(32, 8, 2, 4, 64, 128, num_classes=10) if vit else vision.resnet18(num_classes=10)
+        )
+        return model, images, nn.functional.cross_entropy
+    import transformers as t
+
+    if name == "bert":
+        config: Any = t.BertConfig(**small, intermediate_size=256, max_position_embeddings=64)
+        model = t.BertForMaskedLM(config)
+    elif name == "llama":
+        model = t.LlamaForCausalLM(t.LlamaConfig(**small, intermediate_size=128, use_cache=False))
+    else:
+        config = t.T5Config(d_model=64, d_kv=16, d_ff=256, num_layers=1, num_heads=4, vocab_size=512, use_cache=False)
+        model = t.T5ForConditionalGeneration(config)
+        return Forward(model, lambda m, x: m(input_ids=x, decoder_input_ids=x).logits), (tokens[0], tokens[1]), words
+    return Forward(model, lambda m, x: m(x).logits), (tokens[0], tokens[1]), words
+
+
+class Forward(nn.Module):
+    """A network and how it is called."""
+
+    def __init__(self, net: nn.Module, call: Callable[..., torch.Tensor]) -> None:
+        super().__init__()
+        self.net, self.call = net, call
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.call(self.net, x)
+
+
+@pytest.mark.parametrize("inside", [True, False])
+@pytest.mark.parametrize("name", ["gpt", "llama", "vit", "resnet", "bert", "t5", "experts", "unet"])
+def test_the_step_with_its_loss_takes_what_is_predicted(name: str, inside: bool) -> None:
+    model, inputs, loss = bare(name)
+    with ri.install(**{**OPTIONS, "cost": "flops", "time_limit": 1.0}) as installed:
+        if inside:
+            called: Any = torch.compile(Training(model, loss))
+        else:
+            compiled = torch.compile(model)
+
+            def called(x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+                return loss(compiled(x), y)
+
+            called.zero_grad = model.zero_grad  # type: ignore[attr-defined]
+        peak = measured(called, inputs)
+    (plan,) = installed.plans
+    predicted = plan.predicted_peak - plan.fixed_memory
+    assert abs(peak - predicted) <= 0.02 * predicted, f"measured {peak:,}, predicted {predicted:,}: {plan}"

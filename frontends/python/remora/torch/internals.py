@@ -98,6 +98,7 @@ NAMES: tuple[Name, ...] = (
     ),
     *_names(
         "memory and time of calls",
+        "torch.cuda._sleep",
         "torch._C._DisableAutocast",
         "torch._C._autograd._disable_profiler_legacy",
         "torch._C._autograd._enable_profiler_legacy",

@@ -24,7 +24,11 @@ LONG = 0.05
 
 
 ROW = 1e-3
-"""Seconds that runs on a GPU take together, back to back, so that launching the next hides behind the one before."""
+"""Seconds that runs on a GPU take together, back to back."""
+
+
+CYCLES = 2e9
+"""Of a GPU's clock in a second, roughly."""
 
 
 def random_state(device: torch.device) -> torch.Tensor:
@@ -55,15 +59,21 @@ def _cpu_time(run: Callable[[], Any]) -> float:
 
 
 def _gpu_time(run: Callable[[], Any]) -> float:
-    once = _gpu_row(run, 1)
+    """Seconds of a call on a GPU: of several in a queue, since a short one ends before the next is launched."""
+    begin = time.perf_counter()
+    run()
+    launch = time.perf_counter() - begin
+    once = _gpu_row(run, 1, 0.0)
     times = min(20, int(ROW / once))
-    return _gpu_row(run, times) if times > 1 else once
+    return _gpu_row(run, times, min(2 * launch * times, 10 * ROW)) if times > 1 else once
 
 
-def _gpu_row(run: Callable[[], Any], times: int) -> float:
-    """Seconds of one of so many runs back to back."""
+def _gpu_row(run: Callable[[], Any], times: int, delay: float) -> float:
+    """Seconds of one of so many runs back to back, which are launched while the GPU waits for `delay` seconds."""
     start, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))  # type: ignore[no-untyped-call]
     torch.cuda.synchronize()
+    if delay:
+        torch.cuda._sleep(int(delay * CYCLES))  # type: ignore[no-untyped-call]
     start.record()
     for _ in range(times):
         run()

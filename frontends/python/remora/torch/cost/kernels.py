@@ -184,9 +184,14 @@ def looks_in(given: Any) -> list[Look]:
 
 
 def key_of(launch: Launch) -> str:
-    """The same for two calls just if they do the same with tensors that lie the same."""
+    """The same for two calls if and only if they do the same with tensors that lie the same."""
     target = launch.target
-    called = [target.how, *map(str, target.arguments)] if isinstance(target, Kernel) else [str(target)]
+    if isinstance(target, Kernel):
+        words = [target.how, *map(str, target.arguments)]
+        # Triton's kernels have a number in their names, another one in each program.
+        called = [word.replace(words[1], "kernel") for word in words] if target.how == "triton" else words
+    else:
+        called = [str(target)]
     modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
     return digest([called, str(launch.given), modes])
 

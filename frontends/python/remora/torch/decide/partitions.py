@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import json
 import re
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
@@ -153,7 +154,7 @@ class Base:
         once = joint.once
         later = joint.later.needed, joint.later.gradients
         again = lambda name: name not in once  # noqa: E731
-        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, again, later, fused)
+        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, again, later, fused, joint.loss)
 
     def fused_by(self, light: Partition) -> float:
         """The share of its time that a loop takes when it is made again, by what all that `light` makes again take."""
@@ -218,12 +219,16 @@ class Search:
         self, joint: Joint, known: Known, options: Options, own: Mapping[str, Any], say: Callable[[str], None]
     ) -> None:
         self.joint, self.known, self.options, self._own, self._say = joint, known, options, own, say
+        self._end = time.monotonic() + options.time_limit
         say("lowering Inductor's own partition")
         self._saved = joint.stock()
         known.stock = self._partition(self._saved, (), None, guarded=False)
 
     def look(self, budget: int) -> None:
-        """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments."""
+        """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments.
+
+        Once the time limit has passed, no further partition is lowered, except for the one that saves least.
+        """
         stock, later = self.known.stock, self.joint.later
         assert stock is not None
         if budget < self._peak(stock):
@@ -233,16 +238,20 @@ class Search:
                     self._look(base, graph, budget)
         self._knapsack(budget)
         best = self.known.best(budget, later)
-        if best is not None and best.guarded:
+        if best is not None and best.guarded and not self._is_late:
             free = self._partition(best.saved, best.order, budget, guarded=False)
             self._say(f"budget {budget:,}: with all fusions the shortest takes {self._peak(free):,}")
         if self.known.best(budget, later) is None:
-            for choice in self._leasts:
+            for choice in () if self._is_late else self._leasts:
                 self._partition(*choice, budget)
         least = self.known.least(later)
         if self.known.best(budget, later) is None and least.time is None:
             self._say(f"the least that is known takes {self._peak(least):,}")
             self._partition(least.saved, least.order, self._peak(least), least.guarded)
+
+    @property
+    def _is_late(self) -> bool:
+        return time.monotonic() > self._end
 
     def _peak(self, partition: Partition) -> int:
         return partition.peak(self.joint.later)
@@ -271,6 +280,8 @@ class Search:
         """Looks at what PyTorch's knapsack saves: to make again may take less time than to save."""
         for guarded in (False, True):
             for saved in self._points:
+                if self._is_late:
+                    return
                 found = self._partition(saved, (), budget, guarded)
                 self._say(f"budget {budget:,}: a point of Inductor's knapsack takes {self._peak(found):,}")
             if self.known.best(budget, self.joint.later) is not None:
@@ -297,7 +308,7 @@ class Search:
     def _look(self, base: Base, graph: remora.Graph, budget: int) -> None:
         asked, low, high = budget, self.joint.fixed, 0
         for _ in range(TRIES):
-            if asked >= graph.baseline_peak:
+            if asked >= graph.baseline_peak or self._is_late:
                 return
             schedule = self._schedule(graph, asked)
             if schedule is None:

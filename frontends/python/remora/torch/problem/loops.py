@@ -53,6 +53,7 @@ def graph_of(
     again: Callable[[str], bool],
     later: tuple[int, int] = (0, 0),
     fused: float = 1.0,
+    loss: int = 0,
 ) -> dict[str, Any]:
     """A partition as a `remora-graph`.
 
@@ -71,6 +72,8 @@ def graph_of(
         Bytes that later graphs take between both parts, and those of the gradients that they leave.
     fused : float
         The share of its time that a forward loop takes when it is made again, fused with what reads it.
+    loss : int
+        Bytes that the user's loss needs outside of the graph.
     """
     made: dict[str, str] = {}  # a buffer's name in its part, to the tensor's
     outputs = forward.program.outputs
@@ -153,7 +156,7 @@ def graph_of(
     # What later graphs leave; where they leave nothing it stands for the end of the cut.
     tensors.append({"name": f"{CUT} done", "size": later[1], "keep": True})
     ops[-1]["outputs"].append(f"{CUT} done")
-    ops[-1]["workspace"] = max(0, later[0] - later[1] - sum(sizes[name] for name in tangents))
+    ops[-1]["workspace"] = max(0, max(loss, later[0]) - later[1] - sum(sizes[name] for name in tangents))
     kept = {t.partition("/")[2] for name in backward.program.outputs for t in solid(backward, "backward", name)}
     write(backward, "backward", from_backward, frozenset(kept))
     return {

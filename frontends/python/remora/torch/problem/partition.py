@@ -66,6 +66,8 @@ class Partition:
         Nanoseconds of both parts; None where its kernels were not measured.
     guarded : bool
         Whether Inductor refuses fusions that raise a program's peak while it compiles both parts.
+    loss : int
+        Bytes that the user's loss needs between both parts, where it lies outside of the graph.
     """
 
     saved: tuple[str, ...]
@@ -76,10 +78,12 @@ class Partition:
     held: int
     time: int | None
     guarded: bool = False
+    loss: int = 0
 
     def peak(self, later: Later) -> int:
-        """Bytes, with the graph's arguments and what later graphs take beside it."""
-        return max(self.forward_peak, self.between + later.needed, self.backward_peak + later.gradients)
+        """Bytes, with the graph's arguments and what the loss or later graphs need in addition."""
+        between = self.between + max(self.loss, later.needed)
+        return max(self.forward_peak, between, self.backward_peak + later.gradients)
 
     @property
     def nanoseconds(self) -> int:
@@ -110,6 +114,7 @@ class Joint:
         self.shown: int = named["num_fwd_outputs"]
         self.fixed = sum(look_bytes(vals(module.graph.find_nodes(op="placeholder"), "primals")))
         self.once: frozenset[str] = frozenset()
+        self.loss = loss_outside(vals(module.graph.find_nodes(op="placeholder"), "tangents"))
 
     def parted(self, choose: Callable[[fx.Graph, Any], list[fx.Node]] | None) -> Halves:
         """Both parts, by PyTorch's own partitioner with our choice of what is saved, or its own."""
@@ -187,7 +192,8 @@ class Joint:
         lies = {
             n.name: storage_of(t) for n, t in zip(ends[0], start.trace.results, strict=True) if isinstance(n, fx.Node)
         }
-        others = {storage_of(t) for t in start.trace.results[: self.shown]} | start.trace.given
+        theirs = [] if self.loss else start.trace.results[: self.shown]
+        others = {storage_of(t) for t in theirs} | start.trace.given
         storages = [lies.get(node.name, 0) for node in behind]
         kept = [i for i, n in enumerate(behind) if _is_kept(n) or (storages[i] and storages[i] in others)]
         return start, self._half(backward, second, behind, after, kept, storages)
@@ -222,10 +228,12 @@ class Joint:
         self.calls.measure(launch for launch in launches if not isinstance(launch.target, Kernel))
         tangents = sum(s for n, s in zip(backward.inputs, backward.sizes, strict=True) if n.startswith("tangents"))
         held = self._held(forward, forward.program.outputs[self.shown :])
-        there = self._held(forward, forward.program.outputs)  # what the user was given may be there till the end
+        there = self._held(forward, forward.program.outputs)
+        # What goes into a loss outside of the graph is gone with it. Beside a loss the user may keep it to the end.
+        kept = held if self.loss else there
         ahead = self.fixed + self.calls.peak(forward.trace)
-        behind = self.fixed + there + tangents + self.calls.peak(backward.trace)
-        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None, guarded)
+        behind = self.fixed + kept + tangents + self.calls.peak(backward.trace)
+        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None, guarded, self.loss)
         if within is not None and found.peak(self.later) > within:
             return found
         self.calls.measure(launches)
@@ -246,6 +254,23 @@ def _is_kept(node: fx.Node) -> bool:
 def vals(nodes: Iterable[Any], prefix: str = "") -> list[Any]:
     """What nodes look like; None for what is no node."""
     return [n.meta.get("val") if isinstance(n, fx.Node) else None for n in nodes if not prefix or prefix in str(n)]
+
+
+def loss_outside(gradients: Iterable[Any]) -> int:
+    """Bytes that a loss outside of a graph needs in addition to the graph's results; 0 where the loss is inside.
+
+    Cross entropy is assumed, which computes in 32 bits: it keeps the logarithms of probabilities, and the results'
+    gradients come beside these. A graph whose result is one number has its loss inside.
+
+    Parameters
+    ----------
+    gradients
+        Those of the graph's results.
+    """
+    found = [value for value in gradients if isinstance(value, torch.Tensor)]
+    if any(value.dim() == 0 for value in found):
+        return 0
+    return sum(2 * hint_of(value.numel()) * max(4, value.itemsize) for value in found)
 
 
 def look_bytes(values: Iterable[Any]) -> list[int]:
