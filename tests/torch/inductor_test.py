@@ -467,7 +467,7 @@ class Forward(nn.Module):
 @pytest.mark.parametrize("name", ["gpt", "llama", "vit", "resnet", "bert", "t5", "experts", "unet"])
 def test_the_step_with_its_loss_takes_what_is_predicted(name: str, inside: bool) -> None:
     model, inputs, loss = bare(name)
-    with ri.install(**{**OPTIONS, "cost": "flops", "time_limit": 1.0}) as installed:
+    with ri.install(**{**OPTIONS, "time_limit": 1.0}) as installed:
         if inside:
             called: Any = torch.compile(Training(model, loss))
         else:
