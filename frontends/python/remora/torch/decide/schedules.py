@@ -191,7 +191,8 @@ class _Question:
 
     def _ask(self, share: float = 1.0, **words: Any) -> remora.Schedule | remora.NoSchedule:
         limits, options = self._limits(share, GOOD_ENOUGH), self.options
-        return ask(self.graph, self.budget, limits, order=options.order, progress=options.progress, **words)
+        words |= {"order": options.order, "progress": options.progress}
+        return ask(self.graph, self.budget, limits, **words)
 
     def answer(self) -> remora.Schedule:
         """A schedule; where none is found in time, the smallest budget is searched for."""
@@ -248,5 +249,5 @@ def _ops_of(schedule: remora.Schedule) -> list[int]:
 
 def sweep_graph(graph: remora.Graph, points: int, time_limit: float, options: Options) -> remora.Curve:
     """Solves a graph for many budgets, chosen where the curve is known worst."""
-    limits = options.limits_in(time_limit, GOOD_ENOUGH)
-    return remora.sweep(graph, points=points, limits=limits, order=options.order, progress=options.progress)
+    words: dict[str, Any] = {"order": options.order, "progress": options.progress}
+    return remora.sweep(graph, points=points, limits=options.limits_in(time_limit, GOOD_ENOUGH), **words)
