@@ -100,7 +100,7 @@ class Options:
         TypeError, ValueError, InputError
             Names the option, and what it may be.
         """
-        if self.fuse == "program":
+        if str(self.fuse) == "program":
             raise ValueError(
                 "fuse: 'program' is gone; True compiles regions, and remora.torch.inductor.install puts Inductor's own "
                 "kernels under a budget"

@@ -99,6 +99,6 @@ def _by_inductor(module: fx.GraphModule, inputs: list[Any], mode: FakeTensorMode
     extra = describe(config if "config" in inspect.signature(describe).parameters else lowered)
     with torch.no_grad(), tracing(TracingContext(mode)), V.set_fake_mode(mode):
         # As of a model's outputs, so strides are what the captured ops give.
-        compiled = compile_fx.compile_fx_forward(lowered, inputs, count, len(inputs), extra, is_inference=True)
+        compiled: Any = compile_fx.compile_fx_forward(lowered, inputs, count, len(inputs), extra, is_inference=True)
     run: Callable[[list[Any]], Any] = compiled.current_callable  # without book-keeping
     return run

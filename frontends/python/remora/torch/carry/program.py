@@ -244,6 +244,6 @@ def write_program(
     file = f"<remora {name} {id(writer)}>"
     linecache.cache[file] = (len(source_text), None, source_text.splitlines(True), file)
     exec(compile(source_text, file, "exec"), writer.constants)
-    run: Callable[[list[Any]], list[Any]] = writer.constants[name]
-    weakref.finalize(run, linecache.cache.pop, file, None)
-    return Program(source_text, arena.run(step, runs, run, after) if arena is not None else run)
+    function: Callable[[list[Any]], list[Any]] = writer.constants[name]
+    weakref.finalize(function, linecache.cache.pop, file, None)
+    return Program(source_text, arena.run(step, runs, function, after) if arena is not None else function)
