@@ -247,6 +247,15 @@ def test_names_of_the_release_before_tell_the_new_ones() -> None:
         assert rt.Infeasible is rt.BudgetError
 
 
+@pytest.mark.parametrize("order", ["free", "auto"])
+def test_a_step_in_any_order_has_a_curve(order: str) -> None:
+    model, x = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 8)), torch.randn(4, 8)
+    body = checking.Case.body(model, lambda m, x: m(x).square().mean())
+    step = rt.train_step(body, order=order, cost="flops", **checking.OPTIONS)
+    step(x)
+    assert step.sweep(points=2, time_limit=1).points
+
+
 @pytest.mark.parametrize("name", ["Device", "TrainDevice", "train_step_over"])
 def test_what_is_gone_names_what_to_use(name: str) -> None:
     with pytest.raises(AttributeError, match=f"{name} is gone: auto_checkpoint also offloads"):

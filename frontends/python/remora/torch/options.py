@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Literal
 
 import remora
 from remora._engine import parse_budget
@@ -67,7 +67,7 @@ class Options:
     cost: str = "measured"
     fuse: bool = False
     arena: bool = False
-    order: str = "input"
+    order: Literal["input", "free", "auto"] = "input"
     pure: tuple[str, ...] = ()
     inference: bool = False
     time_limit: float = 15.0

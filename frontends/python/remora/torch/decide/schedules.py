@@ -248,6 +248,6 @@ def _ops_of(schedule: remora.Schedule) -> list[int]:
 
 
 def sweep_graph(graph: remora.Graph, points: int, time_limit: float, options: Options) -> remora.Curve:
-    """Solves a graph for many budgets, chosen where the curve is known worst."""
-    words: dict[str, Any] = {"order": options.order, "progress": options.progress}
-    return remora.sweep(graph, points=points, limits=options.limits_in(time_limit, GOOD_ENOUGH), **words)
+    """Solves a graph for many budgets in input order, whose schedules are schedules in any order."""
+    limits = options.limits_in(time_limit, GOOD_ENOUGH)
+    return remora.sweep(graph, points=points, limits=limits, progress=options.progress)
