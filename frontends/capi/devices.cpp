@@ -11,8 +11,8 @@
 #include "engine/devices/ask.hpp"
 #include "frontends/capi/handles.hpp"
 #include "frontends/capi/remora_devices.h"
-#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/text/text.hpp"
 
 struct remora_device_graph {

@@ -96,6 +96,12 @@ class Node {
   std::size_t index_ = 0;
 };
 
+/// The integer under `key`, or 0 where it is missing.
+template <class Amount>
+Amount amount(const Node& node, std::string_view key) {
+  return node.has(key) ? Amount(node.at(key).integer()) : Amount();
+}
+
 /// The numbers behind names. The names must stay where they are meanwhile: in the document, or in a graph.
 template <class Identifier>
 class NameTable {

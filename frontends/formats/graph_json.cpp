@@ -1,5 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
+//
+// One reader and one writer for all versions. A graph without `devices` is read and written as one whose ops run on the
+// only device, which has no name; its costs then stand in the ops themselves.
 #include <algorithm>
+#include <array>
 #include <cstdint>
 #include <limits>
 #include <ostream>
@@ -9,19 +13,20 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/formats/collective.hpp"
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/formats/json_text.hpp"
 #include "frontends/formats/keys.hpp"
 #include "model/error.hpp"
-#include "model/graph.hpp"
 #include "model/quote.hpp"
 
 namespace remora::json {
 
 namespace {
 
-constexpr std::int64_t kLatestVersion = 2;
+constexpr std::array<std::string_view, 3> kDeviceKeys = {"name", "fixed_memory", "lanes"};
+constexpr std::array<std::string_view, 6> kLinkKeys = {"from", "to", "latency", "bytes", "per", "energy"};
 
 /// What the names of one list in the file stand for. Refuses empty and repeated ones, which `validate` would do as
 /// well, but only after the references to them had been taken for the fault.
@@ -40,26 +45,6 @@ NameTable<Identifier> read_names(const Node& list, const std::string& kind) {
               list.element(static_cast<std::size_t>(first)).path());
   }
   return names;
-}
-
-/// Whoever reads a graph here has no use for several devices; who has asks names_devices first (device_json.hpp).
-void refuse_devices(const Node& node, std::span<const std::string_view> keys, std::int64_t version) {
-  if (version == 1) return;
-  for (const std::string_view key : keys) {
-    if (!node.has(key)) continue;
-    const Node found = node.at(key);
-    found.fail(
-        "the graph is for several devices, which are not supported here; docs/guide/devices.md lists what supports "
-        "them");
-  }
-}
-
-Tensor read_tensor(const Node& node, std::int64_t version) {
-  refuse_devices(node, kDeviceTensorKeys, version);
-  Tensor tensor{.name = node.at("name").string(), .size = Bytes(node.at("size").integer())};
-  if (node.has("keep")) tensor.keep = node.at("keep").boolean();
-  tensor.extra = node.unknown_keys(kTensorKeys);
-  return tensor;
 }
 
 /// `validate` says what else a pair must be.
@@ -83,65 +68,284 @@ bool read_recompute(const Node& node) {
   return word == "allowed";
 }
 
-Op read_op(const Node& node, const NameTable<TensorId>& tensors, const NameTable<OpId>& ops, std::int64_t version) {
-  refuse_devices(node, kDeviceOpKeys, version);
-  Op op{.name = node.at("name").string(), .duration = Duration(node.at("duration").integer())};
-  op.inputs = tensors.resolve_all(node.at("inputs"));
-  op.outputs = tensors.resolve_all(node.at("outputs"));
-  if (node.has("type")) op.type = node.at("type").string();
-  if (node.has("workspace")) op.workspace = Bytes(node.at("workspace").integer());
-  if (node.has("recompute")) op.recompute = read_recompute(node.at("recompute"));
-  if (node.has("max_computes")) {
-    op.max_computes = static_cast<int>(node.at("max_computes").integer(1, std::numeric_limits<int>::max()));
+/// Visits the entries of an array of objects.
+template <class Visit>
+void for_each_entry(const Node& list, const Visit& visit) {
+  list.expect_array();
+  for (std::size_t i = 0; i < list.size(); ++i) {
+    const Node entry = list.element(i);
+    entry.expect_object();
+    visit(entry);
   }
-  if (node.has("phase")) op.phase = read_word(node.at("phase"), kPhaseWords);
-  if (node.has("backward_of")) op.backward_of = ops.resolve(node.at("backward_of"));
-  if (node.has("after")) op.after = ops.resolve_all(node.at("after"));
-  if (version > 1 && node.has("in_place")) {
-    const Node pairs = node.at("in_place");
-    op.in_place = read_in_place(pairs, tensors);
-  }
-  op.extra = node.unknown_keys(op_keys(version));
-  return op;
 }
 
-Graph read_root(const Node& root) {
-  const std::int64_t version = expect_format(root, "remora-graph", kLatestVersion);
-  refuse_devices(root, kDeviceGraphKeys, version);
-  Graph graph{.name = root.at("name").string()};
-  if (root.has("fixed_memory")) graph.fixed_memory = Bytes(root.at("fixed_memory").integer());
-  if (root.has("meta")) {
-    const Node meta = root.at("meta");
-    meta.expect_object();
-    graph.meta = meta.value().dump();
+class GraphReader {
+ public:
+  explicit GraphReader(const Node& root)
+      : root_(root),
+        has_devices_(root.value().is_object() && root.has("devices")),
+        version_(expect_format(root, "remora-graph", has_devices_ ? 3 : 2)) {
+    has_devices_ = has_devices_ && version_ > 1;
   }
-  if (version > 1 && root.has("recompute_allocates")) {
-    const Node allocation = root.at("recompute_allocates");
-    graph.recompute_allocates = read_word(allocation, kAllocationWords);
-  }
-  graph.extra = root.unknown_keys(graph_keys(version));
 
-  const Node tensors = root.at("tensors");
-  const auto tensor_ids = read_names<TensorId>(tensors, "tensor");
-  graph.tensors.reserve(tensors.size());
-  for (std::size_t i = 0; i < tensors.size(); ++i) graph.tensors.push_back(read_tensor(tensors.element(i), version));
+  [[nodiscard]] bool has_devices() const { return has_devices_; }
 
-  const Node ops = root.at("ops");
-  const auto op_ids = read_names<OpId>(ops, "op");
-  graph.ops.reserve(ops.size());
-  for (std::size_t i = 0; i < ops.size(); ++i) {
-    graph.ops.push_back(read_op(ops.element(i), tensor_ids, op_ids, version));
+  /// A graph without devices has its costs in its ops, and neither places nor runs.
+  DeviceGraph read() {
+    refuse_devices(root_, kDeviceGraphKeys);
+    read_devices();
+    read_root();
+    const Node tensors = root_.at("tensors");
+    tensors_ = read_names<TensorId>(tensors, "tensor");
+    result_.graph.tensors.reserve(tensors.size());
+    for_each_entry(tensors, [&](const Node& tensor) { read_tensor(tensor); });
+    const Node ops = root_.at("ops");
+    ops_ = read_names<OpId>(ops, "op");
+    result_.graph.ops.reserve(ops.size());
+    for_each_entry(ops, [&](const Node& op) { read_op(op); });
+    if (has_devices_) {
+      validate(result_.graph);
+      give_homes();
+      validate(result_);
+    } else {
+      validate(result_.graph);
+    }
+    return std::move(result_);
   }
-  return graph;
-}
+
+ private:
+  /// In a graph that names no devices.
+  void refuse_devices(const Node& node, std::span<const std::string_view> keys) const {
+    if (version_ == 1 || has_devices_) return;
+    for (const std::string_view key : keys) {
+      if (!node.has(key)) continue;
+      const Node found = node.at(key);
+      found.fail("must be absent in a graph without \"devices\"");
+    }
+  }
+
+  void read_root() {
+    Graph& graph = result_.graph;
+    graph.name = root_.at("name").string();
+    if (root_.has("fixed_memory")) {
+      const Node fixed = root_.at("fixed_memory");
+      if (has_devices_) fixed.fail("must be absent where there are devices: each has its own");
+      graph.fixed_memory = Bytes(fixed.integer());
+    }
+    if (root_.has("meta")) {
+      const Node meta = root_.at("meta");
+      meta.expect_object();
+      graph.meta = meta.value().dump();
+    }
+    if (version_ > 1 && root_.has("recompute_allocates")) {
+      const Node allocation = root_.at("recompute_allocates");
+      graph.recompute_allocates = read_word(allocation, kAllocationWords);
+    }
+    graph.extra = root_.unknown_keys(graph_keys(version_));
+  }
+
+  void read_devices() {
+    if (!has_devices_) return;
+    const Node devices = root_.at("devices");
+    for_each_entry(devices, [&](const Node& device) {
+      const bool has_lanes = version_ >= 3 && device.has("lanes");
+      result_.devices.push_back({.name = device.at("name").string(),
+                                 .fixed_memory = amount<Bytes>(device, "fixed_memory"),
+                                 .lanes = has_lanes ? read_lanes(device) : std::vector<std::string>(),
+                                 .extra = device.unknown_keys(kDeviceKeys)});
+    });
+    if (version_ >= 3) collectives_ = CollectiveTimes(root_);
+    if (!root_.has("links")) return;
+    const Node links = root_.at("links");
+    for_each_entry(links, [&](const Node& link) {
+      result_.links.push_back({.from = device(link.at("from")),
+                               .to = device(link.at("to")),
+                               .latency = amount<Duration>(link, "latency"),
+                               .bytes = Bytes(link.at("bytes").integer(1)),
+                               .per = Duration(link.at("per").integer()),
+                               .energy = amount<Energy>(link, "energy"),
+                               .extra = link.unknown_keys(kLinkKeys)});
+    });
+  }
+
+  static std::vector<std::string> read_lanes(const Node& device) {
+    const Node lanes = device.at("lanes");
+    lanes.expect_array();
+    std::vector<std::string> names;
+    for (std::size_t i = 0; i < lanes.size(); ++i) names.push_back(lanes.element(i).string());
+    if (names.empty()) lanes.fail("names no lane");
+    return names;
+  }
+
+  /// Of an op, or of its entry in `on`.
+  [[nodiscard]] LaneId lane(const Node& node, DeviceId where) const {
+    if (version_ < 3 || !node.has("lane")) return LaneId(0);
+    const Node named = node.at("lane");
+    const auto& lanes = result_.devices[where].lanes;
+    const auto found = std::find(lanes.begin(), lanes.end(), named.string());
+    if (found == lanes.end()) {
+      named.fail(quote(result_.devices[where].name) + " has no lane " + quote(named.string()));
+    }
+    return LaneId(static_cast<std::size_t>(found - lanes.begin()));
+  }
+
+  [[nodiscard]] DeviceId device(const Node& node, std::string_view name) const {
+    for (const DeviceId d : result_.devices.ids()) {
+      if (result_.devices[d].name == name) return d;
+    }
+    node.fail("there is no device " + quote(name));
+  }
+  [[nodiscard]] DeviceId device(const Node& node) const { return device(node, node.string()); }
+
+  void read_tensor(const Node& node) {
+    refuse_devices(node, kDeviceTensorKeys);
+    Tensor tensor{.name = node.at("name").string(), .size = Bytes(node.at("size").integer())};
+    if (node.has("keep")) tensor.keep = node.at("keep").boolean();
+    tensor.extra = node.unknown_keys(tensor_keys(version_));
+    result_.graph.tensors.push_back(std::move(tensor));
+    if (has_devices_) read_places(node);
+  }
+
+  void read_places(const Node& tensor) {
+    TensorPlaces places;
+    if (tensor.has("copy")) {
+      const Node copies = tensor.at("copy");
+      for_each_entry(copies, [&](const Node& copy) {
+        const Node duration = copy.at("duration");
+        places.copies.push_back({device(copy.at("from")),
+                                 device(copy.at("to")),
+                                 {Duration(duration.integer()), amount<Energy>(copy, "energy")}});
+      });
+    }
+    home_is_array_.push_back(false);
+    if (tensor.has("home")) {
+      const Node home = tensor.at("home");
+      home_is_array_.back() = home.value().is_array();
+      if (!home_is_array_.back()) places.home.push_back(device(home));
+      for (std::size_t i = 0; home_is_array_.back() && i < home.size(); ++i) {
+        places.home.push_back(device(home.element(i)));
+      }
+      if (places.home.empty()) home.fail("names no device");
+    }
+    result_.places.push_back(std::move(places));
+  }
+
+  void read_op(const Node& node) {
+    refuse_devices(node, kDeviceOpKeys);
+    Op op{.name = node.at("name").string()};
+    op.inputs = tensors_.resolve_all(node.at("inputs"));
+    op.outputs = tensors_.resolve_all(node.at("outputs"));
+    if (node.has("type")) op.type = node.at("type").string();
+    if (has_devices_) {
+      read_runs(node, op);
+    } else {
+      op.duration = Duration(node.at("duration").integer());
+      op.workspace = amount<Bytes>(node, "workspace");
+    }
+    if (node.has("recompute")) op.recompute = read_recompute(node.at("recompute"));
+    if (node.has("max_computes")) {
+      op.max_computes = static_cast<int>(node.at("max_computes").integer(1, std::numeric_limits<int>::max()));
+    }
+    if (node.has("phase")) op.phase = read_word(node.at("phase"), kPhaseWords);
+    if (node.has("backward_of")) op.backward_of = ops_.resolve(node.at("backward_of"));
+    if (node.has("after")) op.after = ops_.resolve_all(node.at("after"));
+    if (version_ > 1 && node.has("in_place")) {
+      const Node pairs = node.at("in_place");
+      op.in_place = read_in_place(pairs, tensors_);
+    }
+    op.extra = node.unknown_keys(op_keys(version_, has_devices_));
+    result_.graph.ops.push_back(std::move(op));
+  }
+
+  /// Of a collective it also says whether it may run again, where the op does not.
+  void read_runs(const Node& node, Op& op) {
+    const bool is_collective = version_ >= 3 && node.has("collective");
+    std::vector<RunCost> runs;
+    if (node.has("on")) {
+      for (const std::string_view own : {"duration", "workspace", "energy", "lane"}) {
+        if (!node.has(own) || (own == "lane" && version_ < 3)) continue;
+        const Node value = node.at(own);
+        value.fail("must be absent where \"on\" says it");
+      }
+      const Node on = node.at("on");
+      on.expect_object();
+      for (const auto& [name, value] : on.value().get_ref<const Document::object_t&>()) {
+        const Node cost = on.at(name);
+        cost.expect_object();
+        runs.push_back(read_run(cost, device(cost, name), Duration(cost.at("duration").integer())));
+      }
+      if (runs.empty()) on.fail("the op can run nowhere");
+      std::sort(runs.begin(), runs.end(), [](const RunCost& a, const RunCost& b) { return a.device < b.device; });
+    }
+    if (is_collective) {
+      const Node asked = node.at("collective");
+      const Collective collective(asked);
+      op.recompute = collective.may_run_again();
+      if (runs.empty() && !node.has("duration")) {
+        runs.push_back(read_run(node, DeviceId(0), collectives_.duration_of(collective, asked)));
+      }
+    }
+    if (runs.empty()) runs.push_back(read_run(node, DeviceId(0), Duration(node.at("duration").integer())));
+    result_.runs.push_back(std::move(runs));
+  }
+
+  [[nodiscard]] RunCost read_run(const Node& cost, DeviceId where, Duration duration) const {
+    return {where, duration, amount<Bytes>(cost, "workspace"), amount<Energy>(cost, "energy"), lane(cost, where)};
+  }
+
+  void give_homes() {
+    const Table<TensorId, bool> produced = produced_tensors(result_.graph);
+    for (const TensorId t : result_.places.ids()) {
+      auto& home = result_.places[t].home;
+      if (!home.empty() && home_is_array_[t.index()] == produced[t]) {
+        const std::string expected = produced[t] ? "must be a device: an op produces the tensor"
+                                                 : "must be an array of devices: the tensor is an input of the graph";
+        throw InputError("$.tensors" + path_step(t.index()) + ".home", expected);
+      }
+      if (home.empty() && !produced[t]) home.push_back(DeviceId(0));
+    }
+  }
+
+  const Node& root_;
+  bool has_devices_;
+  std::int64_t version_;
+  NameTable<TensorId> tensors_{"", 0};
+  NameTable<OpId> ops_{"", 0};
+  CollectiveTimes collectives_{};
+  DeviceGraph result_{};
+  std::vector<bool> home_is_array_{};
+};
 
 }  // namespace
 
+bool names_devices(Text text) {
+  const std::string_view content = text.view();
+  // Most graphs are told by this alone; large ones are not parsed twice.
+  if (content.find("\"devices\"") == std::string_view::npos) return false;
+  const Document document = Document::parse(content, nullptr, false);
+  return document.is_object() && document.contains("devices") && document.contains("version") &&
+         (document["version"] == 2 || document["version"] == 3);
+}
+
 Graph read_graph(Text text) {
   const Document document = parse(text.view());
-  Graph graph = read_root(Node(document));
-  validate(graph);
-  return graph;
+  const Node root(document);
+  GraphReader reader(root);
+  if (reader.has_devices()) {
+    const Node devices = root.at("devices");
+    devices.fail(
+        "the graph is for several devices, which are not supported here; docs/guide/devices.md lists what supports "
+        "them");
+  }
+  return std::move(reader.read().graph);
+}
+
+DeviceGraph read_device_graph(Text text) {
+  const Document document = parse(text.view());
+  const Node root(document);
+  GraphReader reader(root);
+  if (!reader.has_devices()) static_cast<void>(root.at("devices"));
+  return reader.read();
 }
 
 namespace {
@@ -150,6 +354,11 @@ namespace {
 class GraphWriter {
  public:
   explicit GraphWriter(const Graph& graph) : graph_(graph), version_(version_of(graph)) {}
+  explicit GraphWriter(const DeviceGraph& graph)
+      : graph_(graph.graph),
+        devices_(&graph),
+        produced_(produced_tensors(graph.graph)),
+        version_(has_lanes(graph) ? 3 : 2) {}
 
   std::string text() {
     out_.reserve(expected_size());
@@ -157,12 +366,13 @@ class GraphWriter {
     object.string("format", "remora-graph");
     object.integer("version", version_);
     placed("$.name", [&] { object.string("name", graph_.name); });
-    object.integer("fixed_memory", graph_.fixed_memory.count());
+    if (devices_ == nullptr) object.integer("fixed_memory", graph_.fixed_memory.count());
     if (graph_.recompute_allocates == Allocation::all) object.string("recompute_allocates", "all");
+    if (devices_ != nullptr) write_devices(object);
     object.key("tensors");
-    append_lines(out_, 2, graph_.tensors.size(), [&](std::size_t i) { write_tensor(i); });
+    append_lines(out_, 2, graph_.tensors.size(), [&](std::size_t i) { write_tensor(TensorId(i)); });
     object.key("ops");
-    append_lines(out_, 2, graph_.ops.size(), [&](std::size_t i) { write_op(i); });
+    append_lines(out_, 2, graph_.ops.size(), [&](std::size_t i) { write_op(OpId(i)); });
     if (!graph_.meta.empty()) placed("$.meta", [&] { write_meta(object); });
     placed("$", [&] { object.splice(graph_.extra, graph_keys(version_)); });
     object.close();
@@ -188,6 +398,40 @@ class GraphWriter {
     const std::size_t name = graph_.tensors.empty() ? 0 : names / graph_.tensors.size() + 1;
     for (const Op& op : graph_.ops) size += op.name.size() + name * (op.inputs.size() + op.outputs.size());
     return size;
+  }
+
+  [[nodiscard]] const std::string& device_name(DeviceId d) const { return devices_->devices[d].name; }
+
+  template <class Amount>
+  static void write_amount(ObjectText& object, std::string_view key, Amount amount) {
+    if (amount != Amount()) object.integer(key, amount.count());
+  }
+
+  void write_devices(ObjectText& object) {
+    object.key("devices");
+    append_lines(out_, 2, devices_->devices.size(), [&](std::size_t i) {
+      const Device& device = devices_->devices[DeviceId(i)];
+      ObjectText entry(out_);
+      entry.string("name", device.name);
+      write_amount(entry, "fixed_memory", device.fixed_memory);
+      if (!device.lanes.empty()) entry.strings("lanes", device.lanes);
+      entry.splice(device.extra, kDeviceKeys);
+      entry.close();
+    });
+    if (devices_->links.empty()) return;
+    object.key("links");
+    append_lines(out_, 2, devices_->links.size(), [&](std::size_t i) {
+      const Link& link = devices_->links[i];
+      ObjectText entry(out_);
+      entry.string("from", device_name(link.from));
+      entry.string("to", device_name(link.to));
+      write_amount(entry, "latency", link.latency);
+      entry.integer("bytes", link.bytes.count());
+      entry.integer("per", link.per.count());
+      write_amount(entry, "energy", link.energy);
+      entry.splice(link.extra, kLinkKeys);
+      entry.close();
+    });
   }
 
   void write_in_place(ObjectText& object, const Op& op) {
@@ -219,49 +463,112 @@ class GraphWriter {
     out_ += meta.dump();
   }
 
-  void write_tensor(std::size_t i) {
-    const Tensor& tensor = graph_.tensors[i];
-    placed("$.tensors" + path_step(i), [&] {
+  void write_tensor(TensorId t) {
+    const Tensor& tensor = graph_[t];
+    placed("$.tensors" + path_step(t.index()), [&] {
       ObjectText object(out_);
       object.string("name", tensor.name);
       object.integer("size", tensor.size.count());
       if (tensor.keep) object.boolean("keep", true);
-      object.splice(tensor.extra, kTensorKeys);
+      if (devices_ != nullptr) write_places(object, t);
+      object.splice(tensor.extra, tensor_keys(version_));
       object.close();
     });
   }
 
-  void write_op(std::size_t i) {
-    const Op& op = graph_.ops[i];
+  void write_places(ObjectText& object, TensorId t) {
+    const auto& [copies, home] = devices_->places[t];
+    if (!copies.empty()) {
+      object.key("copy");
+      for (const MeasuredCopy& copy : copies) {
+        out_ += &copy == copies.data() ? "[" : ", ";
+        ObjectText entry(out_);
+        entry.string("from", device_name(copy.from));
+        entry.string("to", device_name(copy.to));
+        entry.integer("duration", copy.cost.duration.count());
+        write_amount(entry, "energy", copy.cost.energy);
+        entry.close();
+      }
+      out_ += ']';
+    }
+    if (produced_[t]) {
+      if (!home.empty()) object.string("home", device_name(home.front()));
+    } else if (home != std::vector<DeviceId>{DeviceId(0)}) {
+      object.names("home", home, [&](DeviceId d) -> const std::string& { return device_name(d); });
+    }
+  }
+
+  void write_op(OpId v) {
+    const Op& op = graph_[v];
     const auto tensor_name = [&](TensorId tensor) -> const std::string& { return graph_[tensor].name; };
     const auto op_name = [&](OpId other) -> const std::string& { return graph_[other].name; };
-    placed("$.ops" + path_step(i), [&] {
+    placed("$.ops" + path_step(v.index()), [&] {
       ObjectText object(out_);
       object.string("name", op.name);
       if (!op.type.empty()) object.string("type", op.type);
-      object.integer("duration", op.duration.count());
-      if (op.workspace != Bytes()) object.integer("workspace", op.workspace.count());
+      write_runs(object, v);
       object.names("inputs", op.inputs, tensor_name);
       object.names("outputs", op.outputs, tensor_name);
       if (!op.recompute) object.string("recompute", "never");
+      if (op.recompute && runs_once_by_kind(op)) object.string("recompute", "allowed");
       if (op.max_computes) object.integer("max_computes", *op.max_computes);
       if (op.phase != Phase::none) object.string("phase", word_of(op.phase, kPhaseWords));
       if (op.backward_of.valid()) object.string("backward_of", op_name(op.backward_of));
       if (!op.after.empty()) object.names("after", op.after, op_name);
       if (!op.in_place.empty()) write_in_place(object, op);
-      object.splice(op.extra, op_keys(version_));
+      object.splice(op.extra, op_keys(version_, devices_ != nullptr));
       object.close();
     });
   }
 
+  /// Whether the op is a collective that, by its kind, must not run again.
+  [[nodiscard]] bool runs_once_by_kind(const Op& op) const {
+    if (version_ < 3 || op.extra.empty()) return false;
+    const Document extra = parse(op.extra);
+    const Node node(extra);
+    if (!node.has("collective")) return false;
+    const Node asked = node.at("collective");
+    return !Collective(asked).may_run_again();
+  }
+
+  void write_runs(ObjectText& object, OpId v) {
+    if (devices_ == nullptr) return write_run(object, {{}, graph_[v].duration, graph_[v].workspace});
+    const auto& runs = devices_->runs[v];
+    if (runs.size() == 1 && runs.front().device == DeviceId(0)) return write_run(object, runs.front());
+    object.key("on");
+    ObjectText on(out_);
+    for (const RunCost& run : runs) {
+      on.key(device_name(run.device));
+      ObjectText cost(out_);
+      write_run(cost, run);
+      cost.close();
+    }
+    on.close();
+  }
+
+  void write_run(ObjectText& object, const RunCost& run) const {
+    object.integer("duration", run.duration.count());
+    write_amount(object, "workspace", run.workspace);
+    write_amount(object, "energy", run.energy);
+    if (run.lane != LaneId(0)) object.string("lane", devices_->devices[run.device].lanes[run.lane.index()]);
+  }
+
   const Graph& graph_;
+  /// Null where the graph names no devices.
+  const DeviceGraph* devices_ = nullptr;
+  Table<TensorId, bool> produced_{};
   std::int64_t version_;
-  std::string out_;
+  std::string out_{};
 };
 
 }  // namespace
 
 void write_graph(std::ostream& out, const Graph& graph) {
+  validate(graph);
+  out << GraphWriter(graph).text();
+}
+
+void write_device_graph(std::ostream& out, const DeviceGraph& graph) {
   validate(graph);
   out << GraphWriter(graph).text();
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Remora's own JSON files of one device: graphs, schedules, curves.
+// Remora's own JSON files: graphs, schedules, curves.
 #pragma once
 
 #include <iosfwd>
@@ -10,17 +10,19 @@
 #include "frontends/formats/file.hpp"
 #include "model/api.hpp"
 #include "model/curve.hpp"
+#include "model/devices/device_graph.hpp"
+#include "model/devices/device_schedule.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 
 namespace remora::json {
 
-// Reading and writing remora-graph 1 (docs/reference/formats.md).
+// Reading and writing remora-graph (docs/reference/formats.md).
 
 /// The graph in `text`, already validated. Throws InputError with the JSON path of the first fault
 /// ("$.ops[3].inputs[0]") or, for text that is not JSON, its line and column. Unknown keys are kept for write_graph,
 /// their numbers as 64-bit integers where they fit and as doubles else. 100,000 ops with three inputs each (33 MB) take
-/// 0.8 s and 210 MB.
+/// 0.8 s and 210 MB. A graph that names devices is refused.
 REMORA_API Graph read_graph(Text text);
 
 /// Writes `graph` as one JSON object: an entry of `tensors` and of `ops` a line, known keys in the format's order
@@ -29,7 +31,15 @@ REMORA_API Graph read_graph(Text text);
 /// `meta` or `extra` that are no JSON objects. Then nothing has been written.
 REMORA_API void write_graph(std::ostream& out, const Graph& graph);
 
-// Reading and writing remora-schedule 1 and, with addresses, 2 (docs/reference/formats.md).
+/// Whether the text is a graph, or a schedule, that names devices. False for what is no JSON object; whoever reads it then says
+/// what is wrong.
+REMORA_API bool names_devices(Text text);
+
+/// As read_graph and write_graph, for a graph with `devices`. An op that runs on the first device alone is written without `on`.
+REMORA_API DeviceGraph read_device_graph(Text text);
+REMORA_API void write_device_graph(std::ostream& out, const DeviceGraph& graph);
+
+// Reading and writing remora-schedule (docs/reference/formats.md).
 
 /// The schedule in `text`, its ops and tensors looked up in `graph`. Throws InputError with the JSON path of the first
 /// fault. Whether the steps are right is the business of `verify`, and so is whether the figures fit them. `solver`
@@ -44,6 +54,10 @@ REMORA_API std::vector<std::string> read_reading(Text text);
 /// finite, and the latter's names distinct; only the time limit may be infinite, which is written as null.
 /// Throws InputError for an id that `graph` does not have and for a string that is not UTF-8; then nothing has been written.
 REMORA_API void write_schedule(std::ostream& out, const Schedule& schedule, const Graph& graph);
+
+/// As read_schedule and write_schedule, for a graph with `devices`.
+REMORA_API DeviceSchedule read_device_schedule(Text text, const DeviceGraph& graph);
+REMORA_API void write_device_schedule(std::ostream& out, const DeviceSchedule& schedule, const DeviceGraph& graph);
 
 // Reading and writing remora-curve 1 (docs/guide/sweep.md).
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The words of remora-graph 1 and 2, remora-schedule 1 and remora-curve 1.
+// The words of remora-graph, remora-schedule and remora-curve.
 #pragma once
 
 #include <algorithm>
@@ -21,30 +21,27 @@
 
 namespace remora::json {
 
-// The keys of remora-graph. Every other key is unknown, and kept; to a file of version 1 those of version 2 are.
+// The keys of remora-graph that a file of a version knows. Every other key is unknown, and kept.
 
-/// The last one is of version 2.
-inline constexpr std::array<std::string_view, 8> kGraphKeys = {"format",  "version", "name", "fixed_memory",
-                                                               "tensors", "ops",     "meta", "recompute_allocates"};
-
-inline constexpr std::array<std::string_view, 3> kTensorKeys = {"name", "size", "keep"};
-
-/// The last one is of version 2.
-inline constexpr std::array<std::string_view, 12> kOpKeys = {"name",   "type",        "duration",  "workspace",
-                                                             "inputs", "outputs",     "recompute", "max_computes",
-                                                             "phase",  "backward_of", "after",     "in_place"};
-
-/// Of version 2, where there are several devices.
+/// Those of several devices in a graph of version 2.
 inline constexpr std::array<std::string_view, 2> kDeviceGraphKeys = {"devices", "links"};
 inline constexpr std::array<std::string_view, 2> kDeviceTensorKeys = {"copy", "home"};
 inline constexpr std::array<std::string_view, 1> kDeviceOpKeys = {"on"};
 
-/// Those that a file of the version knows.
 inline std::span<const std::string_view> graph_keys(std::int64_t version) {
-  return std::span(kGraphKeys).first(kGraphKeys.size() - (version == 1 ? 1 : 0));
+  static constexpr std::array<std::string_view, 10> kKeys = {
+      "format", "version", "name", "fixed_memory", "tensors", "ops", "meta", "recompute_allocates", "devices", "links"};
+  return std::span(kKeys).first(version == 1 ? 7 : 10);
 }
-inline std::span<const std::string_view> op_keys(std::int64_t version) {
-  return std::span(kOpKeys).first(kOpKeys.size() - (version == 1 ? 1 : 0));
+inline std::span<const std::string_view> tensor_keys(std::int64_t version) {
+  static constexpr std::array<std::string_view, 5> kKeys = {"name", "size", "keep", "copy", "home"};
+  return std::span(kKeys).first(version == 1 ? 3 : 5);
+}
+inline std::span<const std::string_view> op_keys(std::int64_t version, bool has_devices) {
+  static constexpr std::array<std::string_view, 15> kKeys = {
+      "name",  "type",        "duration", "workspace", "inputs", "outputs", "recompute", "max_computes",
+      "phase", "backward_of", "after",    "in_place",  "on",     "energy",  "lane"};
+  return std::span(kKeys).first(version == 1 ? 11 : !has_devices ? 13 : version == 2 ? 14 : 15);
 }
 
 template <class Value>

@@ -13,13 +13,6 @@
 namespace remora::json {
 namespace {
 
-template <class Amount>
-Amount amount(const Node& node, std::string_view key) {
-  if (!node.has(key)) return Amount();
-  const Node value = node.at(key);
-  return Amount(value.integer());
-}
-
 StageMode read_mode(const Node& node) {
   node.expect_object();
   const Node forward = node.at("forward");

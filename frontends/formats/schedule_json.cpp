@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <array>
+#include <cmath>
+#include <cstdint>
 #include <limits>
 #include <ostream>
+#include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -13,6 +18,16 @@
 
 namespace remora::json {
 namespace {
+
+constexpr std::array<Word<Objective>, 2> kObjectiveWords = {{
+    {Objective::duration, "duration"},
+    {Objective::energy, "energy"},
+}};
+
+constexpr std::array<Word<CopyMode>, 2> kCopyWords = {{
+    {CopyMode::sequential, "sequential"},
+    {CopyMode::overlap, "overlap"},
+}};
 
 /// The numbers behind the names of a graph's ops or tensors.
 template <class Identifier, class Entries>
@@ -105,19 +120,26 @@ SolverReport read_solver(const Node& node) {
   return report;
 }
 
+/// Visits the entries of an object: their names, and their nodes.
+template <class Visit>
+void for_each_member(const Node& node, const Visit& visit) {
+  node.expect_object();
+  for (const auto& [name, value] : node.value().get_ref<const Document::object_t&>()) {
+    const Node member = node.at(name);
+    visit(name, member);
+  }
+}
+
 class ScheduleReader {
  public:
   explicit ScheduleReader(const Graph& graph)
       : ops_(names_of<OpId>(graph.ops, "op", graph)), tensors_(names_of<TensorId>(graph.tensors, "tensor", graph)) {}
+  explicit ScheduleReader(const DeviceGraph& graph) : ScheduleReader(graph.graph) { devices_ = &graph.devices; }
 
   [[nodiscard]] Schedule read_root(const Node& root) const {
-    const std::int64_t version = expect_format(root, "remora-schedule", 2);
     Schedule schedule;
-    schedule.graph = root.at("graph").string();
-    read(root, "graph_sha256", schedule.graph_sha256);
+    const std::int64_t version = read_head(root, schedule);
     schedule.reading = reading_of(root);
-    schedule.status = read_word(root.at("status"), kStatusWords);
-    schedule.order = read_word(root.at("order"), kOrderWords);
     schedule.budget = Bytes(root.at("budget").integer());
     schedule.duration = Duration(root.at("duration").integer());
     schedule.baseline_duration = Duration(root.at("baseline_duration").integer());
@@ -135,7 +157,36 @@ class ScheduleReader {
     return schedule;
   }
 
+  [[nodiscard]] DeviceSchedule read_device_root(const Node& root) const {
+    DeviceSchedule schedule;
+    read_head(root, schedule);
+    if (root.has("objective")) schedule.objective = read_word(root.at("objective"), kObjectiveWords);
+    if (root.has("copies")) schedule.copies = read_word(root.at("copies"), kCopyWords);
+    read_amounts(root, schedule);
+    const Node steps = root.at("steps");
+    steps.expect_array();
+    for (std::size_t i = 0; i < steps.size(); ++i) schedule.steps.push_back(read_device_step(steps.element(i)));
+    if (root.has("solver")) {
+      const Node solver = root.at("solver");
+      schedule.solver = read_solver(solver);
+      if (solver.has("baseline")) schedule.baseline_is_exact = solver.at("baseline").string() == "exact";
+    }
+    read_baseline_cost(root, schedule);
+    return schedule;
+  }
+
  private:
+  /// What all schedules begin with; the version.
+  template <class Any>
+  static std::int64_t read_head(const Node& root, Any& schedule) {
+    const std::int64_t version = expect_format(root, "remora-schedule", 2);
+    schedule.graph = root.at("graph").string();
+    read(root, "graph_sha256", schedule.graph_sha256);
+    schedule.status = read_word(root.at("status"), kStatusWords);
+    schedule.order = read_word(root.at("order"), kOrderWords);
+    return version;
+  }
+
   [[nodiscard]] std::vector<Step> read_steps(const Node& node) const {
     node.expect_array();
     std::vector<Step> steps;
@@ -164,12 +215,10 @@ class ScheduleReader {
   }
 
   [[nodiscard]] Arena::Offsets read_offsets(const Node& node) const {
-    node.expect_object();
     Arena::Offsets offsets;
-    for (const auto& [name, value] : node.value().get_ref<const Document::object_t&>()) {
-      const Node offset = node.at(name);
+    for_each_member(node, [&](const std::string& name, const Node& offset) {
       offsets.emplace_back(tensors_.resolve(name, offset), Bytes(offset.integer()));
-    }
+    });
     return offsets;
   }
 
@@ -180,8 +229,76 @@ class ScheduleReader {
             .tensors = tensors_.resolve_all(node.at("tensors"))};
   }
 
+  void read_amounts(const Node& root, DeviceSchedule& schedule) const {
+    schedule.budget.assign(devices_->size(), std::nullopt);
+    read_by_device(root, "budget", schedule.budget);
+    schedule.peak_memory.assign(devices_->size(), Bytes());
+    static_cast<void>(root.at("peak_memory"));
+    read_by_device(root, "peak_memory", schedule.peak_memory);
+    schedule.baseline_peak_memory.assign(devices_->size(), Bytes());
+    read_by_device(root, "baseline_peak_memory", schedule.baseline_peak_memory);
+    schedule.duration = Duration(root.at("duration").integer());
+    if (root.has("energy")) schedule.energy = Energy(root.at("energy").integer());
+    if (root.has("duration_limit")) schedule.duration_limit = Duration(root.at("duration_limit").integer());
+    if (root.has("energy_limit")) schedule.energy_limit = Energy(root.at("energy_limit").integer());
+    if (root.has("baseline_duration")) schedule.baseline_duration = Duration(root.at("baseline_duration").integer());
+    if (root.has("lower_bound")) schedule.lower_bound = root.at("lower_bound").integer();
+  }
+
+  template <class Amounts>
+  void read_by_device(const Node& root, std::string_view key, Amounts& amounts) const {
+    if (!root.has(key)) return;
+    const Node node = root.at(key);
+    for_each_member(node, [&](const std::string& name, const Node& bytes) {
+      amounts[device(bytes, name)] = Bytes(bytes.integer());
+    });
+  }
+
+  /// In the objective's unit: the file has it as the overhead over it.
+  static void read_baseline_cost(const Node& root, DeviceSchedule& schedule) {
+    if (schedule.objective == Objective::duration) {
+      schedule.baseline_cost = schedule.baseline_duration.count();
+    } else if (root.has("overhead")) {
+      const double part = 1 + root.at("overhead").number();
+      if (part > 0) schedule.baseline_cost = std::llround(static_cast<double>(schedule.cost()) / part);
+    }
+  }
+
+  [[nodiscard]] DeviceId device(const Node& place, const std::string& name) const {
+    for (const DeviceId d : devices_->ids()) {
+      if ((*devices_)[d].name == name) return d;
+    }
+    place.fail("the graph has no device " + quote(name));
+  }
+  [[nodiscard]] DeviceId device(const Node& name) const { return device(name, name.string()); }
+
+  [[nodiscard]] DeviceStep read_device_step(const Node& node) const {
+    node.expect_object();
+    DeviceStep step;
+    if (node.has("copy")) {
+      step.copied = tensors_.resolve(node.at("copy"));
+      step.device = device(node.at("from"));
+      step.to = device(node.at("to"));
+    } else {
+      step.op = ops_.resolve(node.at("op"));
+      step.device = node.has("device") ? device(node.at("device")) : DeviceId(0);
+    }
+    const Node free = node.at("free");
+    free.expect_array();
+    for (std::size_t i = 0; i < free.size(); ++i) step.free.push_back(read_residence(free.element(i), step.device));
+    return step;
+  }
+
+  [[nodiscard]] Residence read_residence(const Node& node, DeviceId step_device) const {
+    if (!node.value().is_array()) return {tensors_.resolve(node), step_device};
+    if (node.size() != 2) node.fail("must be a tensor or [tensor, device]");
+    return {tensors_.resolve(node.element(0)), device(node.element(1))};
+  }
+
   NameTable<OpId> ops_;
   NameTable<TensorId> tensors_;
+  /// Null where the graph names none.
+  const Table<DeviceId, Device>* devices_ = nullptr;
 };
 
 }  // namespace
@@ -198,7 +315,21 @@ Schedule read_schedule(Text text, const Graph& graph) {
   return ScheduleReader(graph).read_root(Node(document));
 }
 
+DeviceSchedule read_device_schedule(Text text, const DeviceGraph& graph) {
+  const Document document = parse(text.view());
+  return ScheduleReader(graph).read_device_root(Node(document));
+}
+
 namespace {
+
+/// What all schedules begin with.
+template <class Any>
+void write_head(ObjectText& object, const Any& schedule, int version) {
+  object.string("format", "remora-schedule");
+  object.integer("version", version);
+  object.string("graph", schedule.graph);
+  if (!schedule.graph_sha256.empty()) object.string("graph_sha256", schedule.graph_sha256);
+}
 
 class ScheduleWriter {
  public:
@@ -206,10 +337,7 @@ class ScheduleWriter {
 
   std::string text() {
     ObjectText object(out_, ",\n  ");
-    object.string("format", "remora-schedule");
-    object.integer("version", schedule_.arena ? 2 : 1);
-    object.string("graph", schedule_.graph);
-    if (!schedule_.graph_sha256.empty()) object.string("graph_sha256", schedule_.graph_sha256);
+    write_head(object, schedule_, schedule_.arena ? 2 : 1);
     if (!schedule_.reading.empty()) object.strings("reading", schedule_.reading);
     object.string("status", word_of(schedule_.status, kStatusWords));
     object.string("order", word_of(schedule_.order, kOrderWords));
@@ -359,10 +487,115 @@ class ScheduleWriter {
   std::string out_;
 };
 
+class DeviceScheduleWriter {
+ public:
+  DeviceScheduleWriter(const DeviceSchedule& schedule, const DeviceGraph& graph) : schedule_(schedule), graph_(graph) {}
+
+  std::string text() {
+    ObjectText object(out_, ",\n  ");
+    write_head(object, schedule_, 2);
+    object.string("status", word_of(schedule_.status, kStatusWords));
+    object.string("order", word_of(schedule_.order, kOrderWords));
+    object.string("objective", word_of(schedule_.objective, kObjectiveWords));
+    if (schedule_.copies != CopyMode::sequential) object.string("copies", word_of(schedule_.copies, kCopyWords));
+    object.key("budget");
+    write_budget();
+    object.integer("duration", schedule_.duration.count());
+    object.integer("energy", schedule_.energy.count());
+    if (schedule_.duration_limit) object.integer("duration_limit", schedule_.duration_limit->count());
+    if (schedule_.energy_limit) object.integer("energy_limit", schedule_.energy_limit->count());
+    object.integer("baseline_duration", schedule_.baseline_duration.count());
+    const auto cost = static_cast<double>(schedule_.cost());
+    const auto baseline = static_cast<double>(schedule_.baseline_cost);
+    object.number("overhead", schedule_.has_schedule() && baseline > 0 ? cost / baseline - 1 : 0.0);
+    object.integer("lower_bound", schedule_.lower_bound);
+    object.number("gap", cost > 0 ? (cost - static_cast<double>(schedule_.lower_bound)) / cost : 0.0);
+    object.key("peak_memory");
+    write_bytes(schedule_.peak_memory);
+    object.key("baseline_peak_memory");
+    write_bytes(schedule_.baseline_peak_memory);
+    object.key("steps");
+    append_lines(out_, 2, schedule_.steps.size(), [&](std::size_t i) { write_step(schedule_.steps[i]); });
+    object.key("solver");
+    write_solver();
+    object.close();
+    out_ += '\n';
+    return std::move(out_);
+  }
+
+ private:
+  [[nodiscard]] const std::string& name(DeviceId d) const { return graph_.devices[d].name; }
+
+  void write_budget() {
+    ObjectText object(out_);
+    for (const DeviceId d : schedule_.budget.ids()) {
+      if (schedule_.budget[d]) object.integer(name(d), schedule_.budget[d]->count());
+    }
+    object.close();
+  }
+
+  void write_bytes(const Table<DeviceId, Bytes>& bytes) {
+    ObjectText object(out_);
+    for (const DeviceId d : bytes.ids()) object.integer(name(d), bytes[d].count());
+    object.close();
+  }
+
+  void write_step(const DeviceStep& step) {
+    ObjectText object(out_);
+    if (step.is_copy()) {
+      object.string("copy", graph_.graph[step.copied].name);
+      object.string("from", name(step.device));
+      object.string("to", name(step.to));
+    } else {
+      object.string("op", graph_.graph[step.op].name);
+      object.string("device", name(step.device));
+    }
+    object.key("free");
+    out_ += '[';
+    for (std::size_t i = 0; i < step.free.size(); ++i) {
+      const auto& [tensor, device] = step.free[i];
+      if (i > 0) out_ += ", ";
+      if (device != step.device) out_ += '[';
+      append_string(out_, graph_.graph[tensor].name);
+      if (device == step.device) continue;
+      out_ += ", ";
+      append_string(out_, name(device));
+      out_ += ']';
+    }
+    out_ += ']';
+    object.close();
+  }
+
+  void write_solver() {
+    const SolverReport& report = schedule_.solver;
+    ObjectText object(out_);
+    object.string("version", report.version);
+    object.string("baseline", schedule_.baseline_is_exact ? "exact" : "bound");
+    object.key("limits");
+    ObjectText limits(out_);
+    limits.integer("max_computes", report.max_computes);
+    limits.integer("work", report.work_limit);
+    limits.close();
+    write_optimal_for(object, report);
+    object.integer("work", report.work);
+    object.number("seconds", report.seconds);
+    if (!report.note.empty()) object.string("note", report.note);
+    object.close();
+  }
+
+  const DeviceSchedule& schedule_;
+  const DeviceGraph& graph_;
+  std::string out_;
+};
+
 }  // namespace
 
 void write_schedule(std::ostream& out, const Schedule& schedule, const Graph& graph) {
   out << ScheduleWriter(schedule, graph).text();
+}
+
+void write_device_schedule(std::ostream& out, const DeviceSchedule& schedule, const DeviceGraph& graph) {
+  out << DeviceScheduleWriter(schedule, graph).text();
 }
 
 }  // namespace remora::json

@@ -19,7 +19,6 @@
 #include "engine/ask/ask.hpp"
 #include "engine/base/options.hpp"
 #include "engine/devices/ask.hpp"
-#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "model/budget.hpp"

@@ -124,7 +124,7 @@ class ReplayTrace : TraceText {
  private:
   [[nodiscard]] Bytes memory_at_end() const {
     Bytes memory = replay_.base;
-    for (const Residence& stay : replay_.residences) {
+    for (const TensorStay& stay : replay_.stays) {
       if (stay.to_the_end) memory += graph().tensors[stay.tensor].size;
     }
     return memory;

@@ -5,9 +5,8 @@
 
 #include <iosfwd>
 
-#include "frontends/report/device_profile.hpp"
 #include "frontends/report/plot.hpp"
-#include "frontends/report/schedule_profile.hpp"
+#include "frontends/report/profile.hpp"
 #include "model/curve.hpp"
 
 namespace remora::report {

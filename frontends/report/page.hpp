@@ -12,8 +12,7 @@
 #include <vector>
 
 #include "frontends/formats/json_text.hpp"
-#include "frontends/report/device_profile.hpp"
-#include "frontends/report/schedule_profile.hpp"
+#include "frontends/report/profile.hpp"
 #include "model/curve.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"

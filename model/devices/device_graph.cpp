@@ -221,6 +221,20 @@ class DeviceChecker {
 
 }  // namespace
 
+DeviceGraph on_one_device(Graph graph) {
+  DeviceGraph result;
+  const DeviceId only(0);
+  result.devices.push_back({.name = "device", .fixed_memory = std::exchange(graph.fixed_memory, Bytes())});
+  for (const bool is_produced : produced_tensors(graph)) {
+    result.places.push_back({.home = is_produced ? std::vector<DeviceId>{} : std::vector{only}});
+  }
+  for (Op& op : graph.ops) {
+    result.runs.push_back({{only, std::exchange(op.duration, Duration()), std::exchange(op.workspace, Bytes())}});
+  }
+  result.graph = std::move(graph);
+  return result;
+}
+
 const RunCost* run_cost(const DeviceGraph& graph, OpId op, DeviceId device) {
   for (const RunCost& cost : graph.runs[op]) {
     if (cost.device == device) return &cost;

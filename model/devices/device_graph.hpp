@@ -115,6 +115,9 @@ struct DeviceGraph {
   friend bool operator==(const DeviceGraph&, const DeviceGraph&) = default;
 };
 
+/// A graph for one device as one over devices: the only one is called "device", and all inputs are at home there.
+REMORA_API DeviceGraph on_one_device(Graph graph);
+
 /// The op's figures on the device; null where it cannot run there.
 REMORA_API const RunCost* run_cost(const DeviceGraph& graph, OpId op, DeviceId device);
 

@@ -8,7 +8,6 @@
 
 #include "frontends/batch/manifest.hpp"
 #include "frontends/batch/question.hpp"
-#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/formats/tflite.hpp"

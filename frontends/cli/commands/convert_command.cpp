@@ -10,9 +10,9 @@
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
-#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/interchange.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/onnx/read/device_model.hpp"
 #include "model/error.hpp"
 

@@ -16,7 +16,6 @@
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/progress.hpp"
 #include "frontends/cli/showing/summary.hpp"
-#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"

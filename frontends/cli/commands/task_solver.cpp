@@ -13,7 +13,6 @@
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
-#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/text/text.hpp"

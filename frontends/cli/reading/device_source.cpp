@@ -5,7 +5,7 @@
 
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
-#include "frontends/formats/device_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"

@@ -8,8 +8,7 @@
 #include <string>
 
 #include "engine/ask/ask.hpp"
-#include "frontends/report/device_profile.hpp"
-#include "frontends/report/schedule_profile.hpp"
+#include "frontends/report/profile.hpp"
 #include "model/curve.hpp"
 #include "model/graph.hpp"
 #include "model/instance.hpp"

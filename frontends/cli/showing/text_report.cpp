@@ -97,7 +97,7 @@ void print_peak(std::ostream& out, const Graph& graph, const report::Replay& rep
   Bytes rest;
   Bytes sum = replay.base + graph.ops[op].workspace;
   for (std::size_t i = 0; i < found.size(); ++i) {
-    const Tensor& tensor = graph.tensors[replay.residences[found[i]].tensor];
+    const Tensor& tensor = graph.tensors[replay.stays[found[i]].tensor];
     sum += tensor.size;
     if (i >= kResidentsShown) {
       rest += tensor.size;

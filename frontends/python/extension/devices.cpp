@@ -17,7 +17,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "engine/devices/ask.hpp"
-#include "frontends/formats/device_json.hpp"
+#include "frontends/formats/json.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/problem.hpp"

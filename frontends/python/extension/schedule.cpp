@@ -19,7 +19,7 @@
 #include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/graph.hpp"
 #include "frontends/python/extension/problem.hpp"
-#include "frontends/report/schedule_profile.hpp"
+#include "frontends/report/profile.hpp"
 #include "frontends/text/refusal.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
@@ -165,7 +165,7 @@ std::vector<std::tuple<TensorId, int, int>> residences_of(const ScheduleHandle& 
     return stays;
   }
   expect_valid(handle);
-  for (const report::Residence& stay : report::replay(*handle.graph, handle.schedule.steps).residences) {
+  for (const report::TensorStay& stay : report::replay(*handle.graph, handle.schedule.steps).stays) {
     stays.emplace_back(stay.tensor, stay.first_step, stay.last_step);
   }
   return stays;

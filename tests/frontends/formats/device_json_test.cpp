@@ -1,14 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Graphs and schedules of several devices: read, refused by path, written, replayed.
-#include "frontends/formats/device_json.hpp"
-
 #include <sstream>
 #include <string>
 #include <vector>
 
 #include <gtest/gtest.h>
 
+#include "frontends/formats/json.hpp"
 #include "model/devices/device_schedule.hpp"
 #include "tests/frontends/formats/samples.hpp"
 
@@ -152,7 +151,7 @@ TEST(DeviceGraph, NamesThePlaceOfFaultsInLanes) {
        "one of"},
       {R"({"kind": "all_gather", "bytes": 13)", R"({"kind": "send", "bytes": 13)", "$.ops[0].collective",
        "has none for"},
-      {R"("bytes": 13)", R"("bytes": 9223372036854775807)", "$.ops[0].duration", "64 bits"},
+      {R"("bytes": 13)", R"("bytes": 9223372036854775807)", "$.ops[0]", "64 bits"},
       {R"([20, 10])", R"([10, 10])", "$.collectives[0].times[1][0]", "more than"},
       {R"([20, 10])", R"([20])", "$.collectives[0].times[1]", "[bytes, duration]"},
       {R"("bytes": 4, "per": 3)", R"("bytes": 0, "per": 3)", "$.collectives[1].bytes", "1"},

@@ -9,7 +9,6 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/formats/device_json.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "tests/frontends/formats/samples.hpp"

@@ -154,8 +154,8 @@ TEST(ReadGraph, NamesThePlaceOfEveryFaultOfVersionTwo) {
       {R"([["h", "x"]])", R"([["h", "gh"]])", "$.ops[0].in_place[0][1]", R"("gh" is not an input of the op "f")"},
       {R"([["h", "x"]])", R"([["h", "x"], ["h", "x"]])", "$.ops[0].in_place[1][0]", R"(the output "h" is in two)"},
       {R"("recompute_allocates")", R"("devices": [], "later2")", "$.devices", "the graph is for several devices"},
-      {R"("in_place")", R"("on": {}, "in_place")", "$.ops[0].on", "the graph is for several devices"},
-      {R"("size": 5)", R"("size": 5, "home": ["cpu"])", "$.tensors[0].home", "the graph is for several devices"},
+      {R"("in_place")", R"("on": {}, "in_place")", "$.ops[0].on", R"(in a graph without "devices")"},
+      {R"("size": 5)", R"("size": 5, "home": ["cpu"])", "$.tensors[0].home", R"(in a graph without "devices")"},
   };
   for (const Malformed& fault : faults) {
     SCOPED_TRACE(std::string(fault.from) + " -> " + std::string(fault.to));

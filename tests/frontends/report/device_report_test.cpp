@@ -110,7 +110,7 @@ TEST(DeviceReport, ProfileAgreesWithTheVerifier) {
     // Memory once more, from the stays: what is there, the workspace, and what is fixed.
     for (std::size_t i = 0; i < schedule.steps.size(); ++i) {
       Bytes here = profile.base[kGpu];
-      for (const DeviceStay& stay : profile.stays) {
+      for (const TensorStay& stay : profile.stays) {
         const int step = static_cast<int>(i);
         if (stay.device == kGpu && stay.first_step <= step && step <= stay.last_step) here += Bytes(4);
       }
@@ -218,7 +218,7 @@ TEST(DeviceReport, OverlappedStepsStandWhereTheyRun) {
     EXPECT_LE(profile.memory[kGpu][i], Bytes(24));
     EXPECT_LE(profile.times[i], profile.ends[i]);
     Bytes stays = profile.base[kGpu];
-    for (const DeviceStay& stay : profile.stays) {
+    for (const TensorStay& stay : profile.stays) {
       const int step = static_cast<int>(i);
       if (stay.device == kGpu && stay.first_step <= step && step <= stay.last_step) stays += Bytes(4);
     }

@@ -43,12 +43,12 @@ Page page_of(const test::SolvedGraph& solved) {
 }
 
 /// Stays as [tensor, first, last], read from their compact form.
-std::vector<Residence> stays_of(const json& flat) {
-  std::vector<Residence> stays;
+std::vector<TensorStay> stays_of(const json& flat) {
+  std::vector<TensorStay> stays;
   int first = 0;
   for (std::size_t i = 0; i < flat.size(); i += 3) {
     first += flat[i + 1].get<int>();
-    stays.push_back({TensorId(flat[i].get<int>()), first, first + flat[i + 2].get<int>()});
+    stays.push_back({TensorId(flat[i].get<int>()), DeviceId(0), first, first + flat[i + 2].get<int>()});
   }
   return stays;
 }
@@ -67,12 +67,12 @@ TEST(ReportPage, CarriesTheSchedulesNumbers) {
       EXPECT_EQ(schedule["steps"][i], std::int32_t{profile.after.ops[i]});
       EXPECT_EQ(schedule["memory"][i], profile.after.memory[i].count());
     }
-    const std::vector<Residence> stays = stays_of(schedule["stays"]);
-    ASSERT_EQ(stays.size(), profile.after.residences.size());
+    const std::vector<TensorStay> stays = stays_of(schedule["stays"]);
+    ASSERT_EQ(stays.size(), profile.after.stays.size());
     for (std::size_t i = 0; i < stays.size(); ++i) {
-      EXPECT_EQ(stays[i].tensor, profile.after.residences[i].tensor);
-      EXPECT_EQ(stays[i].first_step, profile.after.residences[i].first_step);
-      EXPECT_EQ(stays[i].last_step, profile.after.residences[i].last_step);
+      EXPECT_EQ(stays[i].tensor, profile.after.stays[i].tensor);
+      EXPECT_EQ(stays[i].first_step, profile.after.stays[i].first_step);
+      EXPECT_EQ(stays[i].last_step, profile.after.stays[i].last_step);
     }
     EXPECT_EQ(schedule["recomputed"].size(), 10 * profile.recomputed_ops.size());
     EXPECT_EQ(schedule["retained"].size(), 3 * profile.retained.size());

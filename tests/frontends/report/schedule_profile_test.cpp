@@ -1,12 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/report/schedule_profile.hpp"
-
 #include <algorithm>
 #include <random>
 
 #include <gtest/gtest.h>
 
 #include "frontends/formats/interchange.hpp"
+#include "frontends/report/profile.hpp"
 #include "frontends/report/ranges.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
@@ -31,9 +30,14 @@ TEST(ScheduleProfile, OfFigureOne) {
   EXPECT_EQ(profile.before.peak_step, 3);
   EXPECT_EQ(profile.after.memory, amounts({1, 2, 3, 3, 2, 3}));
   EXPECT_EQ(profile.after.again, (std::vector<bool>{false, false, false, false, true, false}));
-  const std::vector<Residence> stays{{TensorId(0), 0, 2}, {TensorId(1), 1, 3}, {TensorId(2), 2, 3},
-                                     {TensorId(3), 3, 5}, {TensorId(0), 4, 5}, {TensorId(4), 5, 5, true}};
-  EXPECT_EQ(profile.after.residences, stays);
+  const DeviceId only(0);
+  const std::vector<TensorStay> stays{{TensorId(0), only, 0, 2},
+                                      {TensorId(1), only, 1, 3},
+                                      {TensorId(2), only, 2, 3},
+                                      {TensorId(3), only, 3, 5},
+                                      {TensorId(0), only, 4, 5, Begun::recompute},
+                                      {TensorId(4), only, 5, 5, Begun::first_run, true}};
+  EXPECT_EQ(profile.after.stays, stays);
   EXPECT_EQ(profile.stages, (std::vector<Stage>{Stage(0), Stage(1), Stage(2), Stage(3), Stage(4), Stage(4)}));
   EXPECT_EQ(residents(*graph, profile.after, 3), (std::vector<std::size_t>{1, 2, 3}));
 }
@@ -102,7 +106,7 @@ void expect_residents_add_up(const Graph& graph, const Replay& replay) {
   for (std::size_t step = 0; step < replay.ops.size(); ++step) {
     Bytes sum = replay.base + graph.ops[replay.ops[step]].workspace;
     for (const std::size_t i : residents(graph, replay, static_cast<int>(step))) {
-      sum += graph.tensors[replay.residences[i].tensor].size;
+      sum += graph.tensors[replay.stays[i].tensor].size;
     }
     ASSERT_EQ(sum, replay.memory[step]) << "step " << step;
   }
@@ -153,15 +157,16 @@ TEST(ScheduleProfile, HoldsCheckmatesMatrices) {
 /// The same question, answered step by step: what was away, and what would exceed the budget.
 PaidRecompute by_hand(const Graph& graph, const ScheduleProfile& profile, Bytes budget, int step) {
   const auto resident = [&](TensorId t, int at) {
-    return std::any_of(profile.after.residences.begin(), profile.after.residences.end(), [&](const Residence& stay) {
+    return std::any_of(profile.after.stays.begin(), profile.after.stays.end(), [&](const TensorStay& stay) {
       return stay.tensor == t && stay.first_step <= at && at <= stay.last_step;
     });
   };
   PaidRecompute found{.step = step, .op = profile.after.ops[static_cast<std::size_t>(step)]};
   std::vector<bool> away_now(graph.tensors.size(), false);
   for (const TensorId t : graph.ops[found.op].outputs) {
-    const bool begins = std::any_of(profile.after.residences.begin(), profile.after.residences.end(),
-                                    [&](const Residence& stay) { return stay.tensor == t && stay.first_step == step; });
+    const bool begins =
+        std::any_of(profile.after.stays.begin(), profile.after.stays.end(),
+                    [&](const TensorStay& stay) { return stay.tensor == t && stay.first_step == step; });
     away_now[t] = begins;
     if (begins) found.saved += graph.tensors[t].size;
   }

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/report/device_profile.hpp"
+#include "frontends/report/profile.hpp"
 
 #include <algorithm>
 #include <cstddef>
@@ -11,16 +11,15 @@
 #include <tuple>
 #include <utility>
 
-#include "frontends/formats/keys.hpp"
-#include "frontends/report/page.hpp"
 #include "model/error.hpp"
+#include "model/evaluate.hpp"
 
 namespace remora::report {
 namespace {
 
-class DeviceRun {
+class Replayer {
  public:
-  DeviceRun(const DeviceGraph& graph, const DeviceSchedule& schedule)
+  Replayer(const DeviceGraph& graph, const DeviceSchedule& schedule)
       : graph_(graph),
         schedule_(schedule),
         produced_(produced_tensors(graph.graph)),
@@ -52,7 +51,9 @@ class DeviceRun {
     for (std::size_t i = 0; i < schedule_.steps.size(); ++i) step(static_cast<int>(i));
     const int last = static_cast<int>(schedule_.steps.size()) - 1;
     for (const std::ptrdiff_t stay : stay_) {
-      if (stay != kAbsent) result_.stays[at(stay)].last_step = last;
+      if (stay == kAbsent) continue;
+      result_.stays[at(stay)].last_step = last;
+      result_.stays[at(stay)].to_the_end = true;
     }
     result_.steps = schedule_.steps;
     if (overlapped_) put_in_order();
@@ -187,16 +188,15 @@ class DeviceRun {
       result_.ends.push_back(times[i].end);
     }
     for (std::size_t i = 0; i < result_.stays.size(); ++i) {
-      DeviceStay& stay = result_.stays[i];
+      TensorStay& stay = result_.stays[i];
       const auto behind = std::lower_bound(result_.times.begin(), result_.times.end(), until_[i]);
-      const bool to_the_end =
-          stay_[stay.tensor.index() * graph_.devices.size() + stay.device.index()] == static_cast<std::ptrdiff_t>(i);
       stay.first_step = place[at(stay.first_step)];
-      stay.last_step = to_the_end ? static_cast<int>(order.size()) - 1
-                                  : std::max(stay.first_step, static_cast<int>(behind - result_.times.begin()) - 1);
+      stay.last_step = stay.to_the_end
+                           ? static_cast<int>(order.size()) - 1
+                           : std::max(stay.first_step, static_cast<int>(behind - result_.times.begin()) - 1);
     }
     std::stable_sort(result_.stays.begin(), result_.stays.end(),
-                     [](const DeviceStay& a, const DeviceStay& b) { return a.first_step < b.first_step; });
+                     [](const TensorStay& a, const TensorStay& b) { return a.first_step < b.first_step; });
     for (const DeviceId d : graph_.devices.ids()) hold(d);
   }
 
@@ -271,7 +271,7 @@ class DeviceRun {
 }  // namespace
 
 DeviceProfile profile_of(const DeviceGraph& graph, const DeviceSchedule& schedule) {
-  return DeviceRun(graph, schedule).run();
+  return Replayer(graph, schedule).run();
 }
 
 std::string link_name(const DeviceGraph& graph, DeviceId from, DeviceId to) {
@@ -288,145 +288,42 @@ std::vector<std::string> stream_names(const DeviceGraph& graph, const DeviceProf
   return names;
 }
 
-namespace {
-
-using json::append_row;
-
-constexpr const char* kObjectiveNames[] = {"duration", "energy"};
-
-void append_figures(json::ObjectText& object, const DeviceSchedule& schedule) {
-  object.string("status", json::word_of(schedule.status, json::kStatusWords));
-  object.string("order", json::word_of(schedule.order, json::kOrderWords));
-  object.string("objective", kObjectiveNames[static_cast<std::size_t>(schedule.objective)]);
-  object.string("copies", schedule.copies == CopyMode::overlap ? "overlap" : "sequential");
-  object.integer("duration", schedule.duration.count());
-  object.integer("energy", schedule.energy.count());
-  if (schedule.duration_limit) object.integer("duration_limit", schedule.duration_limit->count());
-  if (schedule.energy_limit) object.integer("energy_limit", schedule.energy_limit->count());
-  object.integer("baseline_duration", schedule.baseline_duration.count());
-  object.integer("lower_bound", schedule.lower_bound);
-}
-
-void append_steps(json::ObjectText& object, std::string& out, const DeviceGraph& graph, const DeviceProfile& profile) {
-  const auto& steps = profile.steps;
-  append_row(object, out, "steps", steps, [](const DeviceStep& step) { return std::int64_t{step.op}; });
-  append_row(object, out, "copied", steps,
-             [](const DeviceStep& step) { return step.is_copy() ? std::int64_t{step.copied} : -1; });
-  append_row(object, out, "device", steps, [](const DeviceStep& step) { return std::int64_t{step.device}; });
-  append_row(object, out, "to", steps,
-             [](const DeviceStep& step) { return step.is_copy() ? std::int64_t{step.to} : -1; });
-  append_row(object, out, "workspace", steps, [&](const DeviceStep& step) {
-    return step.is_copy() ? 0 : run_cost(graph, step.op, step.device)->workspace.count();
-  });
-  append_row(object, out, "times", profile.times, [](Duration time) { return time.count(); });
-  append_row(object, out, "ends", profile.ends, [](Duration time) { return time.count(); });
-  append_row(object, out, "stream", profile.stream,
-             [](std::size_t stream) { return static_cast<std::int64_t>(stream); });
-  append_row(object, out, "streams", stream_names(graph, profile),
-             [](const std::string& name) { return std::string_view(name); });
-}
-
-/// The stays on a device as page.hpp says, and what began them.
-void append_stays(json::ObjectText& object, std::string& out, const DeviceProfile& profile, DeviceId device) {
-  std::vector<DeviceStay> stays;
-  for (const DeviceStay& stay : profile.stays) {
-    if (stay.device == device) stays.push_back(stay);
+Replay replay(const Graph& graph, std::span<const Step> steps) {
+  const DeviceGraph on_device = on_one_device(graph);
+  DeviceSchedule schedule;
+  schedule.steps.reserve(steps.size());
+  for (const Step& step : steps) {
+    DeviceStep run{.op = step.op, .device = DeviceId(0)};
+    for (const TensorId t : step.free) run.free.push_back({t, DeviceId(0)});
+    schedule.steps.push_back(std::move(run));
   }
-  object.key("stays");
-  json::ListText list(out);
-  int before = 0;
-  for (const DeviceStay& stay : stays) {
-    list.add(std::int64_t{stay.tensor});
-    list.add(std::int64_t{stay.first_step - before});
-    list.add(std::int64_t{stay.last_step - stay.first_step});
-    before = stay.first_step;
+  DeviceProfile profile = profile_of(on_device, schedule);
+  const DeviceId only(0);
+  Replay result{.again = std::move(profile.again),
+                .memory = std::move(profile.memory[only]),
+                .stays = std::move(profile.stays),
+                .base = profile.base[only],
+                .peak = profile.peak[only],
+                .peak_step = profile.peak_step[only],
+                .duration = profile.times.back()};
+  for (const Step& step : steps) result.ops.push_back(step.op);
+  return result;
+}
+
+std::vector<std::size_t> residents(const Graph& graph, const Replay& replay, int step) {
+  std::vector<std::size_t> found;
+  for (std::size_t i = 0; i < replay.stays.size(); ++i) {
+    const TensorStay& stay = replay.stays[i];
+    if (stay.first_step <= step && step <= stay.last_step) found.push_back(i);
   }
-  list.close();
-  append_row(object, out, "begun", stays, [](const DeviceStay& stay) { return static_cast<std::int64_t>(stay.begun); });
+  const auto size = [&](std::size_t i) { return graph.tensors[replay.stays[i].tensor].size; };
+  std::stable_sort(found.begin(), found.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
+  return found;
 }
 
-void append_parts(std::string& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
-                  const DeviceProfile& profile) {
-  json::ListText parts(out);
-  for (const DeviceId d : graph.devices.ids()) {
-    parts.separate();
-    json::ObjectText part(out, ",");
-    part.key("budget");
-    out += schedule.budget[d] ? std::to_string(schedule.budget[d]->count()) : "null";
-    part.integer("peak", profile.peak[d].count());
-    part.integer("peak_step", profile.peak_step[d]);
-    append_row(part, out, "memory", profile.memory[d], [](Bytes bytes) { return bytes.count(); });
-    append_stays(part, out, profile, d);
-    part.close();
-  }
-  parts.close();
-}
-
-/// Lists of numbers: what `row` has of each entry.
-template <class Entries, class Row>
-void append_flat(json::ObjectText& object, std::string& out, const char* key, const Entries& entries, const Row& row) {
-  object.key(key);
-  json::ListText list(out);
-  for (const auto& entry : entries) {
-    for (const std::int64_t value : row(entry)) list.add(value);
-  }
-  list.close();
-}
-
-void append_totals(json::ObjectText& object, std::string& out, const DeviceProfile& profile) {
-  using Numbers = std::vector<std::int64_t>;
-  append_flat(object, out, "runs", profile.lanes, [](const LaneUse& use) {
-    return Numbers{use.device, use.times, use.again, use.duration.count(), use.energy.count()};
-  });
-  append_flat(object, out, "again", profile.runs, [](const OpRuns& runs) {
-    if (runs.again == 0) return Numbers{};
-    return Numbers{runs.op, runs.device, runs.times, runs.again, runs.duration.count(), runs.energy.count()};
-  });
-  append_flat(object, out, "links", profile.links, [](const LinkUse& use) {
-    return Numbers{use.from, use.to, use.times, use.bytes.count(), use.duration.count(), use.energy.count()};
-  });
-  append_flat(object, out, "transfers", profile.transfers, [](const Transfer& copies) {
-    return Numbers{copies.tensor,           copies.from,          copies.to, copies.times, copies.bytes.count(),
-                   copies.duration.count(), copies.energy.count()};
-  });
-}
-
-}  // namespace
-
-void append_devices(json::ObjectText& object, std::string& out, const DeviceGraph& graph) {
-  const Table<TensorId, bool> produced = produced_tensors(graph.graph);
-  Table<DeviceId, Bytes> base;
-  for (const Device& device : graph.devices) base.push_back(device.fixed_memory);
-  for (const TensorId t : graph.places.ids()) {
-    if (produced[t]) continue;
-    for (const DeviceId d : graph.places[t].home) base[d] += graph.graph[t].size;
-  }
-  object.key("devices");
-  json::ObjectText devices(out, ",");
-  append_row(devices, out, "name", graph.devices, [](const Device& device) { return std::string_view(device.name); });
-  append_row(devices, out, "fixed", graph.devices, [](const Device& device) { return device.fixed_memory.count(); });
-  append_row(devices, out, "base", base, [](Bytes bytes) { return bytes.count(); });
-  devices.close();
-}
-
-std::string device_schedule_data(const DeviceGraph& graph, const DeviceSchedule& schedule,
-                                 const DeviceProfile& profile) {
-  std::string out;
-  json::ObjectText object(out, ",");
-  append_figures(object, schedule);
-  append_steps(object, out, graph, profile);
-  object.key("devices");
-  append_parts(out, graph, schedule, profile);
-  append_totals(object, out, profile);
-  object.key("solver");
-  json::ObjectText solver(out, ",");
-  solver.key("pairs");
-  append_pairs(out, solver_pairs(schedule.solver, schedule.graph_sha256));
-  solver.key("options");
-  append_pairs(out, {});
-  solver.close();
-  object.close();
-  return out;
+Replay input_order_replay(const std::shared_ptr<const Graph>& graph) {
+  const Instance instance(graph, {});
+  return replay(*graph, steps_of(instance, input_order(instance)));
 }
 
 }  // namespace remora::report

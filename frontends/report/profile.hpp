@@ -1,35 +1,122 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a schedule does to memory, and what a report says of it.
+// What a schedule does, step by step, and what a report says of it: when each step runs and where, what each device holds then,
+// what crosses each link, what it costs, and why each recompute is there. A graph for one device is replayed as one over
+// devices that has one.
+//
+//     steps  A B C(-a) D(-b,-c) A E(-a,-d)      a: [0,2] [4,5]   b: [1,3]   c: [2,3]   d: [3,5]   e: [5,5] to the end
+//     memory 1 2 3     3        2 3             (unit sizes: figure 1 of Kumar et al. 2019)
+//
+//     gpu         |  A  |  B  |      a row for each lane of a device, below them its memory over time, and its budget
+//     cpu -> gpu  x                  a row for each link that is used
 #pragma once
 
 #include <memory>
 #include <span>
+#include <string>
 #include <vector>
 
+#include "model/devices/device_schedule.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 #include "model/types.hpp"
 
 namespace remora::report {
 
-// What a written schedule does to memory, step by step, by the rules of remora-schedule 1.
-//
-//     steps  A B C(-a) D(-b,-c) A E(-a,-d)      a: [0,2] [4,5]   b: [1,3]   c: [2,3]   d: [3,5]   e: [5,5] to the end
-//     memory 1 2 3     3        2 3             (unit sizes: figure 1 of Kumar et al. 2019)
+/// What began a stay of a tensor on a device.
+enum class Begun { first_run, recompute, copy };
 
-/// One stay of a tensor in memory, in steps, both ends included. A recompute over a still resident tensor does not
+/// One stay of a tensor in the memory of a device, in steps, both ends included. A recompute over a still resident tensor does not
 /// begin another. Inputs of the graph, which are always there, have none.
-struct Residence {
+struct TensorStay {
   TensorId tensor{};
+  DeviceId device{0};
   int first_step = 0;
   int last_step = 0;
+  Begun begun = Begun::first_run;
   /// Still resident when the schedule has ended.
   bool to_the_end = false;
 
-  friend bool operator==(const Residence&, const Residence&) = default;
+  friend bool operator==(const TensorStay&, const TensorStay&) = default;
 };
 
+/// What runs, or copies, of one kind take together.
+struct Spent {
+  int times = 0;
+  Duration duration{};
+  Energy energy{};
+};
+
+/// The copies of a tensor over one link.
+struct Transfer : Spent {
+  TensorId tensor{};
+  DeviceId from{};
+  DeviceId to{};
+  /// Of all of them.
+  Bytes bytes{};
+};
+
+/// The runs of an op on one device.
+struct OpRuns : Spent {
+  OpId op{};
+  DeviceId device{};
+  /// Of these runs, those that were not the op's first.
+  int again = 0;
+};
+
+/// All runs on one lane; a device without lanes is one.
+struct LaneUse : Spent {
+  DeviceId device{};
+  LaneId lane{};
+  int again = 0;
+};
+
+/// All copies over one link.
+struct LinkUse : Spent {
+  DeviceId from{};
+  DeviceId to{};
+  Bytes bytes{};
+};
+
+struct DeviceProfile {
+  /// The schedule's, by when they begin; all that follows tells of steps in this order.
+  std::vector<DeviceStep> steps{};
+  /// When each step begins; one more: when the last one has ended.
+  std::vector<Duration> times{};
+  /// When each step ends: where copies overlap, others may have begun before.
+  std::vector<Duration> ends{};
+  /// Of every step, whether it runs an op that has run before.
+  std::vector<bool> again{};
+  /// On each device, at every step: the most from its start to the next one's.
+  Table<DeviceId, std::vector<Bytes>> memory{};
+  /// Fixed memory and what is at home there.
+  Table<DeviceId, Bytes> base{};
+  Table<DeviceId, Bytes> peak{};
+  /// The first step that reaches it, or -1.
+  Table<DeviceId, int> peak_step{};
+  /// By first step.
+  std::vector<TensorStay> stays{};
+  /// Those that take longest first.
+  std::vector<Transfer> transfers{};
+  std::vector<OpRuns> runs{};
+  /// Of all devices, in the order of the graph.
+  std::vector<LaneUse> lanes{};
+  /// Of the links that are used, in the order of the graph.
+  std::vector<LinkUse> links{};
+  /// Of every step: the place of its lane among `lanes`, or, counted on behind these, that of its link among `links`.
+  std::vector<std::size_t> stream{};
+};
+
+/// The steps must be such that `verify` finds no fault but perhaps with budgets. O(steps * (devices + outputs + releases)).
+DeviceProfile profile_of(const DeviceGraph& graph, const DeviceSchedule& schedule);
+
+/// "gpu -> cpu".
+std::string link_name(const DeviceGraph& graph, DeviceId from, DeviceId to);
+
+/// Of the lanes ("gpu"; where the device has several, "gpu: gather"), then of the links, as `DeviceProfile::stream` numbers them.
+std::vector<std::string> stream_names(const DeviceGraph& graph, const DeviceProfile& profile);
+
+/// The same of a schedule for one device, as far as its steps tell.
 struct Replay {
   /// The op of every step.
   std::vector<OpId> ops{};
@@ -38,7 +125,7 @@ struct Replay {
   /// At every step: base memory, what is resident, and the workspace.
   std::vector<Bytes> memory{};
   /// By first step.
-  std::vector<Residence> residences{};
+  std::vector<TensorStay> stays{};
   /// Fixed memory and the graph's inputs.
   Bytes base{};
   /// The largest memory; base where there is no step.
@@ -51,7 +138,7 @@ struct Replay {
 /// The steps must be such that `verify` finds no fault but perhaps with the budget. O(steps, their outputs, releases).
 Replay replay(const Graph& graph, std::span<const Step> steps);
 
-/// The stays that cover `step`, as numbers into `residences`, largest tensor first. O(residences).
+/// The stays that cover `step`, as numbers into `stays`, largest tensor first. O(stays).
 std::vector<std::size_t> residents(const Graph& graph, const Replay& replay, int step);
 
 // What a report says of a schedule: the input order before, the schedule after, and why each recompute is there.

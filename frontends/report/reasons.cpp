@@ -1,116 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/report/schedule_profile.hpp"
-
+//
+// Why each recompute of a schedule is there, and Checkmate's matrices of it.
 #include <algorithm>
 #include <cstddef>
 
+#include "frontends/report/profile.hpp"
 #include "frontends/report/ranges.hpp"
-#include "model/error.hpp"
-#include "model/evaluate.hpp"
 
 namespace remora::report {
-namespace {
-
-class Run {
- public:
-  Run(const Graph& graph, std::size_t steps)
-      : graph_(graph), stay_(graph.tensors.size(), kAbsent), produced_(graph.tensors.size(), false) {
-    computed_.assign(graph.ops.size(), false);
-    for (const Op& op : graph.ops) {
-      for (const TensorId t : op.outputs) produced_[t] = true;
-    }
-    memory_ = graph.fixed_memory;
-    for (std::size_t t = 0; t < produced_.size(); ++t) {
-      if (!produced_[t]) memory_ += graph.tensors[t].size;
-    }
-    result_.base = memory_;
-    result_.peak = memory_;
-    result_.ops.reserve(steps);
-    result_.again.reserve(steps);
-    result_.memory.reserve(steps);
-  }
-
-  void run(const Step& step) {
-    const int now = static_cast<int>(result_.ops.size());
-    const Op& op = graph_.ops[step.op];
-    Bytes workspace = op.workspace;
-    for (const TensorId t : op.outputs) workspace += allocate(op, t, step.free, now);
-    result_.ops.push_back(step.op);
-    result_.again.push_back(computed_[step.op]);
-    computed_[step.op] = true;
-    result_.memory.push_back(memory_ + workspace);
-    result_.duration += op.duration;
-    if (result_.memory.back() > result_.peak) {
-      result_.peak = result_.memory.back();
-      result_.peak_step = now;
-    }
-    for (const TensorId t : step.free) release(t, now);
-  }
-
-  Replay finish() {
-    const int last = static_cast<int>(result_.ops.size()) - 1;
-    for (const std::ptrdiff_t stay : stay_) {
-      if (stay == kAbsent) continue;
-      result_.residences[static_cast<std::size_t>(stay)].last_step = last;
-      result_.residences[static_cast<std::size_t>(stay)].to_the_end = true;
-    }
-    return std::move(result_);
-  }
-
- private:
-  static constexpr std::ptrdiff_t kAbsent = -1;
-
-  /// What the step takes beside all that is resident then: an older copy of the output, or less by what it takes over.
-  Bytes allocate(const Op& op, TensorId t, const std::vector<TensorId>& free, int now) {
-    const Bytes size = graph_.tensors[t].size;
-    if (stay_[t] != kAbsent) return graph_.recompute_allocates == Allocation::all ? size : Bytes(0);
-    stay_[t] = static_cast<std::ptrdiff_t>(result_.residences.size());
-    result_.residences.push_back({.tensor = t, .first_step = now, .last_step = now});
-    memory_ += size;
-    for (const InPlace& pair : op.in_place) {
-      const bool released = std::find(free.begin(), free.end(), pair.input) != free.end();
-      if (pair.output == t && released && produced_[pair.input]) {
-        return Bytes(0) - std::min(size, graph_.tensors[pair.input].size);
-      }
-    }
-    return Bytes(0);
-  }
-
-  void release(TensorId t, int now) {
-    ensure(stay_[t] != kAbsent, "replay: a step frees what is not resident");
-    result_.residences[static_cast<std::size_t>(stay_[t])].last_step = now;
-    stay_[t] = kAbsent;
-    memory_ -= graph_.tensors[t].size;
-  }
-
-  const Graph& graph_;
-  /// Of every tensor, the number of its stay, or kAbsent.
-  std::vector<std::ptrdiff_t> stay_;
-  std::vector<bool> produced_;
-  std::vector<bool> computed_{};
-  Bytes memory_{};
-  Replay result_{};
-};
-
-}  // namespace
-
-Replay replay(const Graph& graph, std::span<const Step> steps) {
-  Run run(graph, steps.size());
-  for (const Step& step : steps) run.run(step);
-  return run.finish();
-}
-
-std::vector<std::size_t> residents(const Graph& graph, const Replay& replay, int step) {
-  std::vector<std::size_t> found;
-  for (std::size_t i = 0; i < replay.residences.size(); ++i) {
-    const Residence& residence = replay.residences[i];
-    if (residence.first_step <= step && step <= residence.last_step) found.push_back(i);
-  }
-  const auto size = [&](std::size_t i) { return graph.tensors[replay.residences[i].tensor].size; };
-  std::stable_sort(found.begin(), found.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
-  return found;
-}
-
 namespace {
 
 /// The worse of two overloads, with the steps of both.
@@ -158,7 +55,7 @@ class Reasons {
       }
       // Begun and released within one step included: it is away from the next step on.
       for (const std::size_t stay : begun_) {
-        gone_since_[after_.residences[stay].tensor] = after_.residences[stay].last_step + 1;
+        gone_since_[after_.stays[stay].tensor] = after_.stays[stay].last_step + 1;
       }
     }
     const std::vector<int> counts = count_above(after_.memory, asked_);
@@ -171,9 +68,9 @@ class Reasons {
   std::vector<TensorId> begun_at(int step) {
     begun_.clear();
     std::vector<TensorId> tensors;
-    for (; next_stay_ < after_.residences.size() && after_.residences[next_stay_].first_step == step; ++next_stay_) {
+    for (; next_stay_ < after_.stays.size() && after_.stays[next_stay_].first_step == step; ++next_stay_) {
       begun_.push_back(next_stay_);
-      tensors.push_back(after_.residences[next_stay_].tensor);
+      tensors.push_back(after_.stays[next_stay_].tensor);
     }
     return tensors;
   }
@@ -277,7 +174,7 @@ std::vector<Stage> stages_of(const Replay& replay) {
   return stages;
 }
 
-/// The ones of S, by op: O(r log r) for r residences.
+/// The ones of S, by op: O(r log r) for r stays.
 std::vector<RetainedStages> retained_stages(const Graph& graph, const Replay& replay,
                                             const std::vector<Stage>& stages) {
   std::vector<RetainedStages> pieces;
@@ -286,25 +183,20 @@ std::vector<RetainedStages> retained_stages(const Graph& graph, const Replay& re
   for (std::size_t v = 0; v < graph.ops.size(); ++v) {
     for (const TensorId t : graph.ops[v].outputs) producers[t] = OpId(v);
   }
-  pieces.reserve(replay.residences.size());
-  for (const Residence& residence : replay.residences) {
+  pieces.reserve(replay.stays.size());
+  for (const TensorStay& stay : replay.stays) {
     // A stage begins between two steps: the tensor is there from the next beginning on, up to the last one not later
     // than the step that releases it.
-    const Stage first = stages[static_cast<std::size_t>(residence.first_step)] + 1;
-    const Stage last = residence.to_the_end ? static_cast<Stage>(graph.ops.size())
-                                            : stages[static_cast<std::size_t>(residence.last_step)];
-    if (first <= last) pieces.push_back({.op = producers[residence.tensor], .first = first, .last = last});
+    const Stage first = stages[static_cast<std::size_t>(stay.first_step)] + 1;
+    const Stage last =
+        stay.to_the_end ? static_cast<Stage>(graph.ops.size()) : stages[static_cast<std::size_t>(stay.last_step)];
+    if (first <= last) pieces.push_back({.op = producers[stay.tensor], .first = first, .last = last});
   }
   join_pieces(pieces);
   return pieces;
 }
 
 }  // namespace
-
-Replay input_order_replay(const std::shared_ptr<const Graph>& graph) {
-  const Instance instance(graph, {});
-  return replay(*graph, steps_of(instance, input_order(instance)));
-}
 
 ScheduleProfile profile_of(const std::shared_ptr<const Graph>& graph, const Schedule& schedule) {
   ScheduleProfile profile;
