@@ -53,7 +53,7 @@ class Remora:
     """The programs, in a folder."""
 
     def __init__(self, folder):
-        self.remora, self.zoo = os.path.join(folder, "remora"), os.path.join(folder, "remora_zoo")
+        self.folder, self.remora = folder, os.path.join(folder, "remora")
 
     def ask(self, *words):
         """Exit code, standard output and the last line of standard error."""
@@ -111,7 +111,7 @@ def make_graph(remora, instance, folder, cancelled=lambda: False):
     source, path = instance.file, os.path.join(folder, instance.name + ".json")
     if instance.make:
         source = os.path.join(folder, instance.name + ".made")
-        run([remora.zoo if instance.make[0] == "remora_zoo" else remora.remora, *instance.make[1:], "-o", source])
+        run([os.path.join(remora.folder, instance.make[0]), *instance.make[1:], "-o", source])
     elif not os.path.exists(source):
         raise InputError(f"{source}: is not there")
     elif source.endswith(".gz"):

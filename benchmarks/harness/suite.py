@@ -4,6 +4,8 @@ import dataclasses
 import json
 import os
 
+# The programs that make graphs.
+MAKERS = ("remora", "remora_zoo", "remora_instances")
 UNITS = {"": 1, "B": 1, "KB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
          "KiB": 2**10, "MiB": 2**20, "GiB": 2**30, "TiB": 2**40}
 
@@ -24,7 +26,7 @@ class Reference:
 
 @dataclasses.dataclass
 class Instance:
-    """A graph: a `file`, or what `make` (remora or remora_zoo and its arguments) writes; `reading`: how `remora convert`
+    """A graph: a `file`, or what `make` (one of MAKERS and its arguments) writes; `reading`: how `remora convert`
     reads it. Budgets and seconds a run replace the suite's where there are any."""
     name: str
     file: str = ""
@@ -200,8 +202,8 @@ class SuiteReader:
         instance = Instance(name, make=node.list_at("make"), **common)
         if node.has("file"):
             instance.file = self.path(node.at("file"))
-        elif not instance.make or instance.make[0] not in ("remora", "remora_zoo"):
-            node.at("make").fail("only remora and remora_zoo make graphs")
+        elif not instance.make or instance.make[0] not in MAKERS:
+            node.at("make").fail(f"only {', '.join(MAKERS)} make graphs")
         if node.has("reference"):
             reference = node.at("reference")
             reference.refuse_unknown("name overhead relative_peak minutes")

@@ -11,7 +11,7 @@
 
 #include <benchmark/benchmark.h>
 
-#include "frontends/generate/checkmate.hpp"
+#include "benchmarks/instances/checkmate.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/cp/solve_retention.hpp"
 #include "model/evaluate.hpp"
@@ -39,7 +39,7 @@ std::vector<Fixture> fixtures() {
   return {{"layered_100_at_90", [] { return generate::generate_layered({.ops = 100, .edges = 210, .seed = 1}); }, 90},
           {"layered_60_at_70", [] { return generate::generate_layered({.ops = 60, .seed = 3}); }, 70},
           {"layered_60_at_80_thrice", [] { return generate::generate_layered({.ops = 60, .seed = 3}); }, 80, 3},
-          {"unet_at_60", [] { return generate::generate_checkmate({.network = "unet"}); }, 60}};
+          {"unet_at_60", [] { return instances::checkmate({.network = "unet"}); }, 60}};
 }
 
 std::vector<Variant> variants() {

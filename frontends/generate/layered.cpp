@@ -7,7 +7,9 @@
 #include <cstddef>
 #include <sstream>
 #include <string>
+#include <type_traits>
 #include <utility>
+#include <variant>
 #include <vector>
 
 #include "model/error.hpp"
@@ -215,9 +217,10 @@ EdgeCounts split_counts(const Layers& layers, std::int64_t edges) {
   const std::int64_t skip = skips_of(edges, pairs);
   const std::int64_t most = all.needed + all.free;
   if (edges - skip < all.needed || edges - skip > most) {
-    throw InputError("--edges", std::to_string(edges) + " is impossible; the layers drawn for this seed allow " +
-                                    std::to_string(edges_with(all.needed, pairs)) + " to " +
-                                    std::to_string(edges_with(most + 1, pairs) - 1));
+    throw InputError::of_option("edges", std::to_string(edges) +
+                                             " is impossible; the layers drawn for this seed allow " +
+                                             std::to_string(edges_with(all.needed, pairs)) + " to " +
+                                             std::to_string(edges_with(most + 1, pairs) - 1));
   }
   return {edges - skip, skip};
 }
@@ -329,10 +332,32 @@ void fill(Graph& graph, const std::vector<std::vector<int>>& predecessors, const
   }
 }
 
+template <class Number>
+void check_range(const LayeredOption& row, Number value) {
+  // Written so that NaN fails too.
+  if (value >= static_cast<Number>(row.least) && value <= static_cast<Number>(row.most)) return;
+  std::ostringstream text;
+  text << value << " is outside " << row.least << " to " << row.most;
+  throw InputError::of_option(row.name, std::move(text).str());
+}
+
+void check_options(const LayeredOptions& options) {
+  for (const LayeredOption& row : kLayeredTable) {
+    const auto check = [&](auto field) {
+      if constexpr (std::is_arithmetic_v<std::remove_cvref_t<decltype(options.*field)>>) {
+        check_range(row, options.*field);
+      } else if (options.*field) {
+        check_range(row, *(options.*field));
+      }
+    };
+    std::visit(check, row.field);
+  }
+}
+
 }  // namespace
 
 Graph generate_layered(const LayeredOptions& options) {
-  check_options(options, kLayeredTable);
+  check_options(options);
   Random random(static_cast<std::uint64_t>(options.seed));
   const double width = choose_width(options);
   const auto ops = static_cast<int>(options.ops);
@@ -340,8 +365,8 @@ Graph generate_layered(const LayeredOptions& options) {
   const Layers layers = draw_layers(ops, mean, random);
   const EdgeCounts counts = options.edges ? split_counts(layers, *options.edges) : natural_counts(layers);
   if (counts.total() > kMostEdges) {
-    throw InputError("--edges", "missing: the density alone gives " + std::to_string(counts.total()) +
-                                    " edges, more than " + std::to_string(kMostEdges));
+    throw InputError::of_option("edges", "missing: the density alone gives " + std::to_string(counts.total()) +
+                                             " edges, more than " + std::to_string(kMostEdges));
   }
   const std::vector<std::vector<int>> predecessors = draw_edges(layers, counts, random);
   Graph graph{.name = "layered-" + std::to_string(ops) + "-" + std::to_string(counts.total()) + "-" +

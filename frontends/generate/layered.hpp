@@ -18,9 +18,9 @@
 #include <cstdint>
 #include <limits>
 #include <optional>
+#include <variant>
 #include <vector>
 
-#include "frontends/generate/option_table.hpp"
 #include "model/graph.hpp"
 #include "model/random.hpp"
 
@@ -109,15 +109,29 @@ struct LayeredOptions {
 /// Memory and files grow with the edges: 100,000 ops have about 5 million.
 inline constexpr std::int64_t kMostEdges = 50'000'000;
 
+/// An option: its row makes the range check, and the option and its help on the command line; the default is the field's own.
+struct LayeredOption {
+  /// As the command line spells it, without the dashes.
+  const char* name;
+  std::variant<std::int64_t LayeredOptions::*, std::optional<std::int64_t> LayeredOptions::*,
+               std::optional<double> LayeredOptions::*>
+      field;
+  /// The range, closed.
+  std::int64_t least;
+  std::int64_t most;
+  /// One line, with the unit.
+  const char* help;
+};
+
 inline constexpr std::array kLayeredTable{
-    OptionRow<LayeredOptions>{"ops", &LayeredOptions::ops, 2, 200'000, "ops, the source and the sink counted"},
-    OptionRow<LayeredOptions>{"edges", &LayeredOptions::edges, 1, kMostEdges,
-                              "edges, exactly; without it, what a density of 0.2 between adjacent layers gives"},
-    OptionRow<LayeredOptions>{"width", &LayeredOptions::width, 0, 1000,
-                              "w: layers have about 2 w sqrt(ops) ops; without it 0.35, or with --edges what makes "
-                              "the density 0.2, within 0.27 to 0.43"},
-    OptionRow<LayeredOptions>{"seed", &LayeredOptions::seed, 0, std::numeric_limits<std::int64_t>::max(),
-                              "seed of every random choice"}};
+    LayeredOption{"ops", &LayeredOptions::ops, 2, 200'000, "ops, the source and the sink counted"},
+    LayeredOption{"edges", &LayeredOptions::edges, 1, kMostEdges,
+                  "edges, exactly; without it, what a density of 0.2 between adjacent layers gives"},
+    LayeredOption{"width", &LayeredOptions::width, 0, 1000,
+                  "w: layers have about 2 w sqrt(ops) ops; without it 0.35, or with --edges what makes "
+                  "the density 0.2, within 0.27 to 0.43"},
+    LayeredOption{"seed", &LayeredOptions::seed, 0, std::numeric_limits<std::int64_t>::max(),
+                  "seed of every random choice"}};
 
 /// The member of the family that the options name; the same graph on every platform. Throws InputError, placed at an
 /// option, for one out of its range, for a number of edges that is impossible with the layers drawn, and where the

@@ -98,7 +98,7 @@ class SuiteFile(harness_case.HarnessCase):
             ("$.instances[0]: 'a' is there already", [GOOD, GOOD], ["auto"]),
             ("$.contenders[1]", [GOOD], ["auto", "auto"]),
             ("needs either file or make", [{"name": "a"}], ["auto"]),
-            ("only remora and remora_zoo make graphs", [{"name": "a", "make": ["sh"]}], ["auto"]),
+            ("only remora, remora_zoo, remora_instances make graphs", [{"name": "a", "make": ["sh"]}], ["auto"]),
             ("slash", [{"name": "a/b", "file": "x"}], ["auto"]),
             ("budgts", [GOOD | {"budgts": []}], ["auto"]),
             ("needs either arguments or command", [GOOD], [{"name": "c"}]),

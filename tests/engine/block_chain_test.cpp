@@ -7,8 +7,8 @@
 
 #include <gtest/gtest.h>
 
+#include "benchmarks/instances/checkmate.hpp"
 #include "engine/baselines/chains/chain.hpp"
-#include "frontends/generate/checkmate.hpp"
 #include "tests/support/random_training_graph.hpp"
 #include "tests/support/training_graphs.hpp"
 
@@ -70,7 +70,7 @@ TEST(BlockChain, PinnedTensorsConnectNothing) {
 
 TEST(BlockChain, OfCheckmatesVggIsItsLayers) {
   // A backward op there reads its own layer's output and the next one's.
-  const auto graph = std::make_shared<const Graph>(generate::generate_checkmate({.network = "vgg16"}));
+  const auto graph = std::make_shared<const Graph>(instances::checkmate({.network = "vgg16"}));
   const Instance instance(graph, {});
   const auto forward = forward_part(instance);
   ASSERT_TRUE(forward.has_value());

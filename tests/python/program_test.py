@@ -18,16 +18,16 @@ import remora
 
 # Ten graphs: random layered ones, and training steps of Checkmate's networks.
 GRAPHS: list[tuple[str, ...]] = [
-    ("layered", "--ops", str(ops), "--seed", str(seed)) for seed, ops in enumerate((40, 60, 80, 100, 150), 1)
+    ("remora", "generate", "layered", "--ops", str(ops), "--seed", str(seed)) for seed, ops in enumerate((40, 60, 80, 100, 150), 1)
 ]
-GRAPHS += [("checkmate", "--network", network) for network in ("vgg16", "vgg19", "mobilenet", "unet", "fcn8")]
+GRAPHS += [("remora_instances", "--network", network) for network in ("vgg16", "vgg19", "mobilenet", "unet", "fcn8")]
 Program = Callable[..., str]
 
 
-@pytest.fixture(scope="module", params=GRAPHS, ids=lambda words: "-".join(words[:3:2]))
-def path(request: pytest.FixtureRequest, program: Program, tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="module", params=GRAPHS, ids=lambda words: "-".join(words[2:5:2]))
+def path(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     file = tmp_path_factory.mktemp("graphs") / "graph.json"
-    program("generate", *request.param, "-o", file)
+    subprocess.run([Path(os.environ["REMORA_BIN"]) / request.param[0], *request.param[1:], "-o", file], check=True)
     return file
 
 

@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
-#include "frontends/generate/keras/layers.hpp"
+#include "benchmarks/instances/keras/layers.hpp"
 
-namespace remora::generate::keras {
+namespace remora::instances::keras {
 namespace {
 
 void expect_figures(const LayerKind& kind, const std::vector<Shape>& inputs, const LayerFigures& expected) {
@@ -115,4 +115,4 @@ TEST(KerasNetworks, LabelHalfOrSlightlyMoreThanAllOfTheImage) {
 }
 
 }  // namespace
-}  // namespace remora::generate::keras
+}  // namespace remora::instances::keras

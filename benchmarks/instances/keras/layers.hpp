@@ -27,7 +27,7 @@
 
 #include "model/types.hpp"
 
-namespace remora::generate::keras {
+namespace remora::instances::keras {
 
 /// Of the values of one image. A vector has height and width 1.
 struct Shape {
@@ -235,11 +235,4 @@ inline constexpr std::array kArchitectures{
     Architecture{"unet", build_unet, 32, kStreetImage, 16},
 };
 
-inline constexpr auto kNetworkNames = [] {
-  std::array<std::string_view, kArchitectures.size()> names{};
-  std::transform(kArchitectures.begin(), kArchitectures.end(), names.begin(),
-                 [](const Architecture& architecture) { return architecture.name; });
-  return names;
-}();
-
-}  // namespace remora::generate::keras
+}  // namespace remora::instances::keras

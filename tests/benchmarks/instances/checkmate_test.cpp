@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The training graphs of Jain et al. 2020: as large as published, and where the published graphs are at hand, the same.
-#include "frontends/generate/checkmate.hpp"
+#include "benchmarks/instances/checkmate.hpp"
 
 #include <algorithm>
 #include <filesystem>
@@ -20,7 +20,7 @@
 #include "model/schedule.hpp"
 #include "model/verify.hpp"
 
-namespace remora::generate {
+namespace remora::instances {
 namespace {
 
 /// For each op those that it reads from, in ascending order, by position in the input order.
@@ -66,15 +66,15 @@ std::optional<Graph> published(const std::string& name) {
 
 std::vector<Graph> all_networks() {
   std::vector<Graph> graphs;
-  for (const std::string_view name : keras::kNetworkNames) {
-    graphs.push_back(generate_checkmate({.network = std::string(name)}));
+  for (const keras::Architecture& architecture : keras::kArchitectures) {
+    graphs.push_back(checkmate({.network = std::string(architecture.name)}));
   }
   return graphs;
 }
 
 std::string message(const CheckmateOptions& options) {
   try {
-    generate_checkmate(options);
+    checkmate(options);
   } catch (const InputError& error) {
     return error.what();
   }
@@ -99,7 +99,7 @@ constexpr Known kKnown[] = {{"vgg16", 45, 87, 15'825'108'992},
 
 TEST(Checkmate, GraphsAreAsLargeAsPublished) {
   for (const Known& known : kKnown) {
-    const auto graph = std::make_shared<const Graph>(generate_checkmate({.network = known.network}));
+    const auto graph = std::make_shared<const Graph>(checkmate({.network = known.network}));
     EXPECT_EQ(graph->ops.size(), known.ops) << known.network;
     EXPECT_EQ(edge_count(*graph), known.edges) << known.network;
     if (known.peak > 0) {
@@ -111,7 +111,7 @@ TEST(Checkmate, GraphsAreAsLargeAsPublished) {
 void expect_published(const std::string& network, const std::string& file, bool counted_durations) {
   const std::optional<Graph> there = published(file);
   ASSERT_TRUE(there) << file;
-  const Graph here = generate_checkmate({.network = network});
+  const Graph here = checkmate({.network = network});
   EXPECT_EQ(predecessors(here), predecessors(*there)) << network;
   EXPECT_EQ(output_sizes(here), output_sizes(*there)) << network;
   EXPECT_EQ(here.fixed_memory, there->fixed_memory) << network;
@@ -147,7 +147,7 @@ TEST(Checkmate, EveryLayerHasABackwardOpOfTwiceItsOperations) {
 }
 
 TEST(Checkmate, TheShortcutOfAResnetBlockReadsTheSumsGradient) {
-  const Graph graph = generate_checkmate({.network = "resnet50", .batch = 1, .size = 32});
+  const Graph graph = checkmate({.network = "resnet50", .batch = 1, .size = 32});
   const auto reads = [&](const std::string& name) {
     std::vector<std::string> names;
     for (const Op& op : graph.ops) {
@@ -166,10 +166,11 @@ TEST(Checkmate, TheShortcutOfAResnetBlockReadsTheSumsGradient) {
 }
 
 TEST(Checkmate, BatchAndSizeScaleTheAmounts) {
-  for (const std::string_view name : keras::kNetworkNames) {
+  for (const keras::Architecture& architecture : keras::kArchitectures) {
+    const std::string_view name = architecture.name;
     const std::string network(name);
-    const Graph one = generate_checkmate({.network = network, .batch = 1, .size = 64});
-    const Graph three = generate_checkmate({.network = network, .batch = 3, .size = 64});
+    const Graph one = checkmate({.network = network, .batch = 1, .size = 64});
+    const Graph three = checkmate({.network = network, .batch = 3, .size = 64});
     EXPECT_EQ(predecessors(one), predecessors(three)) << network;
     for (std::size_t op = 0; op < one.ops.size(); ++op) {
       EXPECT_EQ(three.ops[op].duration.count(), 3 * one.ops[op].duration.count()) << one.ops[op].name;
@@ -177,13 +178,13 @@ TEST(Checkmate, BatchAndSizeScaleTheAmounts) {
     }
   }
   // The first convolution of VGG: a value for each pixel and filter, 4 bytes each.
-  EXPECT_EQ(generate_checkmate({.batch = 2, .size = 96}).tensors.front().size, Bytes(4 * 2 * 96 * 96 * 64));
+  EXPECT_EQ(checkmate({.batch = 2, .size = 96}).tensors.front().size, Bytes(4 * 2 * 96 * 96 * 64));
 }
 
 TEST(Checkmate, ParametersAreFixedMemoryWhereWanted) {
-  EXPECT_EQ(generate_checkmate({}).fixed_memory, Bytes(0));
-  EXPECT_EQ(generate_checkmate({.fixed_memory = "parameters"}).fixed_memory, Bytes(8 * 138'357'544LL));
-  EXPECT_EQ(generate_checkmate({.network = "resnet50", .fixed_memory = "parameters"}).fixed_memory,
+  EXPECT_EQ(checkmate({}).fixed_memory, Bytes(0));
+  EXPECT_EQ(checkmate({.parameters = true}).fixed_memory, Bytes(8 * 138'357'544LL));
+  EXPECT_EQ(checkmate({.network = "resnet50", .parameters = true}).fixed_memory,
             Bytes(4 * (25'636'712LL + 25'583'592LL)));
 }
 
@@ -218,7 +219,6 @@ TEST(Checkmate, RefusesWhatItCannotMake) {
   EXPECT_EQ(message({.batch = 0}), "--batch: 0 is outside 1 to 65536");
   EXPECT_EQ(message({.size = 31}), "--size: 31 is outside 32 to 4096");
   EXPECT_EQ(message({.network = "fcn8", .size = 80}), "--size: 80 is not a multiple of 32, as fcn8 needs");
-  EXPECT_EQ(message({.fixed_memory = "some"}), "--fixed-memory: \"some\" is not one of none, parameters");
   EXPECT_NE(message({.network = "vgg19", .batch = 65'536, .size = 4096}).find("64 bits"), std::string::npos);
 }
 
@@ -226,11 +226,11 @@ TEST(Checkmate, EverySizeThatIsAcceptedMakesAValidGraph) {
   for (const keras::Architecture& architecture : keras::kArchitectures) {
     for (std::int64_t size = 32; size <= 260; ++size) {
       if (size % architecture.multiple != 0) continue;
-      const Graph graph = generate_checkmate({.network = std::string(architecture.name), .batch = 1, .size = size});
+      const Graph graph = checkmate({.network = std::string(architecture.name), .batch = 1, .size = size});
       for (const Tensor& tensor : graph.tensors) EXPECT_GT(tensor.size, Bytes(0)) << tensor.name << " at " << size;
     }
   }
 }
 
 }  // namespace
-}  // namespace remora::generate
+}  // namespace remora::instances

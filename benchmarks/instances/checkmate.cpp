@@ -1,17 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/generate/checkmate.hpp"
+#include "benchmarks/instances/checkmate.hpp"
 
 #include <algorithm>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "frontends/generate/keras/layers.hpp"
+#include "benchmarks/instances/keras/layers.hpp"
 #include "model/error.hpp"
 #include "model/graph.hpp"
+#include "model/quote.hpp"
 
-namespace remora::generate {
+namespace remora::instances {
 namespace keras {
 namespace {
 
@@ -130,6 +132,21 @@ Graph training_graph(const LayerGraph& layers, std::int64_t batch, FixedMemory f
 
 namespace {
 
+void check_range(const char* name, std::optional<std::int64_t> value, std::int64_t least, std::int64_t most) {
+  if (!value || (*value >= least && *value <= most)) return;
+  throw InputError(std::string("--") + name,
+                   std::to_string(*value) + " is outside " + std::to_string(least) + " to " + std::to_string(most));
+}
+
+const keras::Architecture& architecture_of(const std::string& network) {
+  std::string known;
+  for (const keras::Architecture& architecture : keras::kArchitectures) {
+    if (architecture.name == network) return architecture;
+    known += (known.empty() ? "" : ", ") + std::string(architecture.name);
+  }
+  throw InputError("--network", quote(network) + " is not one of " + known);
+}
+
 /// The image of the options, or the published one.
 keras::Shape image_of(const keras::Architecture& architecture, const CheckmateOptions& options) {
   keras::Shape image = architecture.image;
@@ -144,6 +161,7 @@ keras::Shape image_of(const keras::Architecture& architecture, const CheckmateOp
 }
 
 std::string meta_of(const std::string& network, std::int64_t batch, const keras::Shape& image) {
+  // As when the files were made whose digests benchmarks/best_known.json has.
   return R"({"source":"remora generate checkmate","duration_unit":"operation","network":")" + network +
          R"(","batch":)" + std::to_string(batch) + R"(,"height":)" + std::to_string(image.height) + R"(,"width":)" +
          std::to_string(image.width) + "}";
@@ -151,19 +169,17 @@ std::string meta_of(const std::string& network, std::int64_t batch, const keras:
 
 }  // namespace
 
-Graph generate_checkmate(const CheckmateOptions& options) {
-  check_options(options, kCheckmateTable);
-  const keras::Architecture& architecture =
-      *std::find_if(keras::kArchitectures.begin(), keras::kArchitectures.end(),
-                    [&](const keras::Architecture& known) { return known.name == options.network; });
+Graph checkmate(const CheckmateOptions& options) {
+  check_range("batch", options.batch, 1, 65'536);
+  check_range("size", options.size, 32, 4096);
+  const keras::Architecture& architecture = architecture_of(options.network);
   const keras::Shape image = image_of(architecture, options);
   const std::int64_t batch = options.batch.value_or(architecture.batch);
-  const bool parameters = options.fixed_memory == "parameters";
   Graph graph = keras::training_graph(architecture.build(image), batch,
-                                      parameters ? keras::FixedMemory::parameters : keras::FixedMemory::none);
+                                      options.parameters ? keras::FixedMemory::parameters : keras::FixedMemory::none);
   graph.name = options.network + "-train";
   graph.meta = meta_of(options.network, batch, image);
   return graph;
 }
 
-}  // namespace remora::generate
+}  // namespace remora::instances

@@ -8,9 +8,9 @@
 #include <utility>
 #include <vector>
 
-#include "frontends/generate/keras/layers.hpp"
+#include "benchmarks/instances/keras/layers.hpp"
 
-namespace remora::generate::keras {
+namespace remora::instances::keras {
 
 // VGG-16 and VGG-19 (Simonyan and Zisserman 2015): blocks of convolutions, then three dense layers. All activations
 // belong to their layer.
@@ -323,4 +323,4 @@ LayerGraph build_unet(const Shape& image) {
   return graph;
 }
 
-}  // namespace remora::generate::keras
+}  // namespace remora::instances::keras

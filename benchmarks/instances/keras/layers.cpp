@@ -1,11 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/generate/keras/layers.hpp"
+#include "benchmarks/instances/keras/layers.hpp"
 
 #include <algorithm>
 #include <cassert>
 #include <utility>
 
-namespace remora::generate::keras {
+namespace remora::instances::keras {
 namespace {
 
 /// Of each layer, the length of the longest way from it to the last.
@@ -195,4 +195,4 @@ LayerFigures measure(const LayerKind& kind, std::span<const Shape> inputs) {
   return std::visit(Measurement(inputs), kind);
 }
 
-}  // namespace remora::generate::keras
+}  // namespace remora::instances::keras
