@@ -27,7 +27,7 @@ namespace remora::placement {
 /// What all spaces of one search share; used by one thread.
 class BankContext {
  public:
-  BankContext(const BankProblem& problem, const PlaceBanksSettings& settings, const std::function<bool()>& interrupted);
+  BankContext(const BankProblem& problem, const PlaceSettings& settings, const std::function<bool()>& interrupted);
 
   /// Sections of time first .. end - 1.
   struct Stretch {
@@ -100,7 +100,7 @@ class BankContext {
   [[nodiscard]] std::int64_t cost(const std::vector<int>& choices) const;
 
   const BankProblem& problem_;
-  const PlaceBanksSettings& settings_;
+  const PlaceSettings& settings_;
   const std::function<bool()>& interrupted_;
   std::vector<Variable> variables_;
   int section_count_ = 0;

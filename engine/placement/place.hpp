@@ -12,6 +12,7 @@
 // A part that needs no more than another one's bound is left alone. The searches of a round run in parallel.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
@@ -19,6 +20,7 @@
 #include <vector>
 
 #include "model/api.hpp"
+#include "model/banks.hpp"
 #include "model/placement.hpp"
 
 namespace remora {
@@ -49,9 +51,15 @@ struct PlaceResult {
   /// One for each buffer; empty if infeasible. Of status unknown, those of the smallest arena found, which is larger than
   /// the capacity.
   std::vector<Bytes> offsets{};
+  /// Where there are several memories, the number of each buffer's.
+  std::vector<std::size_t> banks{};
+  /// To the end of the highest buffer, in whichever memory.
   Bytes arena{};
   /// No arena is smaller; Bytes::max() where fixed buffers share bytes.
   Bytes lower_bound{};
+  /// Of several memories: the sum of the costs, and what no placement costs less than.
+  std::int64_t cost = 0;
+  std::int64_t least_cost = 0;
   std::int64_t work = 0;
 };
 
@@ -59,6 +67,11 @@ struct PlaceResult {
 /// search with what there is. Without any limit it may never end. Buffers that never hold memory lie at their fixed
 /// offset, or at 0.
 REMORA_API PlaceResult place(std::span<const Buffer> buffers, const PlaceSettings& settings,
+                             const std::function<bool()>& interrupted);
+
+/// Of several memories: each buffer in one of its banks, at the least sum of costs (place_banks.hpp). Of a single one, at no cost,
+/// as above, within its capacity. `settings.capacity` says nothing here. Throws InputError for what check_bank_problem refuses.
+REMORA_API PlaceResult place(const BankProblem& problem, const PlaceSettings& settings,
                              const std::function<bool()>& interrupted);
 
 /// "optimal", "feasible", "infeasible", "unknown".

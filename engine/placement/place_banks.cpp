@@ -123,7 +123,7 @@ std::vector<int> neighbourhood(const BankContext& context, Random& random) {
 
 }  // namespace
 
-BankContext::BankContext(const BankProblem& problem, const PlaceBanksSettings& settings,
+BankContext::BankContext(const BankProblem& problem, const PlaceSettings& settings,
                          const std::function<bool()>& interrupted)
     : problem_(problem), settings_(settings), interrupted_(interrupted), part_work_(kPartWork) {
   auto [sections, count] = sections_of(problem.buffers);
@@ -238,29 +238,31 @@ bool BankContext::is_over() const {
 
 namespace {
 
-PlaceBanksResult result_of(const BankContext& context, bool complete) {
-  PlaceBanksResult result{.work = context.work()};
+PlaceResult result_of(const BankContext& context, bool complete) {
+  PlaceResult result{.work = context.work()};
   const bool found = static_cast<int>(context.best().size()) == context.count() && context.best_cost() < INT64_MAX;
   if (!found) {
     result.status = complete ? PlacementStatus::infeasible : PlacementStatus::unknown;
-    result.lower_bound = context.root_bound.value_or(0);
+    result.least_cost = context.root_bound.value_or(0);
     return result;
   }
-  result.placement = context.placement();
+  const BankPlacement placement = context.placement();
   result.cost = context.best_cost();
-  result.lower_bound = complete ? result.cost : std::min(result.cost, context.root_bound.value_or(0));
-  result.status = result.lower_bound == result.cost ? PlacementStatus::optimal : PlacementStatus::feasible;
-  ensure(bank_fault(context.problem(), result.placement).empty() &&
-             cost_of(context.problem(), result.placement) == result.cost,
+  result.least_cost = complete ? result.cost : std::min(result.cost, context.root_bound.value_or(0));
+  result.status = result.least_cost == result.cost ? PlacementStatus::optimal : PlacementStatus::feasible;
+  ensure(bank_fault(context.problem(), placement).empty() && cost_of(context.problem(), placement) == result.cost,
          "banks: the search's placement is not valid");
+  result.arena = arena_of(context.problem().buffers, placement.offsets);
+  result.banks = placement.banks;
+  result.offsets = placement.offsets;
   return result;
 }
 
 }  // namespace
 }  // namespace placement
 
-PlaceBanksResult place_banks(const BankProblem& problem, const PlaceBanksSettings& settings,
-                             const std::function<bool()>& interrupted) {
+PlaceResult place_banks(const BankProblem& problem, const PlaceSettings& settings,
+                        const std::function<bool()>& interrupted) {
   using placement::BankContext;
   check_bank_problem(problem);
   BankContext context(problem, settings, interrupted);
@@ -281,6 +283,18 @@ PlaceBanksResult place_banks(const BankProblem& problem, const PlaceBanksSetting
     nodes += nodes / 2;
   }
   return placement::result_of(context, complete);
+}
+
+PlaceResult place(const BankProblem& problem, const PlaceSettings& settings, const std::function<bool()>& interrupted) {
+  check_bank_problem(problem);
+  const bool is_free = std::all_of(problem.choices.begin(), problem.choices.end(),
+                                   [](const std::vector<BankChoice>& banks) { return banks.front().cost == 0; });
+  if (problem.banks.size() > 1 || !is_free) return place_banks(problem, settings, interrupted);
+  PlaceSettings within = settings;
+  within.capacity = problem.banks.front().capacity;
+  PlaceResult result = place(problem.buffers, within, interrupted);
+  result.banks.assign(result.offsets.size(), 0);
+  return result;
 }
 
 }  // namespace remora

@@ -13,7 +13,6 @@
 // the cheapest bank that has room.
 #pragma once
 
-#include <cstdint>
 #include <functional>
 
 #include "engine/placement/place.hpp"
@@ -21,28 +20,10 @@
 
 namespace remora {
 
-struct PlaceBanksSettings {
-  /// Units of work, 0 for no limit; the answer depends on it and on the seed alone.
-  std::int64_t work_limit = 0;
-  std::uint64_t seed = 1;
-  /// Whether the constraint program takes part; without it only the starts.
-  bool exact = true;
-};
-
-struct PlaceBanksResult {
-  /// optimal: no placement costs less. infeasible: proved that there is none. unknown: none was found.
-  PlacementStatus status = PlacementStatus::unknown;
-  /// Empty where infeasible or unknown.
-  BankPlacement placement{};
-  std::int64_t cost = 0;
-  /// No placement costs less.
-  std::int64_t lower_bound = 0;
-  std::int64_t work = 0;
-};
-
-/// Throws InputError for what check_bank_problem refuses. `interrupted` ends the search with what there is; without any
-/// limit it may never end.
-PlaceBanksResult place_banks(const BankProblem& problem, const PlaceBanksSettings& settings,
-                             const std::function<bool()>& interrupted);
+/// Of the settings it heeds the work limit, the seed, and `exact`: without it only the starts. optimal: no placement costs less;
+/// infeasible: proved that there is none; unknown: none was found, and the result holds none. Throws InputError for what
+/// check_bank_problem refuses. `interrupted` ends the search with what there is; without any limit it may never end.
+PlaceResult place_banks(const BankProblem& problem, const PlaceSettings& settings,
+                        const std::function<bool()>& interrupted);
 
 }  // namespace remora

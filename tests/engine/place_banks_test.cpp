@@ -31,12 +31,12 @@ std::string text_of(const BankProblem& problem) {
 }
 
 /// The answer, whose placement is valid whatever it is.
-PlaceBanksResult checked(const BankProblem& problem, const PlaceBanksSettings& settings) {
-  PlaceBanksResult result = place_banks(problem, settings, [] { return false; });
+PlaceResult checked(const BankProblem& problem, const PlaceSettings& settings) {
+  PlaceResult result = place_banks(problem, settings, [] { return false; });
   if (result.status == PlacementStatus::optimal || result.status == PlacementStatus::feasible) {
-    EXPECT_EQ(bank_fault(problem, result.placement), "");
-    EXPECT_EQ(cost_of(problem, result.placement), result.cost);
-    EXPECT_LE(result.lower_bound, result.cost);
+    EXPECT_EQ(bank_fault(problem, BankPlacement{result.banks, result.offsets}), "");
+    EXPECT_EQ(cost_of(problem, BankPlacement{result.banks, result.offsets}), result.cost);
+    EXPECT_LE(result.least_cost, result.cost);
   }
   return result;
 }
@@ -50,7 +50,7 @@ TEST(PlaceBanks, LeastCostIsThatOfBruteForce) {
     const BankProblem problem = test::random_bank_problem(random);
     const std::optional<std::int64_t> truth = test::least_bank_cost(problem);
     SCOPED_TRACE("case " + std::to_string(i) + "\n" + text_of(problem));
-    const PlaceBanksResult result = checked(problem, {});
+    const PlaceResult result = checked(problem, {});
     if (!truth) {
       ASSERT_EQ(result.status, PlacementStatus::infeasible);
       ++impossible;
@@ -58,7 +58,7 @@ TEST(PlaceBanks, LeastCostIsThatOfBruteForce) {
     }
     ASSERT_EQ(result.status, PlacementStatus::optimal);
     ASSERT_EQ(result.cost, *truth);
-    ASSERT_EQ(result.lower_bound, *truth);
+    ASSERT_EQ(result.least_cost, *truth);
     spilled += *truth > 0 ? 1 : 0;
   }
   EXPECT_GE(spilled, fewer(kCases) / 10);
@@ -72,13 +72,13 @@ TEST(PlaceBanks, CutShortItsBoundHolds) {
     const BankProblem problem = test::random_bank_problem(random);
     const std::optional<std::int64_t> truth = test::least_bank_cost(problem);
     SCOPED_TRACE("case " + std::to_string(i) + "\n" + text_of(problem));
-    const PlaceBanksResult result = checked(problem, {.work_limit = 1, .exact = i % 2 == 0});
+    const PlaceResult result = checked(problem, {.work_limit = 1, .exact = i % 2 == 0});
     if (!truth) {
       ASSERT_TRUE(result.status == PlacementStatus::infeasible || result.status == PlacementStatus::unknown);
       continue;
     }
     ASSERT_NE(result.status, PlacementStatus::infeasible);
-    ASSERT_LE(result.lower_bound, *truth);
+    ASSERT_LE(result.least_cost, *truth);
     if (result.status != PlacementStatus::unknown) {
       ASSERT_GE(result.cost, *truth);
     }
@@ -94,14 +94,14 @@ TEST(PlaceBanks, StoppedAtAnyMomentItsAnswerHolds) {
     const std::optional<std::int64_t> truth = test::least_bank_cost(problem);
     SCOPED_TRACE("case " + std::to_string(i) + "\n" + text_of(problem));
     std::uint64_t looks = random.below(200);
-    const PlaceBanksResult result = place_banks(problem, {}, [&] { return looks == 0 || --looks == 0; });
+    const PlaceResult result = place_banks(problem, {}, [&] { return looks == 0 || --looks == 0; });
     if (result.status == PlacementStatus::infeasible) {
       ASSERT_FALSE(truth);
       continue;
     }
-    ASSERT_LE(result.lower_bound, truth.value_or(result.lower_bound));
+    ASSERT_LE(result.least_cost, truth.value_or(result.least_cost));
     if (result.status == PlacementStatus::unknown) continue;
-    ASSERT_EQ(bank_fault(problem, result.placement), "");
+    ASSERT_EQ(bank_fault(problem, BankPlacement{result.banks, result.offsets}), "");
     ASSERT_TRUE(truth);
     ASSERT_GE(result.cost, *truth);
     if (result.status == PlacementStatus::optimal) {
@@ -119,10 +119,10 @@ TEST(PlaceBanks, ManyBuffersHaveAPlacementOfCheapMoves) {
   for (const Buffer& buffer : problem.buffers) {
     problem.choices.push_back({{.bank = 0}, {.bank = 1, .cost = buffer.size.count()}});
   }
-  const PlaceBanksResult result = checked(problem, {.work_limit = 200'000});
+  const PlaceResult result = checked(problem, {.work_limit = 200'000});
   ASSERT_EQ(result.status, PlacementStatus::feasible);
-  EXPECT_GE(result.lower_bound, 2048);
-  const PlaceBanksResult first = checked(problem, {.work_limit = 1});
+  EXPECT_GE(result.least_cost, 2048);
+  const PlaceResult first = checked(problem, {.work_limit = 1});
   EXPECT_LE(result.cost, first.status == PlacementStatus::unknown ? INT64_MAX : first.cost);
 }
 

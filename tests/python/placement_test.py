@@ -136,3 +136,38 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "bad.csv").write_text("id,lower,upper,size\na,0,1,x\n")
     with pytest.raises(bad, match=r"bad\.csv: line 2: size must be a whole number"):
         remora.load_buffers(tmp_path / "bad.csv")
+
+
+def test_buffers_lie_in_banks_at_the_least_cost(tmp_path: Path) -> None:
+    costs = {"a": 5, "b": 2, "c": 3}
+    buffers = [
+        remora.Buffer(name, at, at + 3, 4, banks={"tcm": 0, "sram": cost})
+        for at, (name, cost) in enumerate(costs.items())
+    ]
+    buffers.append(remora.Buffer("dma", 0, 5, 16, banks={"sram": 0}))
+    banks = {"tcm": 8, "sram": 64}
+    found = remora.place(buffers, banks=banks)
+    assert (found.status, found.cost, found.least_cost) == ("optimal", 2, 2)
+    assert found.banks == ["tcm", "sram", "tcm", "sram"]
+    for bank, capacity in banks.items():
+        inside = [place for place, name in enumerate(found.banks) if name == bank]
+        ends = [found.offsets[place] + buffers[place].size for place in inside]
+        assert max(ends) <= capacity
+        for one in inside:
+            for two in inside:
+                together = (
+                    one < two and buffers[one].lower < buffers[two].upper and buffers[two].lower < buffers[one].upper
+                )
+                below = found.offsets[one] + buffers[one].size <= found.offsets[two]
+                above = found.offsets[two] + buffers[two].size <= found.offsets[one]
+                assert not together or below or above
+    found.save(tmp_path / "banks.json")
+    again, capacities = remora.load_banks(tmp_path / "banks.json")
+    assert capacities == banks and [buffer.banks for buffer in again] == [buffer.banks for buffer in buffers]
+    # One memory is a bank at no cost: the capacity is what the arena is held to.
+    plain = [remora.Buffer(buffer.id, buffer.lower, buffer.upper, buffer.size) for buffer in buffers]
+    assert remora.place(plain, banks={"all": 28}) and not remora.place(plain, banks={"all": 27})
+    with pytest.raises(remora.InputError, match=r"buffers\[0\]\.banks: there is no bank 'dram'"):
+        remora.place([remora.Buffer("a", 0, 1, 1, banks={"dram": 0})], banks=banks)
+    with pytest.raises(remora.InputError, match="capacity: is of one memory"):
+        remora.place(plain, banks=banks, capacity=9)

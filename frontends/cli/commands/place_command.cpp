@@ -17,10 +17,10 @@
 #include "engine/ask/ask.hpp"
 #include "engine/base/deadline.hpp"
 #include "frontends/cli/commands/command.hpp"
-#include "frontends/cli/commands/place_banks.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/cli/showing/place_figures.hpp"
 #include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/banks_json.hpp"
 #include "frontends/formats/document.hpp"
@@ -29,6 +29,7 @@
 #include "frontends/formats/json.hpp"
 #include "frontends/formats/tflite.hpp"
 #include "frontends/text/text.hpp"
+#include "model/banks.hpp"
 #include "model/error.hpp"
 #include "model/schedule_buffers.hpp"
 #include "model/types.hpp"
@@ -109,6 +110,8 @@ struct PlaceInput {
   std::vector<Buffer> buffers{};
   Bytes alignment{1};
   std::optional<tflite::ArenaTensors> tensors{};
+  /// Where the file has several memories, with `buffers` aligned.
+  std::optional<BankProblem> banks{};
   LoadedGraph graph{};
   Schedule schedule{};
   std::vector<Holder> holders{};
@@ -125,6 +128,18 @@ void expect_json(const FileText& file) {
   }
 }
 
+BankProblem load_banks(const Arguments& arguments, const FileText& file) {
+  for (const char* option : {"capacity", "graph", "tflite"}) {
+    if (!arguments.has(option)) continue;
+    throw UsageError(std::string("--") + option + ": " + file.path + " is a remora-banks, which says so itself");
+  }
+  try {
+    return json::read_bank_problem(json::Text(file.content));
+  } catch (const InputError& error) {
+    throw InputError(file.path, error.what());
+  }
+}
+
 PlaceInput load_input(Arguments& arguments, FileText text) {
   PlaceInput input{.file = std::move(text)};
   const FileText& file = input.file;
@@ -134,6 +149,14 @@ PlaceInput load_input(Arguments& arguments, FileText text) {
   if (is_schedule && is_model) throw UsageError("--graph is for a schedule, and --tflite for a model");
   constexpr std::int64_t kUsual = 64;
   input.alignment = read_place_alignment(arguments, is_model ? tflite::kAlignment.count() : is_schedule ? kUsual : 1);
+  if (json::is_bank_problem(json::Text(file.content))) {
+    input.banks = load_banks(arguments, file);
+    input.alignment = read_place_alignment(arguments, 1);
+    align(input.banks->buffers, input.alignment);
+    check_bank_problem(*input.banks);
+    input.buffers = input.banks->buffers;
+    return input;
+  }
   if (is_model) {
     input.tensors = tflite::read_arena_tensors(file.content, path);
     input.buffers = input.tensors->buffers;
@@ -167,6 +190,12 @@ PlaceInput load_input(Arguments& arguments, FileText text) {
 
 /// Writes the schedule or the model with its offsets, or a table. False if the arena is above the schedule's budget.
 bool write_placed(const Arguments& arguments, PlaceInput& input, const PlaceResult& result, const std::string& output) {
+  if (input.banks) {
+    arguments.files().write(output, [&](std::ostream& out) {
+      json::write_bank_placement(out, *input.banks, {result.banks, result.offsets});
+    });
+    return true;
+  }
   if (input.tensors && !output.ends_with(".csv")) {
     const std::string planned = tflite::with_plan(input.file.content, input.file.path, *input.tensors, result.offsets);
     arguments.files().write(output, [&](std::ostream& out) { out << planned; });
@@ -185,16 +214,6 @@ bool write_placed(const Arguments& arguments, PlaceInput& input, const PlaceResu
   return true;
 }
 
-struct PlaceFigures {
-  std::int64_t buffers = 0;
-  Bytes load{};
-  std::optional<Bytes> capacity{};
-  const PlaceResult& result;
-  double seconds = 0;
-  std::int64_t seed = 0;
-  int threads = 0;
-};
-
 /// A line for every smaller arena and every better bound:
 ///
 ///      seconds         arena         bound
@@ -210,28 +229,6 @@ class PlaceTable {
   bool header_printed_ = false;
 };
 
-/// How much larger the arena is than it has to be.
-std::string distance_text(const PlaceResult& result) {
-  const auto bound = static_cast<double>(result.lower_bound.count());
-  if (bound <= 0) return "";
-  return text::percent_text(static_cast<double>(result.arena.count()) / bound - 1) + " above the bound";
-}
-
-std::string verdict(const PlaceFigures& figures) {
-  const PlaceResult& result = figures.result;
-  switch (result.status) {
-    case PlacementStatus::optimal:
-      return figures.capacity ? "within the capacity" : "proved smallest";
-    case PlacementStatus::feasible:
-      return distance_text(result);
-    case PlacementStatus::unknown:
-      return "above the capacity: no placement found, nor proved impossible";
-    case PlacementStatus::infeasible:
-      return "";
-  }
-  return "";
-}
-
 void PlaceTable::add(double seconds, Bytes arena, Bytes bound) {
   if (!header_printed_) out_ << "  seconds         arena         bound\n";
   header_printed_ = true;
@@ -239,42 +236,6 @@ void PlaceTable::add(double seconds, Bytes arena, Bytes bound) {
   std::snprintf(line.data(), line.size(), "%9.2f  %12s  %12s\n", seconds, text::bytes_text(arena).c_str(),
                 text::bytes_text(bound).c_str());
   out_ << line.data() << std::flush;
-}
-
-/// For people.
-void print_place_text(std::ostream& stream, const PlaceFigures& figures, int width) {
-  std::ostringstream out;
-  const PlaceResult& result = figures.result;
-  out << "buffers     " << text::grouped(figures.buffers) << "\n"
-      << "load        " << text::exact_bytes_text(figures.load) << " at most at one time\n";
-  if (figures.capacity) out << "capacity    " << text::exact_bytes_text(*figures.capacity) << "\n";
-  if (result.lower_bound == Bytes::max()) {
-    out << "impossible  buffers with fixed offsets share bytes\n";
-  } else {
-    out << "bound       " << text::exact_bytes_text(result.lower_bound) << ": no arena is smaller\n";
-    if (result.status == PlacementStatus::infeasible) out << "impossible  the bound is above the capacity\n";
-  }
-  if (result.status != PlacementStatus::infeasible) {
-    out << "arena       " << text::exact_bytes_text(result.arena) << "; " << verdict(figures) << "\n";
-  }
-  out << "search      " << text::fixed(figures.seconds, 2) << " s, work " << text::grouped(result.work) << ", seed "
-      << figures.seed << ", " << figures.threads << (figures.threads == 1 ? " thread\n" : " threads\n");
-  stream << text::wrapped_lines(out.str(), kWordColumns, width);
-}
-
-/// One JSON object; docs/guide/place.md lists its keys.
-void print_place_json(std::ostream& out, const PlaceFigures& figures) {
-  const PlaceResult& result = figures.result;
-  nlohmann::ordered_json text{{"buffers", figures.buffers}, {"load", figures.load.count()}};
-  if (figures.capacity) text["capacity"] = figures.capacity->count();
-  text["status"] = status_name(result.status);
-  if (result.lower_bound != Bytes::max()) text["lower_bound"] = result.lower_bound.count();
-  if (result.status != PlacementStatus::infeasible) text["arena"] = result.arena.count();
-  text["seconds"] = figures.seconds;
-  text["work"] = result.work;
-  text["seed"] = figures.seed;
-  text["threads"] = figures.threads;
-  out << text.dump(1) << "\n";
 }
 
 int place_exit_code(PlacementStatus status) {
@@ -305,11 +266,7 @@ int place_command(const Words& words) {
     throw UsageError("--json: the buffers go to standard output; name a file with -o");
   }
   if (!output.empty()) json::check_writable(output);
-  FileText file = read_once(arguments.file("BUFFERS"));
-  if (json::is_bank_problem(json::Text(file.content))) {
-    return place_in_banks(arguments, options, file, read_place_alignment(arguments, 1), output);
-  }
-  PlaceInput input = load_input(arguments, std::move(file));
+  PlaceInput input = load_input(arguments, read_once(arguments.file("BUFFERS")));
   const std::vector<Buffer>& buffers = input.buffers;
 
   PlaceSettings settings = place_settings(options);
@@ -325,14 +282,15 @@ int place_command(const Words& words) {
   if (!arguments.has("quiet")) {
     settings.progress = [&](Bytes arena, Bytes bound) { table.add(deadline.elapsed(), arena, bound); };
   }
-  const PlaceResult result = place(buffers, settings, [&] { return deadline.reached(); });
+  const auto is_over = [&] { return deadline.reached(); };
+  const PlaceResult result = input.banks ? place(*input.banks, settings, is_over) : place(buffers, settings, is_over);
   int code = place_exit_code(result.status);
   if (!output.empty() && code == kSuccess && !write_placed(arguments, input, result, output)) {
     std::cerr << "remora: the arena and the fixed memory are above the schedule's budget; nothing is written\n";
     code = kNoSchedule;
   }
-  const PlaceFigures figures{.buffers = static_cast<std::int64_t>(buffers.size()),
-                             .load = load,
+  const PlaceFigures figures{.buffers = buffers,
+                             .banks = input.banks ? &*input.banks : nullptr,
                              .capacity = settings.capacity,
                              .result = result,
                              .seconds = deadline.elapsed(),

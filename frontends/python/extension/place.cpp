@@ -15,6 +15,7 @@
 
 #include "engine/ask/ask.hpp"
 #include "engine/base/deadline.hpp"
+#include "frontends/formats/banks_json.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/problem.hpp"
@@ -61,6 +62,20 @@ std::vector<BufferRow> rows_of(const std::vector<Buffer>& buffers) {
   return rows;
 }
 
+/// Name and capacity of each memory; of each buffer those that it may lie in, by number, and what that costs.
+using BankRows = std::pair<std::vector<std::pair<std::string, Bytes>>,
+                           std::vector<std::vector<std::pair<std::size_t, std::int64_t>>>>;
+
+BankProblem problem_from(std::vector<Buffer> buffers, const BankRows& rows) {
+  BankProblem problem{.buffers = std::move(buffers)};
+  for (const auto& [name, capacity] : rows.first) problem.banks.push_back({name, capacity});
+  for (const auto& choices : rows.second) {
+    problem.choices.emplace_back();
+    for (const auto& [bank, cost] : choices) problem.choices.back().push_back({bank, cost});
+  }
+  return problem;
+}
+
 PlaceSettings settings_from(const SolveOptions& options, const std::optional<std::string>& capacity, bool heuristics,
                             const std::vector<Buffer>& buffers) {
   PlaceSettings settings = place_settings(options);
@@ -78,7 +93,8 @@ PlaceSettings settings_from(const SolveOptions& options, const std::optional<std
 using Placed = std::pair<PlaceResult, double>;
 
 std::pair<Placed, nb::object> place_buffers(const std::vector<BufferRow>& rows, Bytes alignment,
-                                            const std::optional<std::string>& capacity, const OptionTexts& texts,
+                                            const std::optional<std::string>& capacity,
+                                            const std::optional<BankRows>& banks, const OptionTexts& texts,
                                             bool heuristics, nb::object stop) {
   const SolveOptions options = options_from(texts);
   std::vector<Buffer> buffers = buffers_from(rows);
@@ -90,7 +106,8 @@ std::pair<Placed, nb::object> place_buffers(const std::vector<BufferRow>& rows, 
     align(buffers, alignment);
     const PlaceSettings settings = settings_from(options, capacity, heuristics, buffers);
     const Deadline deadline(options.time_limit, &watch.cancel());
-    placed.first = place(buffers, settings, [&] { return deadline.reached(); });
+    const auto is_over = [&] { return deadline.reached(); };
+    placed.first = banks ? place(problem_from(buffers, *banks), settings, is_over) : place(buffers, settings, is_over);
     placed.second = deadline.elapsed();
   });
   return {std::move(placed), watch.interruption()};
@@ -118,6 +135,28 @@ std::vector<BufferRow> read_rows(const nb::bytes& text, const std::string& sourc
   return rows_of(interchange::read_buffers({text.c_str(), text.size()}, source));
 }
 
+std::pair<std::vector<BufferRow>, BankRows> read_banks(const nb::bytes& text, const std::string& source) {
+  try {
+    const BankProblem problem = json::read_bank_problem(json::Text({text.c_str(), text.size()}));
+    BankRows rows;
+    for (const Bank& bank : problem.banks) rows.first.emplace_back(bank.name, bank.capacity);
+    for (const std::vector<BankChoice>& choices : problem.choices) {
+      rows.second.emplace_back();
+      for (const BankChoice& choice : choices) rows.second.back().emplace_back(choice.bank, choice.cost);
+    }
+    return {rows_of(problem.buffers), std::move(rows)};
+  } catch (const InputError& error) {
+    throw InputError(source, error.what());
+  }
+}
+
+std::string write_banks(const std::vector<BufferRow>& rows, const BankRows& banks,
+                        const std::vector<std::size_t>& placed, const Offsets& offsets) {
+  return text::written([&](std::ostream& out) {
+    json::write_bank_placement(out, problem_from(buffers_from(rows), banks), {placed, offsets});
+  });
+}
+
 std::string write_rows(const std::vector<BufferRow>& rows, const Offsets& offsets) {
   return text::written([&](std::ostream& out) { interchange::write_buffers(out, buffers_from(rows), offsets); });
 }
@@ -128,14 +167,19 @@ void bind_place(nb::module_& module) {
   nb::class_<PlaceResult>(module, "PlaceResult")
       .def_prop_ro("status", [](const PlaceResult& self) { return status_name(self.status); })
       .def_ro("offsets", &PlaceResult::offsets)
+      .def_ro("banks", &PlaceResult::banks)
+      .def_ro("cost", &PlaceResult::cost)
+      .def_ro("least_cost", &PlaceResult::least_cost)
       .def_ro("arena", &PlaceResult::arena)
       .def_ro("lower_bound", &PlaceResult::lower_bound)
       .def_ro("work", &PlaceResult::work);
   module.def("place", &place_buffers, nb::arg("buffers"), nb::arg("alignment"), nb::arg("capacity").none(),
-             nb::arg("options"), nb::arg("heuristics"), nb::arg("stop").none());
+             nb::arg("banks").none(), nb::arg("options"), nb::arg("heuristics"), nb::arg("stop").none());
   module.def("schedule_buffers", &schedule_rows, nb::arg("schedule"), nb::arg("alignment"));
   module.def("with_offsets", &with_offsets, nb::arg("schedule"), nb::arg("alignment"), nb::arg("offsets"));
   module.def("read_buffers", &read_rows, nb::arg("text"), nb::arg("source"));
+  module.def("read_banks", &read_banks, nb::arg("text"), nb::arg("source"));
+  module.def("write_banks", &write_banks, nb::arg("buffers"), nb::arg("banks"), nb::arg("placed"), nb::arg("offsets"));
   module.def("write_buffers", &write_rows, nb::arg("buffers"), nb::arg("offsets"));
 }
 

@@ -4,8 +4,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from remora import _engine
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from remora.limits import LimitWords
 
-__all__ = ["Buffer", "Placement", "load_buffers", "place"]
+__all__ = ["Buffer", "Placement", "load_banks", "load_buffers", "place"]
 
 SCHEDULE_ALIGNMENT = 64
 """Bytes: of a schedule's addresses by default."""
@@ -46,6 +46,8 @@ class Buffer:
         Where it has to lie; anywhere if None.
     gaps : sequence of (int, int)
         Stretches from, up to but without, in which it holds no memory; afterwards it is at its offset again.
+    banks : mapping of str to int, optional
+        Where there are several memories: those that it may lie in, and what that costs. Any of them at no cost if None.
     """
 
     id: str
@@ -55,6 +57,7 @@ class Buffer:
     alignment: int = 1
     offset: int | None = None
     gaps: Sequence[tuple[int, int]] = ()
+    banks: Mapping[str, int] | None = None
 
 
 @dataclass(frozen=True)
@@ -77,6 +80,12 @@ class Placement:
         Units of work done.
     schedule : Schedule or None
         Where a schedule was placed, that schedule with its `arena`; None if that is above the schedule's budget.
+    capacities : mapping of str to int
+        The memories, where there are several, with their bytes; then `status` and what follows are of the costs.
+    banks : sequence of str
+        The memory that each buffer lies in.
+    cost, least_cost : int
+        The sum of the buffers' costs, and what no placement costs less than.
     """
 
     status: Literal["optimal", "feasible", "infeasible", "unknown"]
@@ -87,13 +96,22 @@ class Placement:
     seconds: float
     work: int
     schedule: Schedule | None = None
+    capacities: Mapping[str, int] = field(default_factory=dict)
+    banks: Sequence[str] = ()
+    cost: int = 0
+    least_cost: int = 0
 
     def __bool__(self) -> bool:
         return self.status in ("optimal", "feasible")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Writes the buffers with their offsets as google/minimalloc's CSV, whole or not at all."""
-        write_text(path, _engine.write_buffers([_row(buffer) for buffer in self.buffers], list(self.offsets)))
+        """Writes the buffers with their offsets as google/minimalloc's CSV, with several memories as a remora-banks."""
+        rows, offsets = [_row(buffer) for buffer in self.buffers], list(self.offsets)
+        if not self.capacities:
+            return write_text(path, _engine.write_buffers(rows, offsets))
+        names = list(self.capacities)
+        placed = [names.index(bank) for bank in self.banks]
+        write_text(path, _engine.write_banks(rows, _bank_rows(self.buffers, self.capacities), placed, offsets))
 
 
 def load_buffers(path: str | os.PathLike[str]) -> list[Buffer]:
@@ -110,10 +128,31 @@ def load_buffers(path: str | os.PathLike[str]) -> list[Buffer]:
         return [_buffer(row) for row in _engine.read_buffers(file.read(), file_path(path))]
 
 
+def load_banks(path: str | os.PathLike[str]) -> tuple[list[Buffer], dict[str, int]]:
+    """Reads a remora-banks: its buffers, and the capacities of its memories, as `place` takes them.
+
+    Raises
+    ------
+    InputError
+        With the file and the path of the first fault.
+    OSError
+        If the file cannot be read.
+    """
+    with open(file_path(path), "rb") as file:
+        rows, (banks, choices) = _engine.read_banks(file.read(), file_path(path))
+    names = [name for name, _ in banks]
+    buffers = [
+        replace(_buffer(row), banks={names[number]: cost for number, cost in costs})
+        for row, costs in zip(rows, choices, strict=True)
+    ]
+    return buffers, dict(banks)
+
+
 def place(
     what: Iterable[Buffer] | Schedule,
     *,
     capacity: Budget | None = None,
+    banks: Mapping[str, SupportsIndex] | None = None,
     alignment: SupportsIndex | None = None,
     heuristics: bool = False,
     limits: Limits | None = None,
@@ -132,6 +171,8 @@ def place(
     capacity : int or str, optional
         What the arena may take: bytes, or text: ``"12GiB"``, ``"100%"`` of the largest load. By default the
         smallest arena is sought.
+    banks : mapping of str to int, optional
+        Several memories and the bytes of each: every buffer gets one of its `Buffer.banks`, at the least sum of costs.
     alignment : int, optional
         Every offset is a multiple of it, and of the buffer's own alignment; 1, of a schedule 64 by default.
     heuristics : bool
@@ -157,6 +198,10 @@ def place(
     """
     schedule = what if isinstance(what, Schedule) else None
     aligned = alignment_of(alignment, 1 if schedule is None else SCHEDULE_ALIGNMENT)
+    if banks is not None and schedule is not None:
+        raise InputError("banks", "are for buffers; a schedule's addresses are in one arena")
+    if banks is not None and capacity is not None:
+        raise InputError("capacity", "is of one memory; each of the banks has its own")
     if isinstance(what, Schedule):
         rows = _engine.schedule_buffers(schedule_core_of(what), aligned)
         buffers: Sequence[Buffer] = tuple(_buffer(row) for row in rows)
@@ -167,6 +212,7 @@ def place(
         rows,
         aligned,
         None if capacity is None else budget_text(capacity, "capacity"),
+        None if banks is None else _bank_rows(buffers, banks),
         option_texts(limits, options, "place", LIMITS),
         boolean(heuristics, "heuristics"),
         stop_of(stop),
@@ -176,7 +222,20 @@ def place(
         core = _engine.with_offsets(schedule_core_of(schedule), aligned, found.offsets)
         placed = made_schedule(core, schedule.graph) if core.arena is not None else None
     status: Any = found.status
-    placement = Placement(status, buffers, found.offsets, found.arena, found.lower_bound, seconds, found.work, placed)
+    placement = Placement(
+        status,
+        buffers,
+        found.offsets,
+        found.arena,
+        found.lower_bound,
+        seconds,
+        found.work,
+        placed,
+        {} if banks is None else {name: integer(size, "banks") for name, size in banks.items()},
+        [] if banks is None else [list(banks)[number] for number in found.banks],
+        found.cost,
+        found.least_cost,
+    )
     interrupt(interruption, placement, "placement")
     return placement
 
@@ -202,6 +261,19 @@ def _row(buffer: Buffer, where: str = "buffers") -> Any:
         None if buffer.offset is None else integer(buffer.offset, f"{where}.offset"),
         gaps,
     )
+
+
+def _bank_rows(buffers: Sequence[Buffer], banks: Mapping[str, SupportsIndex]) -> Any:
+    names = {string(name, "banks"): number for number, name in enumerate(banks)}
+    choices = []
+    for place, buffer in enumerate(buffers):
+        costs = dict.fromkeys(names, 0) if buffer.banks is None else buffer.banks
+        where = f"buffers[{place}].banks"
+        for name in costs:
+            if name not in names:
+                raise InputError(where, f"there is no bank {name!r}")
+        choices.append([(names[name], integer(cost, where)) for name, cost in costs.items()])
+    return [(name, integer(size, f"banks[{name!r}]")) for name, size in banks.items()], choices
 
 
 def _pairs(values: Any, where: str) -> list[tuple[Any, Any]]:
