@@ -14,7 +14,7 @@ Instance::Instance(std::shared_ptr<const Graph> graph, const Problem& problem, s
   if (graph_ == nullptr) throw InputError("graph", "there is none");
   validate(*graph_);
   if (problem_.budget < Bytes(0)) throw InputError("budget", "must not be negative");
-  if (problem_.max_computes < 1) throw InputError("max_computes", "must be at least 1");
+  if (problem_.max_computes < 1) throw InputError::of_option("max_computes", "must be at least 1");
   index_tensors();
   index_ops();
   index_in_place();
@@ -99,7 +99,7 @@ void Instance::limit_computes() {
     all_computes += Wide{longest(v).count()} * max_computes_.back();
   }
   if (all_computes > std::numeric_limits<std::int64_t>::max()) {
-    throw InputError("max_computes", "the durations of so many computes don't fit in 64 bits");
+    throw InputError::of_option("max_computes", "the durations of so many computes don't fit in 64 bits");
   }
   all_recomputes_ = Duration(static_cast<std::int64_t>(all_computes)) - baseline_duration_;
 }

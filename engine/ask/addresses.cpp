@@ -486,7 +486,7 @@ PlaceResult place_schedule(const Graph& graph, Schedule& schedule, Bytes alignme
 
 void check_alignment(Bytes alignment) {
   if (alignment >= Bytes(1) && alignment <= Bytes(std::int64_t{1} << 30)) return;
-  throw InputError("alignment", "must be from 1 to 2^30, not " + std::to_string(alignment.count()));
+  throw InputError::of_option("alignment", "must be from 1 to 2^30, not " + std::to_string(alignment.count()));
 }
 
 }  // namespace remora

@@ -131,11 +131,11 @@ const char* order_request_name(OrderRequest request) {
   return row == kRequests.end() ? "" : row->second;
 }
 
-OrderRequest order_request_from_name(const std::string& name, const std::string& place) {
+OrderRequest order_request_from_name(const std::string& name) {
   for (const auto& [request, word] : kRequests) {
     if (name == word) return request;
   }
-  throw InputError(place, "'" + name + "' is not one of input, free, auto");
+  throw InputError::of_option("order", "'" + name + "' is not one of input, free, auto");
 }
 
 std::string OrderChoice::text() const {
@@ -182,16 +182,16 @@ OrderRequest order_asked(const Request& request) {
 void check_request(const Request& request) {
   check_options(request.options);
   if (request.max_computes && *request.max_computes < 1) {
-    throw InputError("--max-computes", "must be at least 1, but is " + std::to_string(*request.max_computes));
+    throw InputError::of_option("max_computes", "must be at least 1, but is " + std::to_string(*request.max_computes));
   }
   const Strategy strategy = request.options.strategy;
   const std::string name = strategy_name(strategy);
   // What is asked for in vain must not pass in silence.
   if (is_search(strategy)) return;
   if (request.options.work_limit > 0 && strategy != Strategy::checkmate) {
-    throw InputError("--work-limit", name + " has none");
+    throw InputError::of_option("work_limit", name + " has none");
   }
-  if (!request.start.empty()) throw InputError("--warm-start", name + " does not start from a schedule");
+  if (!request.start.empty()) throw InputError::of_option("warm_start", name + " does not start from a schedule");
 }
 
 Bytes budget_of(const std::string& text, const Request& request) {
@@ -215,7 +215,7 @@ bool is_asked(const Request& request, const Schedule& schedule) {
 
 Instance unbudgeted(const Request& request, const std::string& why) {
   const OrderRequest order = order_asked(request);
-  if (order == OrderRequest::automatic) throw InputError("--order", "auto chooses for one budget; " + why);
+  if (order == OrderRequest::automatic) throw InputError::of_option("order", "auto chooses for one budget; " + why);
   if (request.alignment || !request.start.empty()) throw InputError("", "addresses and a start are of one budget");
   return with_order(instance_of(request).with_budget(Bytes::max()), mode_of(order));
 }

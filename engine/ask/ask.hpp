@@ -51,7 +51,7 @@ enum class OrderRequest { input, free, automatic };
 /// "input", "free", "auto".
 REMORA_API const char* order_request_name(OrderRequest request);
 /// Throws InputError that lists the names, placed at `place`.
-REMORA_API OrderRequest order_request_from_name(const std::string& name, const std::string& place);
+REMORA_API OrderRequest order_request_from_name(const std::string& name);
 
 struct REMORA_API OrderChoice {
   OrderMode mode = OrderMode::input;

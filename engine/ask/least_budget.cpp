@@ -139,7 +139,7 @@ BudgetBracket least_budget(const Instance& instance, const SolveOptions& options
 BudgetBracket least_budget(const Request& request, const std::atomic<bool>* cancel) {
   check_request(request);
   if (!is_search(request.options.strategy)) {
-    throw InputError("--strategy", "the least budget is searched for; a method has none");
+    throw InputError::of_option("strategy", "the least budget is searched for; a method has none");
   }
   const Instance instance = unbudgeted(request, "the least budget is of one order");
   return least_budget(instance, request.options, !request.max_computes, cancel);

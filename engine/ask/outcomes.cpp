@@ -120,12 +120,14 @@ double height_of(const CurvePoint& low, const CurvePoint& high, double curve) {
 }  // namespace
 
 void check_sweep_options(const SweepOptions& options) {
-  if (options.points < 2) throw InputError("points", "must be at least 2");
-  if (!(options.resolution >= 0 && options.resolution <= 1)) throw InputError("resolution", "must be from 0 to 1");
+  if (options.points < 2) throw InputError::of_option("points", "must be at least 2");
+  if (!(options.resolution >= 0 && options.resolution <= 1))
+    throw InputError::of_option("resolution", "must be from 0 to 1");
   std::vector<Bytes> budgets = options.budgets;
   std::sort(budgets.begin(), budgets.end());
   const auto twice = std::adjacent_find(budgets.begin(), budgets.end());
-  if (twice != budgets.end()) throw InputError("budgets", std::to_string(twice->count()) + " bytes are there twice");
+  if (twice != budgets.end())
+    throw InputError::of_option("budgets", std::to_string(twice->count()) + " bytes are there twice");
 }
 
 BudgetChoice::BudgetChoice(const Instance& instance, const SweepOptions& options, Bytes least_budget)

@@ -103,8 +103,8 @@ SweepResult sweep_stated(const Instance& instance, const SolveOptions& options, 
   check_problem(instance, options);
   if (instance.has_modes()) throw InputError("modes", "a sweep takes graphs with one mode an op");
   if (is_search(options.strategy) && instance.problem().order == OrderMode::free) {
-    throw InputError("order",
-                     "a sweep searches in the input order only; sweep the graph with its ops in another order");
+    throw InputError::of_option(
+        "order", "a sweep searches in the input order only; sweep the graph with its ops in another order");
   }
   check_sweep_options(sweep_options);
   Allowance allowance(limits_of(options), callbacks.cancel);

@@ -95,19 +95,14 @@ std::string dashed(std::string name) {
   return name;
 }
 
-/// "time_limit" -> "--time-limit", as the command line spells it.
-std::string dashed_option(const std::string& name) {
-  return "--" + dashed(name);
-}
-
 /// Options of earlier releases. Those that are constants now have none to say the same.
 struct Renamed {
   const char* name;
   const char* now;
 };
-constexpr std::array kRenamed{Renamed{"covering_bound", "--covering off"},
-                              Renamed{"covering_mip", "--covering lp"},
-                              Renamed{"hierarchy", "--groups off"},
+constexpr std::array kRenamed{Renamed{"covering_bound", "covering=off"},
+                              Renamed{"covering_mip", "covering=lp"},
+                              Renamed{"hierarchy", "groups=off"},
                               Renamed{"neighbourhood_size", ""},
                               Renamed{"neighbourhood_nodes", ""},
                               Renamed{"covering_limits", ""},
@@ -116,10 +111,9 @@ constexpr std::array kRenamed{Renamed{"covering_bound", "--covering off"},
                               Renamed{"grid_levels", ""},
                               Renamed{"group_options", ""}};
 /// Strategies of earlier releases.
-constexpr std::array kRenamedStrategies{
-    Renamed{"hierarchical", "--groups on"}, Renamed{"complete", "--workers complete"},
-    Renamed{"lns", "--workers lns"},        Renamed{"local", "--workers local"},
-    Renamed{"ruin", "--workers ruin"},      Renamed{"anneal", "--workers anneal"}};
+constexpr std::array kRenamedStrategies{Renamed{"hierarchical", "groups=on"}, Renamed{"complete", "workers=complete"},
+                                        Renamed{"lns", "workers=lns"},        Renamed{"local", "workers=local"},
+                                        Renamed{"ruin", "workers=ruin"},      Renamed{"anneal", "workers=anneal"}};
 
 std::string is_now(const std::string& now) {
   return now.empty() ? "was removed, and nothing takes its place" : "was renamed: use " + now;
@@ -150,10 +144,10 @@ T choice(const std::string& name, const std::string& text) {
   }
   if constexpr (std::same_as<T, Strategy>) {
     for (const Renamed& row : kRenamedStrategies) {
-      if (text == row.name) throw InputError(dashed_option(name), "'" + text + "' " + is_now(row.now));
+      if (text == row.name) throw InputError::of_option(name, "'" + text + "' " + is_now(row.now));
     }
   }
-  throw InputError(dashed_option(name), "'" + text + "' is not one of " + listed<T>(", "));
+  throw InputError::of_option(name, "'" + text + "' is not one of " + listed<T>(", "));
 }
 
 /// What an option's amount is of.
@@ -170,9 +164,8 @@ T number(const std::string& name, const std::string& text, Measure unit) {
   const char* last = text.data() + text.size() - (in_percent ? 1 : 0);
   const auto [end, error] = std::from_chars(text.data(), last, value);
   if (error != std::errc() || end != last) {
-    throw InputError(
-        dashed_option(name),
-        std::string("expected a") + (std::floating_point<T> ? " number" : "n integer") + ", got '" + text + "'");
+    throw InputError::of_option(
+        name, std::string("expected a") + (std::floating_point<T> ? " number" : "n integer") + ", got '" + text + "'");
   }
   return in_percent ? value / 100 : value;
 }
@@ -190,7 +183,7 @@ void set_without(SolveOptions& options, const std::string& text) {
       std::string what = "'" + name + "' is not one of ";
       for (const Inference& inference : kInferences)
         what.append(&inference == kInferences.data() ? "" : ", ").append(dashed(inference.name));
-      throw InputError(dashed_option(kWithout), what);
+      throw InputError::of_option(kWithout, what);
     }
     options.*found->field = false;
     begin = end + 1;
@@ -218,7 +211,7 @@ template <class T>
 void check_range(const char* name, T value, T least, T most) {
   // Written so that NaN fails too.
   if (value >= least && value <= most) return;
-  throw InputError(dashed_option(name), text_of(value) + " is outside " + text_of(least) + " to " + text_of(most));
+  throw InputError::of_option(name, text_of(value) + " is outside " + text_of(least) + " to " + text_of(most));
 }
 
 /// "0 to 1024", "at least 0".
@@ -255,7 +248,7 @@ std::string renamed_option(const std::string& name) {
     if (option == row.name) return is_now(row.now);
   }
   for (const Inference& inference : kInferences) {
-    if (option == inference.name) return is_now(dashed_option(kWithout) + " " + dashed(inference.name));
+    if (option == inference.name) return is_now(kWithout + ("=" + dashed(inference.name)));
   }
   return "";
 }
@@ -280,7 +273,7 @@ void set_option(SolveOptions& options, const std::string& name, const std::strin
 #include "engine/base/options.def"
   if (option == kWithout) return set_without(options, text);
   const std::string now = renamed_option(option);
-  throw InputError(dashed_option(option), now.empty() ? "there is no such option" : now);
+  throw InputError::of_option(option, now.empty() ? "there is no such option" : now);
 }
 
 void check_options(const SolveOptions& options) {
@@ -289,7 +282,7 @@ void check_options(const SolveOptions& options) {
 #include "engine/base/options.def"
   const auto refuse = [&](const char* name, const std::string& value) {
     const std::string strategy = strategy_name(options.strategy);
-    throw InputError(dashed_option(name), value + ": the strategy " + strategy + " takes no notice of it");
+    throw InputError::of_option(name, value + ": the strategy " + strategy + " takes no notice of it");
   };
   if (options.workers != Workers::all && options.strategy != Strategy::automatic)
     refuse("workers", text_of(options.workers));

@@ -112,7 +112,7 @@ struct OptionRow {
 /// The table in its order; its inferences are one row, `without`, at the end.
 REMORA_API std::vector<OptionRow> option_rows();
 
-/// What says the same as this option of earlier releases, for example "is --covering off now"; empty for any other name.
+/// What says the same as this option of earlier releases, for example "was renamed: use covering=off"; empty for any other name.
 REMORA_API std::string renamed_option(const std::string& name);
 
 /// The name as the table spells it, of one whose words are joined by - or by _.

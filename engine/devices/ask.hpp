@@ -24,7 +24,7 @@
 #include "engine/base/options.hpp"
 #include "model/api.hpp"
 #include "model/curve.hpp"
-#include "model/devices/device_schedule.hpp"
+#include "model/devices/schedule.hpp"
 
 namespace remora::devices {
 

@@ -9,7 +9,7 @@
 #include <optional>
 #include <vector>
 
-#include "model/devices/device_schedule.hpp"
+#include "model/devices/schedule.hpp"
 
 namespace remora::devices {
 

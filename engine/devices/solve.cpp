@@ -18,9 +18,9 @@ namespace remora::devices {
 namespace {
 
 void check(const DeviceGraph& graph, const Problem& problem) {
-  if (problem.max_computes < 1) throw InputError("max_computes", "must be at least 1");
+  if (problem.max_computes < 1) throw InputError::of_option("max_computes", "must be at least 1");
   if (problem.max_computes > kComputesWithin64Bits)
-    throw InputError("max_computes", "of a graph with devices must be at most 64");
+    throw InputError::of_option("max_computes", "of a graph with devices must be at most 64");
   if (problem.budget.size() != graph.devices.size()) throw InputError("budget", "needs an entry for each device");
 }
 

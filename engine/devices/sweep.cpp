@@ -48,11 +48,13 @@ class Sweep {
 
  private:
   void check() const {
-    if (budgets_.empty()) throw InputError("budgets", "there is none");
-    if (budgets_.front() < Bytes(0)) throw InputError("budgets", "must not be negative");
+    if (budgets_.empty()) throw InputError::of_option("budgets", "there is none");
+    if (budgets_.front() < Bytes(0)) throw InputError::of_option("budgets", "must not be negative");
     const auto twice = std::adjacent_find(budgets_.begin(), budgets_.end());
-    if (twice != budgets_.end()) throw InputError("budgets", std::to_string(twice->count()) + " bytes are there twice");
-    if (problem_.objective != Objective::duration) throw InputError("objective", "a sweep's is the duration");
+    if (twice != budgets_.end())
+      throw InputError::of_option("budgets", std::to_string(twice->count()) + " bytes are there twice");
+    if (problem_.objective != Objective::duration)
+      throw InputError::of_option("objective", "a sweep's is the duration");
   }
 
   [[nodiscard]] Problem problem_of(std::size_t i) const {

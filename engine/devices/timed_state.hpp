@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is the case after some steps that run beside each other, and from when on (model/devices/device_schedule.hpp has the rules).
+// What is the case after some steps that run beside each other, and from when on (model/devices/schedule.hpp has the rules).
 //
 //     compute    |  A  |   C   |        after A, g, C:  compute is idle at 6, gather at 4; a can be read from 2 on, and is read until 6
 //     gather     |   g    |             on a's release its memory comes back at 6, whenever that release is decided on

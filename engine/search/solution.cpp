@@ -25,13 +25,13 @@ Solution warm_solution(const Instance& instance, std::span<const OpId> warm_star
   if (instance.problem().order == OrderMode::free) {
     const Sequence sequence = allowed_computes(instance, warm_start);
     if (!is_free_sequence(instance, sequence)) {
-      throw InputError("warm start", "an op is missing, or comes before one that it has to wait for");
+      throw InputError::of_option("warm_start", "an op is missing, or comes before one that it has to wait for");
     }
     return make_solution(instance, std::span<const OpId>(sequence));
   }
   if (!is_staged(instance, warm_start)) {
-    throw InputError("warm start",
-                     "its first computes don't follow the input order, or the recomputes of a stage don't");
+    throw InputError::of_option("warm_start",
+                                "its first computes don't follow the input order, or the recomputes of a stage don't");
   }
   return make_solution(instance, within_limits(instance, plan_of(instance, warm_start)));
 }
@@ -53,7 +53,7 @@ std::optional<Solution> first_solution_by_modes(const Instance& instance, std::s
   const std::vector<Compute> computes = computes_of(warm_start);
   const bool allowed = is_free_sequence(instance, warm_start) && (free || is_staged(instance, warm_start));
   if (!allowed || !modes_hold(instance, computes)) {
-    throw InputError("warm start", "is not a sequence of this problem with mode 0 of every op");
+    throw InputError::of_option("warm_start", "is not a sequence of this problem with mode 0 of every op");
   }
   Solution warm = make_solution(instance, computes);
   if (better(instance, warm, *plain)) return warm;

@@ -47,50 +47,25 @@ std::size_t index_in(const std::vector<Row>& table, std::int32_t number, const s
                                  std::to_string(table.size()));
 }
 
-/// `name` of the text at `at`, where there is one: "$.ops[" ...
-bool begins(const std::string& text, std::size_t at, std::string_view name) {
-  return std::string_view(text).substr(at).starts_with(name);
-}
-
-/// "$.ops[3].inputs[0]" at `at` as "op 3, inputs[0]"; moves `at` behind it.
-std::string place_in_words(const std::string& text, std::size_t& at) {
-  std::string words;
-  at += 2;
+/// "$.ops[3].inputs[0]" as "op 3, inputs[0]".
+std::string place_in_words(std::string_view path) {
+  path.remove_prefix(std::min<std::size_t>(path.size(), 2));
   for (const auto& [list, kind] : {std::pair{"ops[", "op "}, std::pair{"tensors[", "tensor "}}) {
-    if (!begins(text, at, list)) continue;
-    at += std::string_view(list).size();
-    words = kind;
-    while (at < text.size() && text[at] != ']') words += text[at++];
-    ++at;
-    if (!begins(text, at, ".")) return words;
-    words += ", ";
-    ++at;
+    const std::size_t end = path.find(']');
+    if (!path.starts_with(list) || end == std::string_view::npos) continue;
+    const std::size_t begin = std::string_view(list).size();
+    const std::string_view rest = path.substr(end + 1);
+    return kind + std::string(path.substr(begin, end - begin)) +
+           (rest.starts_with('.') ? ", " + std::string(rest.substr(1)) : "");
   }
-  return words;
+  return std::string(path);
 }
 
 }  // namespace
 
-std::string in_c_words(std::string text) {
-  constexpr std::string_view kStart = "warm start";
-  if (begins(text, 0, kStart)) text.replace(0, kStart.size(), "warm_start");
-  std::string words;
-  for (std::size_t at = 0; at < text.size();) {
-    const bool is_flag = begins(text, at, "--") && at + 2 < text.size() &&
-                         std::islower(static_cast<unsigned char>(text[at + 2])) != 0 &&
-                         (at == 0 || text[at - 1] == ' ');
-    if (begins(text, at, "$.")) {
-      words += place_in_words(text, at);
-    } else if (is_flag) {
-      for (at += 2; at < text.size() && (std::islower(static_cast<unsigned char>(text[at])) != 0 || text[at] == '-');
-           ++at) {
-        words += text[at] == '-' ? '_' : text[at];
-      }
-    } else {
-      words += text[at++];
-    }
-  }
-  return words;
+std::string in_c_words(const InputError& error) {
+  if (!error.place().starts_with('$')) return error.what();
+  return place_in_words(error.place()) + ": " + error.fault();
 }
 
 Request request_from(const remora_instance& instance, const remora_options* options) {

@@ -110,8 +110,8 @@ inline const char* text(const char* pointer, const char* name) {
   return &given(pointer, name);
 }
 
-/// An error of the model or the engine in this interface's words: ids and option names, no JSON path, no flag.
-std::string in_c_words(std::string text);
+/// An error of the model or the engine in this interface's words: ids in place of a JSON path.
+std::string in_c_words(const InputError& error);
 
 /// Runs `body`; an InputError comes out as one of the argument.
 template <class Body>
@@ -119,7 +119,7 @@ auto about(const std::string& argument, const Body& body) {
   try {
     return body();
   } catch (const InputError& error) {
-    throw InputError(argument, in_c_words(error.what()));
+    throw InputError(argument, in_c_words(error));
   }
 }
 

@@ -29,6 +29,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "model/error.hpp"
 #include "model/quote.hpp"
 
 namespace remora::json {
@@ -116,7 +117,7 @@ class NameTable {
   /// `place`: where the name stands, if that is a key.
   [[nodiscard]] Identifier resolve(std::string_view name, const Node& place) const {
     const auto found = ids_.find(name);
-    if (found == ids_.end()) place.fail(absent_ + " " + quote(name));
+    if (found == ids_.end()) throw InputError(place.path(), absent_ + " " + quote(name), InputError::Place::name);
     return found->second;
   }
 

@@ -10,8 +10,8 @@
 #include "frontends/formats/file.hpp"
 #include "model/api.hpp"
 #include "model/curve.hpp"
-#include "model/devices/device_graph.hpp"
-#include "model/devices/device_schedule.hpp"
+#include "model/devices/graph.hpp"
+#include "model/devices/schedule.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 

@@ -60,7 +60,7 @@ std::optional<int> computes_of(const RematerializeOptions& options) {
 Request request_of(std::shared_ptr<const Graph> graph, const RematerializeOptions& options) {
   Request asked{.graph = std::move(graph),
                 .max_computes = computes_of(options),
-                .order = order_request_from_name(options.order, "order"),
+                .order = order_request_from_name(options.order),
                 .options = solve_options(options)};
   if (options.arena) asked.alignment = Bytes(options.alignment);
   return asked;

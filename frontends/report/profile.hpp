@@ -16,7 +16,7 @@
 #include <string>
 #include <vector>
 
-#include "model/devices/device_schedule.hpp"
+#include "model/devices/schedule.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 #include "model/types.hpp"

@@ -12,7 +12,7 @@
 #include <utility>
 #include <vector>
 
-#include "model/devices/device_schedule.hpp"
+#include "model/devices/schedule.hpp"
 
 namespace remora {
 

@@ -90,11 +90,11 @@ TEST(Options, PartsOfAWholeMayBeSaidInPerCent) {
 }
 
 TEST(Options, WrongTextsAndRangesAreRefusedByName) {
-  EXPECT_EQ(refusal("threads", "two"), "--threads: expected an integer, got 'two'");
+  EXPECT_EQ(refusal("threads", "two"), "threads: expected an integer, got 'two'");
   EXPECT_NE(refusal("threads", "2x"), "");
   EXPECT_NE(refusal("threads", "-1"), "");
   EXPECT_NE(refusal("time_limit", "nan"), "");
-  EXPECT_EQ(refusal("colour", "blue"), "--colour: there is no such option");
+  EXPECT_EQ(refusal("colour", "blue"), "colour: there is no such option");
 }
 
 TEST(Options, WhatTheStrategyWouldTakeNoNoticeOfIsRefused) {
@@ -110,13 +110,13 @@ TEST(Options, WhatTheStrategyWouldTakeNoNoticeOfIsRefused) {
 }
 
 TEST(Options, OldNamesAreToldTheirNewOnes) {
-  EXPECT_EQ(refusal("covering-bound", "off"), "--covering-bound: was renamed: use --covering off");
-  EXPECT_EQ(refusal("hierarchy", "off"), "--hierarchy: was renamed: use --groups off");
-  EXPECT_EQ(refusal("nogoods", "off"), "--nogoods: was renamed: use --without nogoods");
-  EXPECT_EQ(refusal("grid_levels", "4"), "--grid-levels: was removed, and nothing takes its place");
-  EXPECT_EQ(refusal("strategy", "hierarchical"), "--strategy: 'hierarchical' was renamed: use --groups on");
+  EXPECT_EQ(refusal("covering-bound", "off"), "covering_bound: was renamed: use covering=off");
+  EXPECT_EQ(refusal("hierarchy", "off"), "hierarchy: was renamed: use groups=off");
+  EXPECT_EQ(refusal("nogoods", "off"), "nogoods: was renamed: use without=nogoods");
+  EXPECT_EQ(refusal("grid_levels", "4"), "grid_levels: was removed, and nothing takes its place");
+  EXPECT_EQ(refusal("strategy", "hierarchical"), "strategy: 'hierarchical' was renamed: use groups=on");
   for (const std::string workers : {"complete", "lns", "local", "ruin", "anneal"}) {
-    EXPECT_EQ(refusal("strategy", workers), "--strategy: '" + workers + "' was renamed: use --workers " + workers);
+    EXPECT_EQ(refusal("strategy", workers), "strategy: '" + workers + "' was renamed: use workers=" + workers);
   }
   for (const OptionRow& row : option_rows()) EXPECT_EQ(renamed_option(row.name), "") << row.name;
 }

@@ -18,7 +18,8 @@ import remora
 
 # Ten graphs: random layered ones, and training steps of Checkmate's networks.
 GRAPHS: list[tuple[str, ...]] = [
-    ("remora", "generate", "layered", "--ops", str(ops), "--seed", str(seed)) for seed, ops in enumerate((40, 60, 80, 100, 150), 1)
+    ("remora", "generate", "layered", "--ops", str(ops), "--seed", str(seed))
+    for seed, ops in enumerate((40, 60, 80, 100, 150), 1)
 ]
 GRAPHS += [("remora_instances", "--network", network) for network in ("vgg16", "vgg19", "mobilenet", "unet", "fcn8")]
 Program = Callable[..., str]

@@ -96,7 +96,7 @@ SolveOptions read_partition_options(const Arguments& arguments) {
     set_table_options(arguments, partition_rows(), options);
     check_options(options);
   } catch (const InputError& error) {
-    throw UsageError(error.what());
+    throw UsageError(spelled(error));
   }
   return options;
 }

@@ -44,7 +44,7 @@ constexpr std::array kCommands{
     Command{"convert", "write a graph as remora-graph JSON, or a schedule as CSV for other programs", convert_command},
     Command{"rewrite", "write an ONNX model that recomputes what a schedule says, or a training schedule",
             rewrite_command},
-    Command{"generate", "write a generated graph: random layered, or a training step", generate_command},
+    Command{"generate", "write a random layered graph", generate_command},
     Command{"report", "explain a schedule or a sweep: HTML page, figures, tables, trace", report_command},
     Command{"batch", "solve the tasks of a manifest, on one machine or many", batch_command},
     Command{"merge", "show the results of a batch: table, statistics, what is missing", merge_command}};
@@ -266,7 +266,7 @@ int run_remora(const Words& words) {
   } catch (const UsageError& error) {
     return fail(kUsage, error.what());
   } catch (const InputError& error) {
-    return fail(kBadInput, error.what());
+    return fail(kBadInput, spelled(error));
   } catch (const std::bad_alloc&) {
     return fail(kInternalError, "out of memory");
   } catch (const std::exception& error) {

@@ -236,7 +236,7 @@ report::Page load_page(const FileText& file, const LoadedDeviceGraph& loaded, Fi
   report::Page page{
       .graph = {devices, &devices->graph}, .devices = devices, .duration_unit = text::duration_unit_of(devices->graph)};
   if (!is_curve(file)) {
-    page.device_schedules.push_back(load_device_schedule(file, *devices));
+    page.device_schedules.push_back(load_schedule(file, *devices));
     expect_shown(file.path, *devices, page.device_schedules.front());
     return page;
   }
@@ -248,9 +248,7 @@ report::Page load_page(const FileText& file, const LoadedDeviceGraph& loaded, Fi
   const DeviceId device = device_of(file.path, *page.curve, *devices);
   PointSchedules schedules(
       std::filesystem::path(file.path).parent_path(), page.device_schedules, files,
-      [&](const std::string& place) {
-        return expected(place, *devices, load_device_schedule(read_once(place), *devices));
-      },
+      [&](const std::string& place) { return expected(place, *devices, load_schedule(read_once(place), *devices)); },
       [&](const DeviceSchedule& schedule) { return schedule.peak_memory[device]; });
   for (const CurvePoint& point : page.curve->points) page.points.push_back(schedules.of(point));
   return page;

@@ -49,7 +49,7 @@ void print_verdict(const DeviceGraph& graph, const DeviceVerdict& verdict, std::
 }
 
 int verify_devices(const Arguments& arguments, const DeviceGraph& graph) {
-  DeviceSchedule schedule = load_device_schedule(read_once(arguments.file("SCHEDULE")), graph);
+  DeviceSchedule schedule = load_schedule(read_once(arguments.file("SCHEDULE")), graph);
   if (arguments.has("budget")) schedule.budget = read_device_budgets(arguments.get<std::string>("budget"), graph);
   const DeviceVerdict verdict = verify(graph, schedule);
   if (!arguments.has("quiet")) print_verdict(graph, verdict, schedule.steps.size());

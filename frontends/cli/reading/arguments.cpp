@@ -72,6 +72,11 @@ po::typed_value<OutputFile>* output_file(const std::string& usual) {
   return usual.empty() ? value : value->default_value({usual}, usual);
 }
 
+std::string spelled(const InputError& error) {
+  if (error.kind() != InputError::Place::option) return error.what();
+  return "--" + dashed(error.place()) + ": " + error.fault();
+}
+
 std::string dashed(std::string name) {
   std::replace(name.begin(), name.end(), '_', '-');
   return name;

@@ -15,6 +15,7 @@
 #include <boost/program_options.hpp>
 
 #include "frontends/cli/reading/files.hpp"
+#include "model/error.hpp"
 
 namespace remora::cli {
 
@@ -129,6 +130,8 @@ class Arguments {
 
 /// Option names with dashes, as the command line shows them: "time_limit" -> "time-limit".
 std::string dashed(std::string name);
+/// The error with the option in its place, if there is one, as the command line spells it.
+std::string spelled(const InputError& error);
 
 /// The value that stands for `word` in a table of words, or a UsageError that lists them.
 template <class T, std::size_t N>

@@ -351,26 +351,55 @@ LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool
   return load_graph(read_once(path), arguments, quiet, dimensions);
 }
 
+namespace {
+
+/// Runs `read`; an InputError comes out as one of the file, followed by `hint` if the file names what is not there.
+template <class Read>
+auto of_file(const FileText& file, const char* hint, const Read& read) {
+  try {
+    return read(json::Text(file.content));
+  } catch (const InputError& error) {
+    throw InputError(file.path, error.what() + std::string(error.kind() == InputError::Place::name ? hint : ""));
+  }
+}
+
+template <class AnyVerdict>
+void expect_valid(const std::string& path, const AnyVerdict& verdict) {
+  if (verdict.valid()) return;
+  throw InputError(path, "not a valid schedule of this graph: " + printable(verdict.errors.front()));
+}
+
+}  // namespace
+
+std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file, const Arguments& arguments) {
+  if (!json::names_devices(json::Text(file.content))) return std::nullopt;
+  refuse_model_options(arguments, file.path);
+  if (arguments.has("costs")) throw UsageError("--costs: not for graphs with devices, whose ops say what they take");
+  return of_file(file, "", [&](json::Text text) {
+    return LoadedDeviceGraph{std::make_shared<const DeviceGraph>(json::read_device_graph(text)),
+                             text::sha256_hex(file.content)};
+  });
+}
+
 Schedule load_schedule(const std::string& path, const Graph& graph) {
   return load_schedule(read_once(path), graph);
 }
 
 Schedule load_schedule(const FileText& file, const Graph& graph) {
-  try {
-    return json::read_schedule(json::Text(file.content), graph);
-  } catch (const InputError& error) {
-    const std::string what = error.what();
-    const bool is_of_another =
-        what.find(" has no op ") != std::string::npos || what.find(" has no tensor ") != std::string::npos;
-    throw InputError(file.path,
-                     what + (is_of_another ? " (another graph, or read with other options: --training, --dim?)" : ""));
-  }
+  return of_file(file, " (another graph, or read with other options: --training, --dim?)",
+                 [&](json::Text text) { return json::read_schedule(text, graph); });
+}
+
+DeviceSchedule load_schedule(const FileText& file, const DeviceGraph& graph) {
+  return of_file(file, " (another graph?)", [&](json::Text text) { return json::read_device_schedule(text, graph); });
 }
 
 void expect_valid(const std::string& path, const Graph& graph, const Schedule& schedule) {
-  if (const Verdict verdict = verify(graph, schedule); !verdict.valid()) {
-    throw InputError(path, "not a valid schedule of this graph: " + printable(verdict.errors.front()));
-  }
+  expect_valid(path, verify(graph, schedule));
+}
+
+void expect_valid(const std::string& path, const DeviceGraph& graph, const DeviceSchedule& schedule) {
+  expect_valid(path, verify(graph, schedule));
 }
 
 Sequence read_warm_start(const Arguments& arguments, const Graph& graph) {

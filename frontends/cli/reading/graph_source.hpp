@@ -12,12 +12,11 @@
 #include <string>
 #include <vector>
 
-#include "engine/devices/ask.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/hlo/reader.hpp"
 #include "frontends/machine/machine.hpp"
 #include "frontends/onnx/read/onnx_reader.hpp"
-#include "model/devices/device_schedule.hpp"
+#include "model/devices/schedule.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 
@@ -79,9 +78,11 @@ LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool
 /// Reads a remora-schedule of `graph`. Throws InputError with the file's name.
 Schedule load_schedule(const FileText& file, const Graph& graph);
 Schedule load_schedule(const std::string& path, const Graph& graph);
+DeviceSchedule load_schedule(const FileText& file, const DeviceGraph& graph);
 
 /// Throws InputError, placed at the schedule's file, unless the schedule is a valid one.
 void expect_valid(const std::string& path, const Graph& graph, const Schedule& schedule);
+void expect_valid(const std::string& path, const DeviceGraph& graph, const DeviceSchedule& schedule);
 
 /// The ops of the schedule that --warm-start names; empty without the option. Throws InputError with the file's name.
 Sequence read_warm_start(const Arguments& arguments, const Graph& graph);
@@ -127,28 +128,5 @@ struct LoadedDeviceGraph {
 /// The graph of the file if it names devices. Throws InputError with the file's name, and UsageError for options that only
 /// ONNX models have.
 std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file, const Arguments& arguments);
-
-/// Reads a remora-schedule of the graph. Throws InputError with the file's name.
-DeviceSchedule load_device_schedule(const FileText& file, const DeviceGraph& graph);
-
-/// Throws InputError, placed at the schedule's file, unless the schedule is a valid one.
-void expect_valid(const std::string& path, const DeviceGraph& graph, const DeviceSchedule& schedule);
-
-/// Budgets as DEVICE=BYTES, several with commas between, 12GiB as well as 12884901888; a device without one has no limit. Throws UsageError.
-Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& text, const DeviceGraph& graph);
-
-/// The options of `remora solve` that only graphs with devices have.
-OptionGroup device_options();
-
-/// Refuses them where the graph has no devices. Throws UsageError.
-void refuse_device_options(const Arguments& arguments);
-
-/// What is asked of a graph with devices. Throws UsageError for an option that such a graph does not know and that is not among
-/// `others`. --warm-start is read.
-devices::Request read_device_request(const Arguments& arguments, std::shared_ptr<const DeviceGraph> graph,
-                                     const std::vector<std::string>& others = {});
-
-/// Throws UsageError unless the text is like a budget for each device: NAME=BYTES, separated by commas. No graph is there yet.
-void check_device_budgets(const std::string& text);
 
 }  // namespace remora::cli

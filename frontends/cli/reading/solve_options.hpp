@@ -3,11 +3,14 @@
 // What all commands that solve read: budgets, and the options of a solve.
 #pragma once
 
+#include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "engine/ask/ask.hpp"
 #include "engine/base/options.hpp"
+#include "engine/devices/ask.hpp"
 #include "frontends/batch/manifest.hpp"
 #include "frontends/batch/question.hpp"
 #include "frontends/cli/reading/arguments.hpp"
@@ -89,5 +92,24 @@ batch::Settings task_settings(const batch::Task& task);
 /// The tasks of a manifest, complete; - for standard input. Of a folder: its models and graphs, each with the costs that stand
 /// beside it. Throws InputError with a line for each faulty line of the file.
 std::vector<batch::Task> load_manifest(const std::string& path, const batch::TaskOptions& defaults);
+
+// Of graphs with devices.
+
+/// Budgets as DEVICE=BYTES, several with commas between, 12GiB as well as 12884901888; a device without one has no limit. Throws UsageError.
+Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& text, const DeviceGraph& graph);
+
+/// The options of `remora solve` that only graphs with devices have.
+OptionGroup device_options();
+
+/// Refuses them where the graph has no devices. Throws UsageError.
+void refuse_device_options(const Arguments& arguments);
+
+/// What is asked of a graph with devices. Throws UsageError for an option that such a graph does not know and that is not among
+/// `others`. --warm-start is read.
+devices::Request read_device_request(const Arguments& arguments, std::shared_ptr<const DeviceGraph> graph,
+                                     const std::vector<std::string>& others = {});
+
+/// Throws UsageError unless the text is like a budget for each device: NAME=BYTES, separated by commas. No graph is there yet.
+void check_device_budgets(const std::string& text);
 
 }  // namespace remora::cli

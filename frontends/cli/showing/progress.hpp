@@ -9,7 +9,7 @@
 
 #include "engine/base/callbacks.hpp"
 #include "engine/base/options.hpp"
-#include "model/devices/device_schedule.hpp"
+#include "model/devices/schedule.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
 

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "frontends/onnx/read/onnx_reader.hpp"
-#include "model/devices/device_graph.hpp"
+#include "model/devices/graph.hpp"
 
 namespace remora::onnx_frontend {
 

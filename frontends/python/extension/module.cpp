@@ -2,7 +2,6 @@
 //
 // remora._engine: what the package remora (frontends/python/remora) stands on. It is no interface of its own: numbers
 // stand for tensors and ops, and arguments come checked.
-#include <algorithm>
 #include <string>
 #include <tuple>
 #include <vector>
@@ -25,24 +24,13 @@ namespace {
 
 namespace nb = nanobind;
 
-/// "--time-limit" -> "time_limit", as Python spells it.
-std::string spelled(std::string place) {
-  if (!place.starts_with("--")) return place;
-  place.erase(0, 2);
-  std::replace(place.begin(), place.end(), '-', '_');
-  return place;
-}
-
 /// remora.InputError with the place of the fault.
 void translate(const std::exception_ptr& exception, void*) {
   try {
     std::rethrow_exception(exception);
   } catch (const remora::InputError& error) {
-    const std::string what = error.what();
-    const std::string& place = error.place();
-    const std::string message = place.empty() ? what : what.substr(place.size() + 2);
     const nb::object type = nb::module_::import_("remora.errors").attr("InputError");
-    PyErr_SetObject(type.ptr(), type(spelled(place), message).ptr());
+    PyErr_SetObject(type.ptr(), type(error.place(), error.fault()).ptr());
   }
 }
 

@@ -75,7 +75,7 @@ std::shared_ptr<const Modes> modes_from(const GraphHandle& graph, const std::vec
 Asked asked_of(const GraphHandle& graph, const OptionTexts& texts, std::optional<int> max_computes,
                const std::optional<std::string>& order, const std::vector<OpModesRow>& modes) {
   Request request{.max_computes = max_computes, .modes = modes_from(graph, modes), .options = options_from(texts)};
-  if (order) request.order = order_request_from_name(*order, "order");
+  if (order) request.order = order_request_from_name(*order);
   check_request(request);
   request.graph = graph.snapshot();
   return {std::move(request), graph.sha256()};

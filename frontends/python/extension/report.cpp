@@ -16,19 +16,12 @@ namespace {
 
 namespace nb = nanobind;
 
-report::Page page_of(const std::shared_ptr<const Graph>& graph) {
+report::Page empty_page(const std::shared_ptr<const Graph>& graph) {
   return {.graph = graph, .duration_unit = text::duration_unit_of(*graph)};
 }
 
-std::string schedule_page(const ScheduleHandle& handle) {
-  expect_valid(handle);
-  report::Page page = page_of(handle.graph);
-  page.schedules.push_back(handle.schedule);
-  return text::written([&](std::ostream& out) { report::write_page(out, page); });
-}
-
 std::string curve_page(const CurveHandle& handle) {
-  report::Page page = page_of(handle.graph);
+  report::Page page = empty_page(handle.graph);
   page.curve = handle.curve;
   for (std::size_t i = 0; i < handle.curve.points.size(); ++i) {
     if (i >= handle.schedules.size() || !handle.schedules[i] || !handle.schedules[i]->has_schedule()) {
@@ -43,19 +36,28 @@ std::string curve_page(const CurveHandle& handle) {
   return text::written([&](std::ostream& out) { report::write_page(out, page); });
 }
 
-std::string memory_svg(const ScheduleHandle& handle) {
+}  // namespace
+
+std::string page_of(const ScheduleHandle& handle) {
+  expect_valid(handle);
+  report::Page page = empty_page(handle.graph);
+  page.schedules.push_back(handle.schedule);
+  return text::written([&](std::ostream& out) { report::write_page(out, page); });
+}
+
+std::string svg_of(const ScheduleHandle& handle) {
   expect_valid(handle);
   return report::svg(
       report::memory_figure(*handle.graph, handle.schedule, report::profile_of(handle.graph, handle.schedule)));
 }
 
-std::string recompute_csv(const ScheduleHandle& handle) {
+std::string csv_of(const ScheduleHandle& handle) {
   expect_valid(handle);
   const report::ScheduleProfile profile = report::profile_of(handle.graph, handle.schedule);
   return text::written([&](std::ostream& out) { report::write_recompute_table(out, *handle.graph, profile); });
 }
 
-std::string trace(const ScheduleHandle& handle) {
+std::string trace_of(const ScheduleHandle& handle) {
   expect_valid(handle);
   const report::Replay replay = report::replay(*handle.graph, handle.schedule.steps);
   return text::written([&](std::ostream& out) {
@@ -63,13 +65,9 @@ std::string trace(const ScheduleHandle& handle) {
   });
 }
 
-}  // namespace
-
 void bind_report(nb::module_& module) {
   const nb::call_guard<nb::gil_scoped_release> unlocked;
-  module.def("schedule_page", &schedule_page, unlocked)
-      .def("curve_page", &curve_page, unlocked)
-      .def("memory_svg", &memory_svg, unlocked)
+  module.def("curve_page", &curve_page, unlocked)
       .def(
           "curve_svg", [](const CurveHandle& handle) { return report::svg(report::curve_figure(handle.curve)); },
           unlocked)
@@ -77,8 +75,6 @@ void bind_report(nb::module_& module) {
            [](const CurveHandle& handle) {
              return text::written([&](std::ostream& out) { report::write_curve_csv(out, handle.curve); });
            })
-      .def("recompute_csv", &recompute_csv, unlocked)
-      .def("trace", &trace, unlocked)
       .def("bytes_text", [](std::int64_t bytes) { return text::bytes_text(Bytes(bytes)); })
       .def("part_of_peak_text",
            [](std::int64_t bytes, std::int64_t fixed, std::int64_t peak) {

@@ -217,12 +217,12 @@ void bind_schedule(nb::module_& module) {
       .def_ro("enough", &Refusal::enough)
       .def_ro("ops", &Refusal::ops)
       .def_ro("max_computes", &Refusal::computes_of_enough);
+  const nb::call_guard<nb::gil_scoped_release> unlocked;
   nb::class_<ScheduleHandle>(module, "Schedule")
       .def_static("read", &read_schedule, nb::arg("graph"), nb::arg("text"))
       .def_static("evaluate", &evaluate_sequence, nb::arg("graph"), nb::arg("ops"), nb::arg("max_computes"),
                   nb::arg("free_order"))
-      .def(
-          "write", [](const ScheduleHandle& self) { return text_of(self); }, nb::call_guard<nb::gil_scoped_release>())
+      .def("write", &text_of, unlocked)
       .def("verify_for", &verify_for, nb::arg("graph"))
       .def_prop_ro("status", [](const ScheduleHandle& self) { return json::status_word(self.schedule.status); })
       .def_prop_ro("has_modes", [](const ScheduleHandle& self) { return self.with_modes != nullptr; })
@@ -245,6 +245,10 @@ void bind_schedule(nb::module_& module) {
       .def_prop_ro("refusal", [](const ScheduleHandle& self) { return &self.refusal; })
       .def_prop_ro("refusal_line", &refusal_line)
       .def_prop_ro("arena", &arena_of)
+      .def("page", &page_of, unlocked)
+      .def("svg", &svg_of, unlocked)
+      .def("csv", &csv_of, unlocked)
+      .def("trace", &trace_of, unlocked)
       .def("memory", &memory_of)
       .def("residences", &residences_of);
 }

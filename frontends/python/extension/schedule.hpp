@@ -44,6 +44,12 @@ std::string text_of(const ScheduleHandle& handle);
 /// have several modes, of which files and reports know nothing.
 void expect_valid(const ScheduleHandle& handle);
 
+/// The schedule as a page, a picture of memory, a table of the recomputed ops, a Chrome trace.
+std::string page_of(const ScheduleHandle& handle);
+std::string svg_of(const ScheduleHandle& handle);
+std::string csv_of(const ScheduleHandle& handle);
+std::string trace_of(const ScheduleHandle& handle);
+
 // The parts of the module. Calls of the engine (solve, sweep, order, least_budget, place, pipeline) give a pair: what they found, and the
 // exception that a callback or a signal ended them with, or None.
 
@@ -57,7 +63,7 @@ void bind_devices(nanobind::module_& module);
 void bind_hlo(nanobind::module_& module);
 void bind_machine(nanobind::module_& module);
 
-/// Pages, pictures and tables of schedules and sweeps.
+/// Pages, pictures and tables of sweeps, and amounts in words.
 void bind_report(nanobind::module_& module);
 
 }  // namespace remora::python

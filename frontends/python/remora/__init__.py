@@ -19,15 +19,14 @@ from remora import _engine, _highs
 from remora.budgets import Bounds, BudgetBracket, bounds, least_budget
 from remora.calls import Ordering
 from remora.curve import Curve, CurvePoint, sweep
-from remora.device_schedule import DeviceSchedule, DeviceStep
-from remora.devices import Device, DeviceGraph, load_graph
+from remora.devices import Device, DeviceGraph, DeviceSchedule, DeviceStep, load_graph
 from remora.errors import Certificate, Error, Infeasible, InputError, NoDeviceSchedule, NoSchedule, Refusal
 from remora.graph import Graph, Op, Phase, Tensor
 from remora.limits import Limits, Option, options, strategies
 from remora.modes import InnerPeak, Mode, Modes, OpModes
 from remora.ordering import Order, order
 from remora.pipelining import DeviceNeed, PipelinePlan, PipelineTask, Stage, StageMode, load_stage, pipeline
-from remora.placement import Buffer, Placement, load_buffers, place
+from remora.placement import Buffer, Placement, load_banks, load_buffers, place
 from remora.progress import Progress, SweepProgress
 from remora.schedule import Arena, Residence, Schedule, Status, Step, evaluate
 from remora.solving import solve
@@ -83,6 +82,7 @@ __all__ = [
     "bounds",
     "evaluate",
     "least_budget",
+    "load_banks",
     "load_buffers",
     "load_graph",
     "load_stage",

@@ -1,18 +1,21 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs over several devices: which there are, how they are linked, what ops take on each."""
+"""Graphs over several devices and their schedules: where ops run, what that takes, and what is copied when."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 from remora import _engine
-from remora._arguments import json_bytes, read_file, write_text
+from remora._arguments import json_bytes, read_file, text_bytes, write_text
 from remora.graph import Graph
+from remora.schedule import BaseSchedule
 
-__all__ = ["Device", "DeviceGraph", "load_graph"]
+__all__ = ["Device", "DeviceGraph", "DeviceSchedule", "DeviceStep", "load_graph"]
 
 
 @dataclass(frozen=True)
@@ -161,3 +164,158 @@ def device_core_of(graph: DeviceGraph) -> _engine.DeviceGraph:
 def device_names(graph: DeviceGraph) -> list[str]:
     """The names of its devices, in the order of the file."""
     return [name for name, _, _ in graph._core.devices]
+
+
+@dataclass(frozen=True)
+class DeviceStep:
+    """Run `op` on `device`, or copy `tensor` from `device` to `to`; then release `free`.
+
+    Attributes
+    ----------
+    kind : {"run", "copy"}
+    device : str
+        Where it runs, or what is copied from.
+    op, tensor, to : str or None
+        The op of a run; the tensor of a copy and where it goes.
+    free : tuple of (str, str)
+        What is released afterwards: tensor and device.
+    """
+
+    kind: Literal["run", "copy"]
+    device: str
+    op: str | None
+    tensor: str | None
+    to: str | None
+    free: tuple[tuple[str, str], ...]
+
+
+class DeviceSchedule(BaseSchedule):
+    """The answer to a solve of a `DeviceGraph`. Made by `solve` and `load`."""
+
+    graph: DeviceGraph
+    """The graph whose devices, ops and tensors the steps name."""
+    _core: _engine.DeviceSchedule
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], graph: DeviceGraph) -> DeviceSchedule:
+        """Reads a schedule file of the graph; whether its steps are right is for `verify` to say."""
+        return read_file(path, lambda content: cls.from_json(content, graph))
+
+    @classmethod
+    def from_json(cls, text: str | bytes, graph: DeviceGraph) -> DeviceSchedule:
+        """The schedule in the text of a file."""
+        return made_device_schedule(_engine.DeviceSchedule.read(device_core_of(graph), text_bytes(text)), graph)
+
+    @property
+    def objective(self) -> Literal["duration", "energy"]:
+        """What was minimised."""
+        return "energy" if self._core.least_energy else "duration"
+
+    @property
+    def copied(self) -> Literal["sequential", "overlap"]:
+        """Whether one thing happens at a time, or copies run beside computing."""
+        return "overlap" if self._core.overlap else "sequential"
+
+    @property
+    def budget(self) -> dict[str, int]:
+        """Bytes by device; devices without a limit are not in it."""
+        names = device_names(self.graph)
+        return {name: bytes for name, bytes in zip(names, self._core.budget, strict=True) if bytes is not None}
+
+    @property
+    def duration(self) -> int:
+        """Of all steps; where copies overlap, until the last one has ended."""
+        return self._core.duration
+
+    @property
+    def energy(self) -> int:
+        """Of all steps."""
+        return self._core.energy
+
+    @property
+    def baseline_duration(self) -> int:
+        """Of the best schedule without memory limits, or a bound on it."""
+        return self._core.baseline_duration
+
+    @property
+    def bound(self) -> int:
+        """No schedule of this problem has less duration, or energy where that is the objective."""
+        return self._core.lower_bound
+
+    @property
+    def gap(self) -> float:
+        """The part of the objective that the bound does not explain: 0 for a schedule proved optimal."""
+        value = self.energy if self.objective == "energy" else self.duration
+        return (value - self.bound) / value if value > 0 else 0.0
+
+    @property
+    def peak(self) -> dict[str, int]:
+        """Bytes by device: the most that is resident at a step."""
+        return dict(zip(device_names(self.graph), self._core.peak, strict=True))
+
+    @property
+    def memory(self) -> dict[str, list[int]]:
+        """Bytes by device, at every step; where copies overlap, steps in the order of their starts."""
+        return dict(zip(device_names(self.graph), self._core.memory(), strict=True))
+
+    @property
+    def times(self) -> list[tuple[int, int]]:
+        """When each step starts and ends. Where copies overlap, steps do."""
+        return self._core.times()
+
+    @cached_property
+    def steps(self) -> Sequence[DeviceStep]:
+        """In the order of execution."""
+        devices = device_names(self.graph)
+        ops, tensors = self.graph.ops, self.graph.tensors
+        return tuple(
+            DeviceStep(
+                "copy" if op < 0 else "run",
+                devices[device],
+                None if op < 0 else ops[op],
+                None if tensor < 0 else tensors[tensor],
+                None if to < 0 else devices[to],
+                tuple((tensors[freed], devices[place]) for freed, place in free),
+            )
+            for op, tensor, device, to, free in self._core.steps()
+        )
+
+    @property
+    def recomputes(self) -> dict[str, int]:
+        """How often ops run again, on all devices together; ops that run once are not in it."""
+        times = Counter(step.op for step in self.steps if step.op is not None)
+        return {op: many - 1 for op, many in times.items() if many > 1}
+
+    @property
+    def copies(self) -> dict[tuple[str, str, str], int]:
+        """How often a tensor is copied from a device to another."""
+        return dict(Counter((step.tensor, step.device, step.to) for step in self.steps if step.tensor and step.to))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeviceSchedule) and (other is self or other._contents == self._contents)
+
+    __hash__ = BaseSchedule.__hash__
+
+    def __repr__(self) -> str:
+        if not self:
+            return f"<DeviceSchedule of {self.graph.name!r}: {self.status}>"
+        peaks = ", ".join(f"{name} {_engine.bytes_text(peak)}" for name, peak in self.peak.items())
+        duration = _engine.duration_text(self.duration, device_core_of(self.graph).unit)
+        return f"<DeviceSchedule of {self.graph.name!r}: {self.status}, {duration}; {peaks}>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return DeviceSchedule.from_json, (self.to_json(), self.graph)
+
+
+def made_device_schedule(core: _engine.DeviceSchedule, graph: DeviceGraph) -> DeviceSchedule:
+    schedule = DeviceSchedule.__new__(DeviceSchedule)
+    schedule._core = core
+    schedule.graph = graph
+    return schedule
+
+
+def device_schedule_core_of(schedule: DeviceSchedule) -> _engine.DeviceSchedule:
+    """The engine's schedule, or TypeError for what is none."""
+    if isinstance(schedule, DeviceSchedule):
+        return schedule._core
+    raise TypeError(f"schedule: must be a remora.DeviceSchedule, not {type(schedule).__name__}")

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     import pandas
 
     from remora.curve import Curve
-    from remora.device_schedule import DeviceSchedule
+    from remora.devices import DeviceSchedule
     from remora.schedule import Schedule
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB", "PiB", "EiB")

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from remora.budgets import BudgetBracket
-    from remora.device_schedule import DeviceSchedule
+    from remora.devices import DeviceSchedule
     from remora.graph import Op, Tensor
     from remora.schedule import Schedule
 

@@ -73,6 +73,9 @@ class BaseSchedule:
 
     _core: _engine.Schedule | _engine.DeviceSchedule
 
+    def __init__(self) -> None:
+        raise TypeError("schedules are made by remora.solve(), remora.evaluate() and their load()")
+
     @property
     def status(self) -> Status:
         """``"optimal"`` or ``"feasible"``; of an answer without a schedule ``"infeasible"`` or ``"unknown"``.
@@ -103,6 +106,22 @@ class BaseSchedule:
         """Writes the schedule as remora-schedule JSON, whole or not at all."""
         write_text(path, self.to_json())
 
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes one HTML page that explains the schedule: memory, what runs where and when, recomputes, copies."""
+        write_text(path, self._core.page())
+
+    def trace(self, path: str | os.PathLike[str]) -> None:
+        """Writes a Chrome trace (about:tracing, Perfetto)."""
+        write_text(path, self._core.trace())
+
+    def svg(self) -> str:
+        """Memory over steps, before and after, or lanes and memory of each device over time, as a picture."""
+        return self._core.svg()
+
+    def csv(self) -> str:
+        """The recomputed ops and why, or runs by op and device and copies by tensor and link, with what they take."""
+        return self._core.csv()
+
     @cached_property
     def _contents(self) -> dict[str, Any]:
         """What is compared: all but how the solve went."""
@@ -129,9 +148,6 @@ class Schedule(BaseSchedule):
 
     graph: Graph
     """The graph whose ops and tensors the steps name."""
-
-    def __init__(self) -> None:
-        raise TypeError("schedules are made by remora.solve(), remora.evaluate() and Schedule.load()")
 
     _core: _engine.Schedule
 
@@ -282,18 +298,6 @@ class Schedule(BaseSchedule):
     def from_json(cls, text: str | bytes, graph: Graph) -> Schedule:
         """The schedule in the text of a file."""
         return made_schedule(_engine.Schedule.read(core_of(graph), text_bytes(text)), graph)
-
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes one HTML page that explains the schedule: memory, retention, what is recomputed and why."""
-        write_text(path, _engine.schedule_page(self._core))
-
-    def trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes a Chrome trace (about:tracing, Perfetto)."""
-        write_text(path, _engine.trace(self._core))
-
-    def svg(self) -> str:
-        """Memory over steps, before and after, as a picture."""
-        return _engine.memory_svg(self._core)
 
     def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
         """Draws memory over steps, before and after.

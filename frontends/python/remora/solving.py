@@ -4,21 +4,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, cast, overload
+from typing import TYPE_CHECKING, Any, SupportsIndex, cast, overload
 
 from remora import _engine
-from remora._arguments import Budget, boolean, budget_text
+from remora._arguments import Budget, boolean, budget_text, count, integer, string
 from remora.budgets import BudgetBracket
 from remora.calls import interrupt, progress_of, request, solve_telling, stop_of
-from remora.device_schedule import DeviceSchedule, solve_devices
-from remora.devices import DeviceGraph
-from remora.display import schedule_line
-from remora.errors import Infeasible, InputError, NoSchedule, Refusal
+from remora.devices import DeviceGraph, DeviceSchedule, device_core_of, device_names, made_device_schedule
+from remora.display import device_schedule_line, schedule_line
+from remora.errors import Infeasible, InputError, NoDeviceSchedule, NoSchedule, Refusal
 from remora.graph import Graph, OpLike, listed, op_at, op_number
 from remora.limits import LIMITS, DeviceSolveWords, Limits, SolveWords, option_texts
 from remora.modes import Modes
 from remora.placement import SCHEDULE_ALIGNMENT, alignment_of
-from remora.progress import Progress, SolveDisplay
+from remora.progress import Display, Progress, SolveDisplay
 from remora.schedule import Schedule, made_schedule, schedule_core_of
 
 if TYPE_CHECKING:
@@ -157,7 +156,7 @@ def solve(
         _refuse("is not for graphs over several devices", alignment=words["alignment"])
         texts = option_texts(limits, options, "graphs over several devices", LIMITS)
         with display_of(graph, texts) as display:
-            return solve_devices(
+            return _solve_devices(
                 graph,
                 cast(Any, budget),
                 texts,
@@ -230,3 +229,70 @@ def _no_schedule(answer: Schedule) -> NoSchedule:
     ops = tuple(op_at(graph, number) for number in found.ops)
     bracket = BudgetBracket(found.lower_bound, max(known, found.lower_bound), ops, computes)
     return Infeasible(core.refusal_line, answer, refusal, answer.certificate, bracket)
+
+
+def _solve_devices(
+    graph: DeviceGraph,
+    budget: Mapping[str, Budget],
+    texts: list[tuple[str, str]],
+    *,
+    order: str | None,
+    max_computes: SupportsIndex | None,
+    objective: str | None,
+    copies: str | None,
+    duration_limit: SupportsIndex | None,
+    energy_limit: SupportsIndex | None,
+    warm_start: DeviceSchedule | None,
+    display: Display,
+    on_incumbent: Callable[[DeviceSchedule], object] | None,
+    on_progress: Callable[[Progress], object] | None,
+    stop: threading.Event | None,
+) -> DeviceSchedule:
+    """`remora.solve` of a graph over several devices."""
+    if not isinstance(budget, Mapping):
+        raise TypeError(f"budget: must be a mapping of devices to budgets, not {type(budget).__name__}")
+    names = device_names(graph)
+    for name in budget:
+        if string(name, "budget") not in names:
+            raise InputError("budget", f"the graph has no device {name!r}")
+    core, interruption = _engine.solve_devices(
+        device_core_of(graph),
+        [budget_text(budget[name], f"budget[{name!r}]") if name in budget else None for name in names],
+        _one_of("objective", objective, "duration", "energy") == "energy",
+        None if copies is None else _one_of("copies", copies, "sequential", "overlap") == "overlap",
+        _one_of("order", order, "input", "free") == "free",
+        count(max_computes, "max_computes"),
+        None if duration_limit is None else integer(duration_limit, "duration_limit"),
+        None if energy_limit is None else integer(energy_limit, "energy_limit"),
+        texts,
+        _device_start(graph, warm_start),
+        *solve_telling(display, on_incumbent, lambda found: made_device_schedule(found, graph), on_progress),
+        stop_of(stop),
+    )
+    schedule = made_device_schedule(core, graph)
+    display.finish(device_schedule_line(schedule))
+    interrupt(interruption, schedule if schedule else None)
+    if schedule:
+        return schedule
+    what = "no schedule holds the budgets" if schedule.status == "infeasible" else "no schedule was found"
+    raise NoDeviceSchedule(f"{what}: {core.note}" if core.note else what, schedule)
+
+
+def _one_of(place: str, given: str | None, *known: str) -> str:
+    if given is None:
+        return known[0]
+    if given not in known:
+        words = " or ".join(map(repr, known))
+        raise InputError(place, f"must be {words} of a graph over several devices, not {given!r}")
+    return given
+
+
+def _device_start(graph: DeviceGraph, warm_start: DeviceSchedule | None) -> _engine.DeviceSchedule | None:
+    if warm_start is None:
+        return None
+    if not isinstance(warm_start, DeviceSchedule):
+        raise TypeError(f"warm_start: must be a remora.DeviceSchedule, not {type(warm_start).__name__}")
+    if not warm_start:
+        raise InputError("warm_start", "holds no schedule to start from")
+    same = warm_start if warm_start.graph is graph else DeviceSchedule.from_json(warm_start.to_json(), graph)
+    return same._core

@@ -6,8 +6,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, cast, overload
 
-from remora.device_schedule import DeviceSchedule, device_schedule_core_of
-from remora.devices import DeviceGraph, device_core_of, device_names
+from remora.devices import DeviceGraph, DeviceSchedule, device_core_of, device_names, device_schedule_core_of
 from remora.graph import Graph, core_of
 from remora.schedule import Schedule, schedule_core_of
 

@@ -110,7 +110,7 @@ TEST_F(Program, HelpOfEachCommandListsItsOptions) {
   EXPECT_NE(all.out.find("--budget"), std::string::npos);
   const auto renamed = run("solve graph.json -b 80% --nogoods off");
   EXPECT_EQ(renamed.code, 64);
-  EXPECT_EQ(renamed.err, "remora: --nogoods: was renamed: use --without nogoods\n");
+  EXPECT_EQ(renamed.err, "remora: --nogoods: was renamed: use without=nogoods\n");
   for (const char* command : {"verify", "info", "convert"}) {
     const auto help = run(std::string(command) + " --help");
     EXPECT_EQ(help.code, 0);
@@ -130,12 +130,12 @@ TEST_F(Program, HelpsWithCommandsOptionsAndTheirNames) {
       std::string::npos);
   EXPECT_NE(run("solve graph.json --bugdet 3").err.find("did you mean --budget?"), std::string::npos);
   EXPECT_EQ(run("solve graph.json --xyzzy 3").err.find("did you mean"), std::string::npos);
-  EXPECT_NE(run("generate layerd").err.find("did you mean layered?"), std::string::npos);
+  EXPECT_NE(run("generate layerd").err.find("'remora generate layered'"), std::string::npos);
   EXPECT_EQ(run("help help").out, run("--help").out);
   EXPECT_NE(run("solve --help-words").out.find("--budget=\t"), std::string::npos);
   EXPECT_NE(run("solve --help-man").out.find(".TH REMORA"), std::string::npos);
   EXPECT_NE(run("--help-man").out.find("remora\\-solve"), std::string::npos);
-  EXPECT_NE(run("generate --help-man").out.find("remora\\-generate\\-layered (1)"), std::string::npos);
+  EXPECT_EQ(run("generate --help-man").out, run("generate layered --help-man").out);
   EXPECT_NE(run("generate layered --help-man").out.find(".TH REMORA\\-generate\\-layered"), std::string::npos);
 }
 

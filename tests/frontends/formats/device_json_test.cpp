@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "frontends/formats/json.hpp"
-#include "model/devices/device_schedule.hpp"
+#include "model/devices/schedule.hpp"
 #include "tests/frontends/formats/samples.hpp"
 
 namespace remora::json {

@@ -5,7 +5,7 @@
 #include <tuple>
 #include <utility>
 
-#include "model/devices/device_schedule.hpp"
+#include "model/devices/schedule.hpp"
 #include "model/devices/stream_clock.hpp"
 
 namespace remora {

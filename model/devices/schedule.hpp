@@ -10,7 +10,7 @@
 #include <vector>
 
 #include "model/api.hpp"
-#include "model/devices/device_graph.hpp"
+#include "model/devices/graph.hpp"
 #include "model/schedule.hpp"
 #include "model/types.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "model/devices/device_graph.hpp"
+#include "model/devices/graph.hpp"
 
 #include <algorithm>
 #include <limits>

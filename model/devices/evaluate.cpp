@@ -3,7 +3,7 @@
 #include <queue>
 #include <utility>
 
-#include "model/devices/device_schedule.hpp"
+#include "model/devices/schedule.hpp"
 #include "model/error.hpp"
 
 namespace remora {
