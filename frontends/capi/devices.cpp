@@ -28,43 +28,21 @@ struct remora_device_schedule {
 namespace remora::capi {
 namespace {
 
-/// Names leave as C texts, which end at a NUL.
-DeviceGraph with_c_names(DeviceGraph graph) {
-  const auto check = [](const auto& table, const char* place) {
-    std::size_t i = 0;
-    for (const auto& row : table) {
-      if (row.name.find('\0') != std::string::npos)
-        throw InputError(std::string(place) + "[" + std::to_string(i) + "].name", "holds a NUL");
-      ++i;
-    }
-  };
-  check(graph.devices, "$.devices");
-  check(graph.graph.tensors, "$.tensors");
-  check(graph.graph.ops, "$.ops");
-  return graph;
-}
-
 remora_device_graph device_graph_from(std::string_view content, const char* source) {
-  try {
-    return {std::make_shared<const DeviceGraph>(with_c_names(json::read_device_graph(json::Text(content))))};
-  } catch (const InputError& error) {
-    throw InputError(source, error.what());
-  }
+  return read_from(content, source, [](json::Text text) {
+    DeviceGraph graph = json::read_device_graph(text);
+    check_c_names(graph.devices, "$.devices");
+    check_c_names(graph.graph.tensors, "$.tensors");
+    check_c_names(graph.graph.ops, "$.ops");
+    return remora_device_graph{std::make_shared<const DeviceGraph>(std::move(graph))};
+  });
 }
 
 remora_device_schedule device_schedule_from(const remora_device_graph& graph, std::string_view content,
                                             const char* source) {
-  try {
-    return {graph.value, json::read_device_schedule(json::Text(content), *graph.value)};
-  } catch (const InputError& error) {
-    throw InputError(source, error.what());
-  }
-}
-
-/// The row, or null for an id that none has.
-template <class Rows>
-auto row_at(const Rows& rows, std::int32_t index) -> decltype(&*rows.begin()) {
-  return index < 0 || at(index) >= rows.size() ? nullptr : &*(rows.begin() + index);
+  return read_from(content, source, [&](json::Text text) {
+    return remora_device_schedule{graph.value, json::read_device_schedule(text, *graph.value)};
+  });
 }
 
 template <class Rows>
@@ -75,12 +53,8 @@ const char* name_at(const Rows& rows, std::int32_t index) {
 
 template <class Rows>
 std::int32_t find_name(const Rows& rows, const char* name) {
-  std::int32_t i = 0;
-  for (const auto& row : rows) {
-    if (row.name == name) return i;
-    ++i;
-  }
-  return -1;
+  const auto row = std::find_if(rows.begin(), rows.end(), [&](const auto& one) { return one.name == name; });
+  return row == rows.end() ? -1 : static_cast<std::int32_t>(row - rows.begin());
 }
 
 devices::Request request_from(const remora_device_graph& handle, const remora_device_problem& asked) {
@@ -116,20 +90,6 @@ devices::Request request_from(const remora_device_graph& handle, const remora_de
   if (asked.duration_limit > 0) request.duration_limit = Duration(asked.duration_limit);
   if (asked.energy_limit > 0) request.energy_limit = Energy(asked.energy_limit);
   return request;
-}
-
-remora_result result_of(Status status) {
-  switch (status) {
-    case Status::optimal:
-      return REMORA_OPTIMAL;
-    case Status::feasible:
-      return REMORA_FEASIBLE;
-    case Status::infeasible:
-      return REMORA_INFEASIBLE;
-    case Status::unknown:
-      return REMORA_UNKNOWN;
-  }
-  return REMORA_UNKNOWN;
 }
 
 const DeviceStep* device_step_at(const remora_device_schedule* schedule, std::size_t step) {
@@ -293,11 +253,7 @@ remora_status remora_device_schedule_verify(const remora_device_schedule* schedu
         given.graph == of.value
             ? remora::verify(*of.value, given.value)
             : remora::verify(*of.value, capi::device_schedule_from(of, capi::text_of(given), "schedule").value);
-    std::string lines;
-    for (const std::string& error : verdict.errors) lines.append(error).append("\n");
-    char* const errors = verdict.valid() || made == nullptr ? nullptr : capi::copied(lines);
-    if (made != nullptr) *made = errors;
-    *valid = verdict.valid() ? 1 : 0;
+    capi::give_verdict(verdict, valid, made);
   });
 }
 

@@ -34,31 +34,13 @@ Phase phase_from(remora_phase phase) {
   throw InputError("phase", std::to_string(static_cast<int>(phase)) + " is not one of remora_phase");
 }
 
-/// Names leave as C texts, which end at a NUL.
-Graph with_c_names(Graph graph) {
-  const auto check = [](const auto& table, const char* place) {
-    for (std::size_t i = 0; i < table.size(); ++i)
-      if (table[i].name.find('\0') != std::string::npos)
-        throw InputError(std::string(place) + "[" + std::to_string(i) + "].name", "holds a NUL");
-  };
-  check(graph.tensors, "$.tensors");
-  check(graph.ops, "$.ops");
-  return graph;
-}
-
-/// A fault comes out with its JSON path, behind the name of what the JSON came from.
 remora_graph graph_from(std::string_view content, const char* source) {
-  try {
-    return remora_graph(with_c_names(json::read_graph(json::Text(content))));
-  } catch (const InputError& error) {
-    throw InputError(source, error.what());
-  }
-}
-
-/// The row, or null for an id that none has.
-template <class Row>
-const Row* row_at(const std::vector<Row>& table, std::int32_t index) {
-  return index < 0 || at(index) >= table.size() ? nullptr : &table[at(index)];
+  return read_from(content, source, [](json::Text text) {
+    Graph graph = json::read_graph(text);
+    check_c_names(graph.tensors, "$.tensors");
+    check_c_names(graph.ops, "$.ops");
+    return remora_graph(std::move(graph));
+  });
 }
 
 const Op* op_at(const remora_graph* graph, std::int32_t op) {

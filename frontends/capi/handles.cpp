@@ -89,6 +89,20 @@ void check_belongs(const Schedule& schedule, const Graph& graph, const std::stri
   }
 }
 
+remora_result result_of(Status status) {
+  switch (status) {
+    case Status::optimal:
+      return REMORA_OPTIMAL;
+    case Status::feasible:
+      return REMORA_FEASIBLE;
+    case Status::infeasible:
+      return REMORA_INFEASIBLE;
+    case Status::unknown:
+      return REMORA_UNKNOWN;
+  }
+  return REMORA_UNKNOWN;
+}
+
 std::string told(const Graph& graph, TensorId tensor) {
   return "tensor " + std::to_string(tensor) + " ('" + graph[tensor].name + "')";
 }

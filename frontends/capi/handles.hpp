@@ -14,6 +14,7 @@
 #include <new>
 #include <span>
 #include <string>
+#include <string_view>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -21,6 +22,7 @@
 #include "engine/ask/ask.hpp"
 #include "engine/base/options.hpp"
 #include "frontends/capi/remora.h"
+#include "frontends/formats/file.hpp"
 #include "model/error.hpp"
 #include "model/graph.hpp"
 #include "model/instance.hpp"
@@ -197,5 +199,45 @@ void write_known(const Struct& known, Struct& asked, const char* argument) {
 
 /// A copy for remora_text_free.
 char* copied(const std::string& text);
+
+/// What `read` makes of a text; a fault comes out with its JSON path, behind the name of what the text came from.
+template <class Read>
+auto read_from(std::string_view content, const char* source, const Read& read) {
+  try {
+    return read(json::Text(content));
+  } catch (const InputError& error) {
+    throw InputError(source, error.what());
+  }
+}
+
+/// Names leave as C texts, which end at a NUL.
+template <class Rows>
+void check_c_names(const Rows& rows, const char* place) {
+  std::size_t i = 0;
+  for (const auto& row : rows) {
+    if (row.name.find('\0') != std::string::npos) {
+      throw InputError(std::string(place) + "[" + std::to_string(i) + "].name", "holds a NUL");
+    }
+    ++i;
+  }
+}
+
+/// The row, or null for an id that none has.
+template <class Rows>
+auto row_at(const Rows& rows, std::int32_t index) -> decltype(&*rows.begin()) {
+  return index < 0 || static_cast<std::size_t>(index) >= rows.size() ? nullptr : &*(rows.begin() + index);
+}
+
+remora_result result_of(Status status);
+
+/// A line for each error, for the caller to free.
+template <class AnyVerdict>
+void give_verdict(const AnyVerdict& verdict, int* valid, char** made) {
+  std::string lines;
+  for (const std::string& error : verdict.errors) lines.append(error).append("\n");
+  char* const errors = verdict.valid() || made == nullptr ? nullptr : copied(lines);
+  if (made != nullptr) *made = errors;
+  *valid = verdict.valid() ? 1 : 0;
+}
 
 }  // namespace remora::capi

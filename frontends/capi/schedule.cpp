@@ -61,10 +61,8 @@ Schedule schedule_from(const Instance& instance, std::span<const std::int32_t> o
   return schedule;
 }
 
-std::string lines_of(const std::vector<std::string>& errors) {
-  std::string lines;
-  for (const std::string& error : errors) lines.append(error).append("\n");
-  return lines;
+remora_schedule schedule_read(std::string_view content, const char* source, const Graph& graph) {
+  return read_from(content, source, [&](json::Text text) { return remora_schedule{json::read_schedule(text, graph)}; });
 }
 
 /// Where a solve has just said it, what it said.
@@ -133,11 +131,7 @@ remora_status remora_schedule_read(const remora_graph* graph, const char* path, 
   return capi::made_by(made, [&] {
     const remora::Graph& value = capi::given(graph, "graph").value;
     const std::string content = remora::json::read_file(capi::text(path, "path"));
-    try {
-      return remora_schedule{remora::json::read_schedule(remora::json::Text(content), value)};
-    } catch (const remora::InputError& error) {
-      throw remora::InputError(path, error.what());
-    }
+    return capi::schedule_read(content, path, value);
   });
 }
 
@@ -146,11 +140,7 @@ remora_status remora_schedule_parse(const remora_graph* graph, const char* text,
   return capi::made_by(made, [&] {
     const remora::Graph& value = capi::given(graph, "graph").value;
     const std::string_view content(capi::text(text, "text"), size);
-    try {
-      return remora_schedule{remora::json::read_schedule(remora::json::Text(content), value)};
-    } catch (const remora::InputError& error) {
-      throw remora::InputError("text", error.what());
-    }
+    return capi::schedule_read(content, "text", value);
   });
 }
 
@@ -192,25 +182,12 @@ remora_status remora_schedule_verify(const remora_schedule* schedule, const remo
     capi::about("graph", [&] { remora::validate(of); });
     capi::check_belongs(value, of, "schedule");
     const remora::Verdict verdict = remora::verify(of, value);
-    char* const errors = verdict.valid() || made == nullptr ? nullptr : capi::copied(capi::lines_of(verdict.errors));
-    if (made != nullptr) *made = errors;
-    *valid = verdict.valid() ? 1 : 0;
+    capi::give_verdict(verdict, valid, made);
   });
 }
 
 remora_result remora_schedule_result(const remora_schedule* schedule) {
-  if (schedule == nullptr) return REMORA_UNKNOWN;
-  switch (schedule->value.status) {
-    case remora::Status::optimal:
-      return REMORA_OPTIMAL;
-    case remora::Status::feasible:
-      return REMORA_FEASIBLE;
-    case remora::Status::infeasible:
-      return REMORA_INFEASIBLE;
-    case remora::Status::unknown:
-      return REMORA_UNKNOWN;
-  }
-  return REMORA_UNKNOWN;
+  return schedule == nullptr ? REMORA_UNKNOWN : capi::result_of(schedule->value.status);
 }
 
 std::int64_t remora_schedule_budget(const remora_schedule* schedule) {

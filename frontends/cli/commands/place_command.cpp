@@ -94,16 +94,6 @@ Words translated(const Words& words) {
   return result;
 }
 
-/// Throws UsageError for one out of range.
-Bytes read_place_alignment(const Arguments& arguments, std::int64_t usual) {
-  const auto alignment = arguments.has("alignment") ? arguments.get<std::int64_t>("alignment") : usual;
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  if (alignment < 1 || alignment > kMost) {
-    throw UsageError("--alignment: must be from 1 to 2^30, not " + std::to_string(alignment));
-  }
-  return Bytes(alignment);
-}
-
 /// What is to be placed, and the schedule or the model that it is of, if it is of one.
 struct PlaceInput {
   FileText file{};
@@ -148,10 +138,10 @@ PlaceInput load_input(Arguments& arguments, FileText text) {
   const bool is_model = arguments.has("tflite");
   if (is_schedule && is_model) throw UsageError("--graph is for a schedule, and --tflite for a model");
   constexpr std::int64_t kUsual = 64;
-  input.alignment = read_place_alignment(arguments, is_model ? tflite::kAlignment.count() : is_schedule ? kUsual : 1);
+  input.alignment = read_alignment(arguments, is_model ? tflite::kAlignment.count() : is_schedule ? kUsual : 1);
   if (json::is_bank_problem(json::Text(file.content))) {
     input.banks = load_banks(arguments, file);
-    input.alignment = read_place_alignment(arguments, 1);
+    input.alignment = read_alignment(arguments, 1);
     align(input.banks->buffers, input.alignment);
     check_bank_problem(*input.banks);
     input.buffers = input.banks->buffers;

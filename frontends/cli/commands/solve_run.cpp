@@ -71,18 +71,13 @@ Answer run(const Request& request, Display display, const SignalGuard& signals) 
 }
 
 /// Throws UsageError.
-std::optional<Bytes> read_alignment(const Arguments& arguments) {
+std::optional<Bytes> alignment_asked(const Arguments& arguments) {
   if (!arguments.has("addresses")) {
     if (arguments.has("alignment")) throw UsageError("--alignment needs --addresses");
     return std::nullopt;
   }
   constexpr std::int64_t kUsual = 64;
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  const auto alignment = arguments.has("alignment") ? arguments.get<std::int64_t>("alignment") : kUsual;
-  if (alignment < 1 || alignment > kMost) {
-    throw UsageError("--alignment: must be from 1 to 2^30, not " + std::to_string(alignment));
-  }
-  return Bytes(alignment);
+  return read_alignment(arguments, kUsual);
 }
 
 }  // namespace
@@ -98,7 +93,7 @@ bool is_quiet(const Arguments& arguments) {
 }
 
 Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request) {
-  request.alignment = read_alignment(arguments);
+  request.alignment = alignment_asked(arguments);
   request.graph = loaded.graph;
   request.start = read_warm_start(arguments, *loaded.graph);
   const Display display = display_of(arguments);

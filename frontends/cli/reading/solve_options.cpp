@@ -56,6 +56,15 @@ std::vector<Bytes> read_budgets(const std::string& option, const std::string& te
 
 namespace po = boost::program_options;
 
+Bytes read_alignment(const Arguments& arguments, std::int64_t usual) {
+  const auto alignment = arguments.has("alignment") ? arguments.get<std::int64_t>("alignment") : usual;
+  constexpr std::int64_t kMost = std::int64_t{1} << 30;
+  if (alignment < 1 || alignment > kMost) {
+    throw UsageError("--alignment: must be from 1 to 2^30, not " + std::to_string(alignment));
+  }
+  return Bytes(alignment);
+}
+
 Bytes budget_asked(const std::string& text, const Request& request) {
   try {
     return budget_of(text, request);

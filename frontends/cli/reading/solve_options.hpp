@@ -26,6 +26,9 @@ Bytes read_budget(const std::string& text, Bytes fixed, Bytes peak, const std::s
 /// remora::parse_budgets for the command line: throws UsageError that names `option`.
 std::vector<Bytes> read_budgets(const std::string& option, const std::string& text, Bytes fixed, Bytes peak);
 
+/// That of --alignment, or else the usual one. Throws UsageError for one out of range.
+Bytes read_alignment(const Arguments& arguments, std::int64_t usual);
+
 // What is to be solved, and how: the options of every command that solves.
 
 /// The request without its graph, budget and start. Throws UsageError for what no graph could mend.
