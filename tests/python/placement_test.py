@@ -138,7 +138,7 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
         remora.load_buffers(tmp_path / "bad.csv")
 
 
-def test_buffers_lie_in_banks_at_the_least_cost(tmp_path: Path) -> None:
+def test_buffers_lie_in_banks_at_the_lowest_cost(tmp_path: Path) -> None:
     costs = {"a": 5, "b": 2, "c": 3}
     buffers = [
         remora.Buffer(name, at, at + 3, 4, banks={"tcm": 0, "sram": cost})
@@ -147,7 +147,7 @@ def test_buffers_lie_in_banks_at_the_least_cost(tmp_path: Path) -> None:
     buffers.append(remora.Buffer("dma", 0, 5, 16, banks={"sram": 0}))
     banks = {"tcm": 8, "sram": 64}
     found = remora.place(buffers, banks=banks)
-    assert (found.status, found.cost, found.least_cost) == ("optimal", 2, 2)
+    assert (found.status, found.cost, found.cost_bound) == ("optimal", 2, 2)
     assert found.banks == ["tcm", "sram", "tcm", "sram"]
     for bank, capacity in banks.items():
         inside = [place for place, name in enumerate(found.banks) if name == bank]

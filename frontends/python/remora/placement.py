@@ -81,11 +81,11 @@ class Placement:
     schedule : Schedule or None
         Where a schedule was placed, that schedule with its `arena`; None if that is above the schedule's budget.
     capacities : mapping of str to int
-        The memories, where there are several, with their bytes; then `status` and what follows are of the costs.
+        The memories, where there are several, with their bytes. Then `status` is about the cost.
     banks : sequence of str
         The memory that each buffer lies in.
-    cost, least_cost : int
-        The sum of the buffers' costs, and what no placement costs less than.
+    cost, cost_bound : int
+        The sum of the buffers' costs, and a lower bound on it.
     """
 
     status: Literal["optimal", "feasible", "infeasible", "unknown"]
@@ -99,7 +99,7 @@ class Placement:
     capacities: Mapping[str, int] = field(default_factory=dict)
     banks: Sequence[str] = ()
     cost: int = 0
-    least_cost: int = 0
+    cost_bound: int = 0
 
     def __bool__(self) -> bool:
         return self.status in ("optimal", "feasible")
@@ -107,11 +107,13 @@ class Placement:
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the buffers with their offsets as google/minimalloc's CSV, with several memories as a remora-banks."""
         rows, offsets = [_row(buffer) for buffer in self.buffers], list(self.offsets)
-        if not self.capacities:
-            return write_text(path, _engine.write_buffers(rows, offsets))
-        names = list(self.capacities)
-        placed = [names.index(bank) for bank in self.banks]
-        write_text(path, _engine.write_banks(rows, _bank_rows(self.buffers, self.capacities), placed, offsets))
+        if self.capacities:
+            names = list(self.capacities)
+            placed = [names.index(bank) for bank in self.banks]
+            text = _engine.write_banks(rows, _bank_rows(self.buffers, self.capacities), placed, offsets)
+        else:
+            text = _engine.write_buffers(rows, offsets)
+        write_text(path, text)
 
 
 def load_buffers(path: str | os.PathLike[str]) -> list[Buffer]:
@@ -172,7 +174,7 @@ def place(
         What the arena may take: bytes, or text: ``"12GiB"``, ``"100%"`` of the largest load. By default the
         smallest arena is sought.
     banks : mapping of str to int, optional
-        Several memories and the bytes of each: every buffer gets one of its `Buffer.banks`, at the least sum of costs.
+        Several memories and the bytes of each: every buffer gets one of its `Buffer.banks`, at the lowest sum of costs.
     alignment : int, optional
         Every offset is a multiple of it, and of the buffer's own alignment; 1, of a schedule 64 by default.
     heuristics : bool
