@@ -131,6 +131,10 @@ std::string tensor_path(std::size_t i) {
 std::string op_path(OpId op) {
   return op_path(op.index());
 }
+/// In a message, which all interfaces show: the path is the place's.
+std::string numbered(OpId op) {
+  return "op " + std::to_string(op);
+}
 
 /// Everything that `validate` checks; each step may rely on those before it (see run).
 class Checker {
@@ -256,7 +260,7 @@ class Checker {
     const std::string path = op_path(i) + element(".outputs", j);
     const std::string tensor = quote(name_of(graph_.ops[i].outputs[j]));
     if (first == OpId(i)) return {path, "the op " + quote(name_of(first)) + " lists the tensor " + tensor + " twice"};
-    return {path, "the tensor " + tensor + " has two producers, " + quote(name_of(first)) + " (" + op_path(first) +
+    return {path, "the tensor " + tensor + " has two producers, " + quote(name_of(first)) + " (" + numbered(first) +
                       ") and " + quote(graph_.ops[i].name)};
   }
 
@@ -268,14 +272,14 @@ class Checker {
       throw_if_cyclic();
       throw InputError(op_path(i) + element(".inputs", j),
                        "the op " + quote(op.name) + " is listed before " + quote(name_of(producer)) + " (" +
-                           op_path(producer) + "), the producer of its input " + quote(name_of(op.inputs[j])));
+                           numbered(producer) + "), the producer of its input " + quote(name_of(op.inputs[j])));
     }
     for (std::size_t j = 0; j < op.after.size(); ++j) {
       if (op.after[j] < OpId(i)) continue;
       throw_if_cyclic();
       throw InputError(op_path(i) + element(".after", j), "the op " + quote(op.name) + " is listed before " +
                                                               quote(name_of(op.after[j])) + " (" +
-                                                              op_path(op.after[j]) + "), which it must come after");
+                                                              numbered(op.after[j]) + "), which it must come after");
     }
   }
 

@@ -79,14 +79,14 @@ TEST(Validate, NamesTheFaultAndItsPlace) {
       {"$.ops[2].outputs: the op \"C\" has no outputs", [](Graph& g) { g.ops[2].outputs.clear(); }},
       {"$.ops[2].outputs[1]: the op \"C\" lists the tensor \"c\" twice",
        [](Graph& g) { g.ops[2].outputs.emplace_back(3); }},
-      {"$.ops[2].outputs[1]: the tensor \"a\" has two producers, \"A\" ($.ops[0]) and \"C\"",
+      {"$.ops[2].outputs[1]: the tensor \"a\" has two producers, \"A\" (op 0) and \"C\"",
        [](Graph& g) { g.ops[2].outputs.emplace_back(1); }},
-      {"$.ops[0].inputs[1]: the op \"A\" is listed before \"C\" ($.ops[2]), the producer of its input \"c\"",
+      {"$.ops[0].inputs[1]: the op \"A\" is listed before \"C\" (op 2), the producer of its input \"c\"",
        [](Graph& g) {
          g.ops[2].after.clear();
          g.ops[0].inputs.emplace_back(3);
        }},
-      {"$.ops[1].after[0]: the op \"B\" is listed before \"C\" ($.ops[2]), which it must come after",
+      {"$.ops[1].after[0]: the op \"B\" is listed before \"C\" (op 2), which it must come after",
        [](Graph& g) { g.ops[1].after.emplace_back(2); }},
       {"$.ops[0].inputs[1]: the ops form a cycle: \"A\" -> \"B\" -> \"A\"",
        [](Graph& g) { g.ops[0].inputs.emplace_back(2); }},

@@ -83,7 +83,7 @@ const std::vector<Malformed> kMalformed = {
     // Structure.
     {R"("outputs": ["gh"])", R"("outputs": [])", "$.ops[1].outputs", R"("g" has no outputs)"},
     {R"("outputs": ["gh"])", R"("outputs": ["gh", "gh"])", "$.ops[1].outputs[1]", R"("g" lists the tensor "gh" twice)"},
-    {R"("outputs": ["gh"])", R"("outputs": ["gh", "h"])", "$.ops[1].outputs[1]", R"("f" ($.ops[0]) and "g")"},
+    {R"("outputs": ["gh"])", R"("outputs": ["gh", "h"])", "$.ops[1].outputs[1]", R"("f" (op 0) and "g")"},
     {R"("inputs": ["x"])", R"("inputs": ["h"])", "$.ops[0].inputs[0]", R"(cycle: "f" -> "f")"},
     {R"("inputs": ["x"])", R"("inputs": ["x", "gh"])", "$.ops[0].inputs[1]", R"(cycle: "f" -> "g" -> "f")"},
     {R"("after": ["f"])", R"("after": ["g"])", "$.ops[1].after[0]", R"(cycle: "g" -> "g")"},
@@ -233,7 +233,7 @@ TEST(ReadGraph, TellsAWrongOrderFromACycle) {
             {"name": "A", "duration": 1, "inputs": [], "outputs": ["a"]}]})";
   const Fault order = fault_of([&] { static_cast<void>(read_graph(Text(kSwapped))); });
   EXPECT_EQ(order.what,
-            R"($.ops[0].inputs[0]: the op "B" is listed before "A" ($.ops[1]), the producer of its input "a")");
+            R"($.ops[0].inputs[0]: the op "B" is listed before "A" (op 1), the producer of its input "a")");
   const std::string cyclic = replaced(kSwapped, R"("inputs": [])", R"("inputs": ["b"])");
   const Fault cycle = fault_of([&] { static_cast<void>(read_graph(Text(cyclic))); });
   EXPECT_EQ(cycle.what, R"($.ops[0].inputs[0]: the ops form a cycle: "B" -> "A" -> "B")");
