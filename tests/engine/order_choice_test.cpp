@@ -170,13 +170,13 @@ TEST(OrderChoice, FollowsAWarmStartOfAnotherOrder) {
 
 TEST(OrderRequest, IsReadFromItsName) {
   for (const OrderRequest request : {OrderRequest::input, OrderRequest::free, OrderRequest::automatic}) {
-    EXPECT_EQ(order_request_from_name(order_request_name(request), "--order"), request);
+    EXPECT_EQ(order_request_from_name(order_request_name(request)), request);
   }
   try {
-    order_request_from_name("random", "--order");
+    order_request_from_name("random");
     FAIL();
   } catch (const InputError& error) {
-    EXPECT_STREQ(error.what(), "--order: 'random' is not one of input, free, auto");
+    EXPECT_STREQ(error.what(), "order: 'random' is not one of input, free, auto");
   }
 }
 

@@ -81,8 +81,8 @@ class BaseSchedule:
         """``"optimal"`` or ``"feasible"``; of an answer without a schedule ``"infeasible"`` or ``"unknown"``.
 
         Where the number of computes was left open, ``"optimal"`` holds for any number. A schedule proved for at most C
-        computes alone is ``"feasible"``; ``solver["optimal_for_max_computes"]`` is C then. ``bound`` holds for any number
-        where ``solver["bound_for_any_number"]`` says so.
+        computes alone is ``"feasible"``; ``solver["optimal_for_max_computes"]`` is C then. ``bound`` holds for any
+        number where ``solver["bound_for_any_number"]`` says so.
         """
         status: Any = self._core.status
         return status  # type: ignore[no-any-return]
