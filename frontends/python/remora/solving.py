@@ -10,7 +10,14 @@ from remora import _engine
 from remora._arguments import Budget, boolean, budget_text, count, integer, string
 from remora.budgets import BudgetBracket
 from remora.calls import interrupt, progress_of, request, solve_telling, stop_of
-from remora.devices import DeviceGraph, DeviceSchedule, device_core_of, device_names, made_device_schedule
+from remora.devices import (
+    DeviceGraph,
+    DeviceSchedule,
+    device_core_of,
+    device_names,
+    device_schedule_core_of,
+    made_device_schedule,
+)
 from remora.display import device_schedule_line, schedule_line
 from remora.errors import Infeasible, InputError, NoDeviceSchedule, NoSchedule, Refusal
 from remora.graph import Graph, OpLike, listed, op_at, op_number
@@ -295,4 +302,4 @@ def _device_start(graph: DeviceGraph, warm_start: DeviceSchedule | None) -> _eng
     if not warm_start:
         raise InputError("warm_start", "holds no schedule to start from")
     same = warm_start if warm_start.graph is graph else DeviceSchedule.from_json(warm_start.to_json(), graph)
-    return same._core
+    return device_schedule_core_of(same)
