@@ -46,7 +46,7 @@ std::set<std::string> keys_in(const std::string& source) {
   std::set<std::string> keys;
   const std::regex call(
       R"re((?:\.|->)(?:at|has|string|strings|integer|unsigned_integer|number|boolean|names|key|take|expect)\("([a-z_0-9]+)")re");
-  const std::regex helper(R"re(\b(?:read|read_number|place|list)\((?:\w+, )*"([a-z_0-9]+)")re");
+  const std::regex helper(R"re(\b(?:read|place|list|number_at|numbers_at|string_at|bytes_at)\((?:\w+, )*"([a-z_0-9]+)")re");
   const std::regex table(R"re(\bk(?:\w*Keys|Durations|Sizes|Columns)\b[^;]*?\{([^;]*);)re");
   const std::regex text("\"([a-z_0-9]+)\"");
   const std::sregex_iterator end;
@@ -63,7 +63,7 @@ std::set<std::string> keys_in(const std::string& source) {
 TEST(FormatsPage, ListsEveryKeyOfEveryReaderAndWriter) {
   const std::set<std::string> words = code_words(read_file(REMORA_SOURCE_DIR "/docs/reference/formats.md"));
   std::set<std::string> keys;
-  for (const char* folder : {"formats", "batch", "onnx/read", "onnx/write"}) {
+  for (const char* folder : {"formats", "batch", "machine", "onnx/read", "onnx/write"}) {
     for (const auto& entry :
          std::filesystem::directory_iterator(std::string(REMORA_SOURCE_DIR "/frontends/") + folder)) {
       for (const std::string& key : keys_in(read_file(entry.path().string()))) {
