@@ -69,7 +69,7 @@ struct PlaceResult {
 REMORA_API PlaceResult place(std::span<const Buffer> buffers, const PlaceSettings& settings,
                              const std::function<bool()>& interrupted);
 
-/// Of several memories: each buffer in one of its banks, at the least sum of costs (place_banks.hpp). Of a single one, at no cost,
+/// Of several memories: each buffer in one of its banks, at the least sum of costs. Of a single one, at no cost,
 /// as above, within its capacity. `settings.capacity` says nothing here. Throws InputError for what check_bank_problem refuses.
 REMORA_API PlaceResult place(const BankProblem& problem, const PlaceSettings& settings,
                              const std::function<bool()>& interrupted);

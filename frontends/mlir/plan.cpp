@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/mlir/plan.hpp"
 
+#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <exception>
@@ -170,6 +171,12 @@ std::string message_of(const Act& act) noexcept {
   try {
     act();
     return "";
+  } catch (const InputError& error) {
+    if (error.kind() != InputError::Place::option) return error.what();
+    // As the pass spells its options.
+    std::string name = error.place();
+    std::replace(name.begin(), name.end(), '_', '-');
+    return name + ": " + error.fault();
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {

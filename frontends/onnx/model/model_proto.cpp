@@ -300,7 +300,7 @@ std::string listing(const std::set<std::string>& names) {
 
 void check_values(const std::map<std::string, std::int64_t>& dimensions) {
   for (const auto& [name, value] : dimensions) {
-    if (value < 0) throw InputError::of_option("dim " + name, std::to_string(value) + " is negative");
+    if (value < 0) throw InputError("--dim " + name, std::to_string(value) + " is negative");
   }
 }
 
@@ -311,7 +311,7 @@ void check_all_used(const std::map<std::string, std::int64_t>& dimensions, const
     const std::string present =
         symbols.empty() ? "the model has no symbolic dimensions; those of its inputs are " + listing(positions)
                         : "the model has " + listing(symbols);
-    throw InputError::of_option("dim " + name, "no dimension of that name; " + present);
+    throw InputError("--dim " + name, "no dimension of that name; " + present);
   }
 }
 

@@ -247,8 +247,8 @@ Network NetworkBuilder::build() {
   Network network = read_nodes();
   for (const auto& [name, bound] : options_.bounds) {
     if (!found_bounds_.contains(name))
-      throw InputError::of_option("bound " + name, "no node that contributes has this name or type");
-    if (!used_bounds_.contains(name)) throw InputError::of_option("bound " + name, "no size depends on its data");
+      throw InputError("--bound " + name, "no node that contributes has this name or type");
+    if (!used_bounds_.contains(name)) throw InputError("--bound " + name, "no size depends on its data");
     network.warnings.push_back("sizes that depend on the data of " + printable(name) + " are upper bounds, for " +
                                std::to_string(bound));
   }

@@ -205,15 +205,15 @@ TEST(Layered, RefusesOptionsOutOfTheirRange) {
     }
     return "accepted";
   };
-  EXPECT_EQ(message({.ops = 1}), "--ops: 1 is outside 2 to 200000");
-  EXPECT_EQ(message({.ops = 200001}), "--ops: 200001 is outside 2 to 200000");
-  EXPECT_EQ(message({.edges = 0}), "--edges: 0 is outside 1 to 50000000");
-  EXPECT_EQ(message({.seed = -1}), "--seed: -1 is outside 0 to 9223372036854775807");
-  EXPECT_EQ(message({.width = -0.5}), "--width: -0.5 is outside 0 to 1000");
-  EXPECT_EQ(message({.width = std::nan("")}), "--width: nan is outside 0 to 1000");
-  EXPECT_EQ(message({.edges = 90}).find("--edges: 90 is impossible; the layers drawn for this seed allow "), 0U);
-  EXPECT_EQ(message({.edges = 5000}).find("--edges: 5000 is impossible; the layers drawn for this seed allow "), 0U);
-  EXPECT_EQ(message({.ops = 200000, .width = 1000}).find("--edges: missing: the density alone gives "), 0U);
+  EXPECT_EQ(message({.ops = 1}), "ops: 1 is outside 2 to 200000");
+  EXPECT_EQ(message({.ops = 200001}), "ops: 200001 is outside 2 to 200000");
+  EXPECT_EQ(message({.edges = 0}), "edges: 0 is outside 1 to 50000000");
+  EXPECT_EQ(message({.seed = -1}), "seed: -1 is outside 0 to 9223372036854775807");
+  EXPECT_EQ(message({.width = -0.5}), "width: -0.5 is outside 0 to 1000");
+  EXPECT_EQ(message({.width = std::nan("")}), "width: nan is outside 0 to 1000");
+  EXPECT_EQ(message({.edges = 90}).find("edges: 90 is impossible; the layers drawn for this seed allow "), 0U);
+  EXPECT_EQ(message({.edges = 5000}).find("edges: 5000 is impossible; the layers drawn for this seed allow "), 0U);
+  EXPECT_EQ(message({.ops = 200000, .width = 1000}).find("edges: missing: the density alone gives "), 0U);
 }
 
 /// 100,000 ops at the least density: nothing here may be quadratic.
