@@ -151,7 +151,8 @@ Duration duration_of(const Module& module, std::size_t c, std::size_t i, const M
     return Duration(std::min(total, kLongest.count()));
   }
   const Counts counts(module);
-  return std::min(nanoseconds(machine.seconds({.operations = counts.flops(c, i), .moved = counts.bytes(c, i)})), kLongest);
+  return std::min(nanoseconds(machine.seconds({.operations = counts.flops(c, i), .moved = counts.bytes(c, i)})),
+                  kLongest);
 }
 
 }  // namespace remora::hlo

@@ -46,7 +46,8 @@ std::set<std::string> keys_in(const std::string& source) {
   std::set<std::string> keys;
   const std::regex call(
       R"re((?:\.|->)(?:at|has|string|strings|integer|unsigned_integer|number|boolean|names|key|take|expect)\("([a-z_0-9]+)")re");
-  const std::regex helper(R"re(\b(?:read|place|list|number_at|numbers_at|string_at|bytes_at)\((?:\w+, )*"([a-z_0-9]+)")re");
+  const std::regex helper(
+      R"re(\b(?:read|place|list|number_at|numbers_at|string_at|bytes_at)\((?:\w+, )*"([a-z_0-9]+)")re");
   const std::regex table(R"re(\bk(?:\w*Keys|Durations|Sizes|Columns)\b[^;]*?\{([^;]*);)re");
   const std::regex text("\"([a-z_0-9]+)\"");
   const std::sregex_iterator end;

@@ -232,8 +232,7 @@ TEST(ReadGraph, TellsAWrongOrderFromACycle) {
     "ops": [{"name": "B", "duration": 1, "inputs": ["a"], "outputs": ["b"]},
             {"name": "A", "duration": 1, "inputs": [], "outputs": ["a"]}]})";
   const Fault order = fault_of([&] { static_cast<void>(read_graph(Text(kSwapped))); });
-  EXPECT_EQ(order.what,
-            R"($.ops[0].inputs[0]: the op "B" is listed before "A" (op 1), the producer of its input "a")");
+  EXPECT_EQ(order.what, R"($.ops[0].inputs[0]: the op "B" is listed before "A" (op 1), the producer of its input "a")");
   const std::string cyclic = replaced(kSwapped, R"("inputs": [])", R"("inputs": ["b"])");
   const Fault cycle = fault_of([&] { static_cast<void>(read_graph(Text(cyclic))); });
   EXPECT_EQ(cycle.what, R"($.ops[0].inputs[0]: the ops form a cycle: "B" -> "A" -> "B")");
