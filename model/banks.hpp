@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "model/api.hpp"
 #include "model/placement.hpp"
 
 namespace remora {
@@ -46,7 +47,7 @@ struct BankPlacement {
 /// Throws InputError for what check_buffers refuses, for no bank, two of one name, a negative capacity, and for buffers with
 /// no choice, with a bank that there is not or that is there twice, or with a negative cost; or where the costs of the
 /// dearest choices add up to more than 2^62.
-void check_bank_problem(const BankProblem& problem);
+REMORA_API void check_bank_problem(const BankProblem& problem);
 
 /// The buffers in a bank, and their offsets there.
 struct BankContents {
@@ -54,13 +55,13 @@ struct BankContents {
   std::vector<Bytes> offsets{};
 };
 
-BankContents contents_of(const BankProblem& problem, const BankPlacement& placement, std::size_t bank);
+REMORA_API BankContents contents_of(const BankProblem& problem, const BankPlacement& placement, std::size_t bank);
 
 /// The sum of the costs. Every buffer is in one of its banks.
-std::int64_t cost_of(const BankProblem& problem, const BankPlacement& placement);
+REMORA_API std::int64_t cost_of(const BankProblem& problem, const BankPlacement& placement);
 
 /// What is wrong, in one line: a buffer in a bank that it may not be in, or what placement_fault says of a bank's buffers
 /// within its capacity. Empty if nothing is. It shares nothing with the search.
-std::string bank_fault(const BankProblem& problem, const BankPlacement& placement);
+REMORA_API std::string bank_fault(const BankProblem& problem, const BankPlacement& placement);
 
 }  // namespace remora

@@ -51,7 +51,8 @@ double filled(const OpWork& work, int multiprocessors) {
   const std::int64_t height = side(rows);
   const std::int64_t width = side(columns);
   const auto pieces = [](std::int64_t extent, std::int64_t part) {
-    return static_cast<double>(extent / part + (extent % part == 0 ? 0 : 1));
+    const std::int64_t whole = (extent - 1) / part + 1;
+    return static_cast<double>(whole);
   };
   const double products = elements / static_cast<double>(rows) / static_cast<double>(columns);
   double tiles = products * pieces(rows, height) * pieces(columns, width);
