@@ -53,7 +53,8 @@ class Row:
     measured: dict[str, dict[str, Any]]
 
     def seconds(self, device: fit.FitDevice) -> float:
-        total = sum(count * device.seconds(work) for work, count in self.work.items())
+        machine = device.machine  # read once: a fit asks for thousands of works
+        total = sum(count * work.seconds(machine) for work, count in self.work.items())
         return device.step_seconds(total, self.ops)
 
     def real(self) -> float:

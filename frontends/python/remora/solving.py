@@ -21,7 +21,7 @@ from remora.devices import (
 from remora.display import device_schedule_line, schedule_line
 from remora.errors import Infeasible, InputError, NoDeviceSchedule, NoSchedule, Refusal
 from remora.graph import Graph, OpLike, listed, op_at, op_number
-from remora.limits import LIMITS, DeviceSolveWords, Limits, SolveWords, option_texts
+from remora.limits import LIMITS, DeviceSolveWords, Limits, OptionWords, SolveWords, option_texts
 from remora.modes import Modes
 from remora.placement import SCHEDULE_ALIGNMENT, alignment_of
 from remora.progress import Display, Progress, SolveDisplay
@@ -34,7 +34,8 @@ if TYPE_CHECKING:
 
 __all__ = ["solve"]
 
-_WORDS = ("order", "max_computes", "addresses", "alignment", "objective", "copies", "duration_limit", "energy_limit")
+_OF_DEVICES = tuple(name for name in DeviceSolveWords.__annotations__ if name not in LIMITS)
+_OF_ONE = tuple(name for name in SolveWords.__annotations__ if name not in OptionWords.__annotations__)
 
 
 @overload
@@ -157,7 +158,7 @@ def solve(
     ['A', 'B', 'C', 'D', 'A', 'E']
     """
     display_of, on_progress = progress_of(progress, options, SolveDisplay)
-    words = {name: options.pop(name, None) for name in _WORDS}
+    words = {name: options.pop(name, None) for name in dict.fromkeys((*_OF_ONE, *_OF_DEVICES))}
     if isinstance(graph, DeviceGraph):
         _refuse("is not for graphs over several devices", modes=modes, addresses=words["addresses"] or None)
         _refuse("is not for graphs over several devices", alignment=words["alignment"])
@@ -167,15 +168,14 @@ def solve(
                 graph,
                 cast(Any, budget),
                 texts,
-                **{name: words[name] for name in DeviceSolveWords.__annotations__ if name in words},
+                **{name: words[name] for name in _OF_DEVICES},
                 warm_start=cast(Any, warm_start),
                 display=display,
                 on_incumbent=on_incumbent,
                 on_progress=on_progress,
                 stop=stop,
             )
-    for name in ("objective", "copies", "duration_limit", "energy_limit"):
-        _refuse("is for graphs over several devices", **{name: words[name]})
+    _refuse("is for graphs over several devices", **{n: words[n] for n in _OF_DEVICES if n not in _OF_ONE})
     texts = option_texts(limits, options, "solve")
     asked = request(graph, texts, words["max_computes"], words["order"], modes)
     addresses, alignment = boolean(words["addresses"] or False, "addresses"), words["alignment"]
