@@ -10,6 +10,7 @@
 
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/json_text.hpp"
+#include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
@@ -64,8 +65,6 @@ TaskOptions options_at(const Node& root) {
   node.expect_object();
   TaskOptions options;
   for (const auto& [key, value] : node.value().get_ref<const Document::object_t&>()) {
-    std::string name = key;
-    std::replace(name.begin(), name.end(), '_', '-');
     const Node member = node.at(key);
     std::vector<std::string> values;
     if (value.is_array()) {
@@ -75,7 +74,7 @@ TaskOptions options_at(const Node& root) {
       values.push_back(value_text(member));
     }
     if (values.empty()) member.fail("must not be empty");
-    if (!options.emplace(name, std::move(values)).second) member.fail("is there twice");
+    if (!options.emplace(text::dashed(key), std::move(values)).second) member.fail("is there twice");
   }
   return options;
 }

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -98,13 +97,11 @@ remora_reason reason_of(Refusal::Cause cause) {
 std::string refusal_line(const remora_schedule& schedule, const Graph& graph) {
   const Refusal refusal = refusal_of(schedule, graph);
   if (refusal.cause == Refusal::Cause::none) return "";
-  const text::RefusalStyle style{.amount = text::exact_bytes_text,
-                                 .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },
-                                 .option =
-                                     [](std::string option, const std::string& value) {
-                                       std::ranges::replace(option, '-', '_');
-                                       return option + (value.empty() ? "" : " " + value);
-                                     }};
+  const text::RefusalStyle style{
+      .amount = text::exact_bytes_text,
+      .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },
+      .option = [](const std::string& option,
+                   const std::string& value) { return option + (value.empty() ? "" : " " + value); }};
   const std::string budget = text::exact_bytes_text(schedule.value.budget);
   return text::refusal_text(graph, schedule.value, refusal, budget, style).line();
 }

@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/mlir/plan.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <charconv>
 #include <exception>
@@ -128,7 +127,7 @@ std::string failure_of(const Graph& graph, const Answer& answer) {
       .amount = text::exact_bytes_text,
       .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },
       .option = [](const std::string& option,
-                   const std::string& value) { return option + (value.empty() ? "" : "=" + value); }};
+                   const std::string& value) { return text::dashed(option) + (value.empty() ? "" : "=" + value); }};
   const std::string budget = std::string(kBudgetOption) + " of " + text::exact_bytes_text(answer.schedule.budget);
   const std::string line = text::refusal_text(graph, answer.schedule, answer.refusal, budget, style).line();
   const std::string& note = answer.schedule.solver.note;
@@ -173,10 +172,7 @@ std::string message_of(const Act& act) noexcept {
     return "";
   } catch (const InputError& error) {
     if (error.kind() != InputError::Place::option) return error.what();
-    // As the pass spells its options.
-    std::string name = error.place();
-    std::replace(name.begin(), name.end(), '_', '-');
-    return name + ": " + error.fault();
+    return text::dashed(error.place()) + ": " + error.fault();
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {

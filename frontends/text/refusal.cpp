@@ -90,11 +90,11 @@ std::string help_text(Help help, const RefusalStyle& style) {
     case Help::free_order:
       return style.option("order", "free");
     case Help::more_computes:
-      return "a larger " + style.option("max-computes", "");
+      return "a larger " + style.option("max_computes", "");
     case Help::longer_time:
-      return "a longer " + style.option("time-limit", "");
+      return "a longer " + style.option("time_limit", "");
     case Help::more_work:
-      return "a larger " + style.option("work-limit", "");
+      return "a larger " + style.option("work_limit", "");
     case Help::smaller_alignment:
       return "a smaller " + style.option("alignment", "");
     case Help::automatic_strategy:

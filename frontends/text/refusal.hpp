@@ -22,7 +22,7 @@ struct RefusalStyle {
   std::function<std::string(Bytes)> amount;
   /// A name from the graph: "'D'".
   std::function<std::string(const std::string&)> name;
-  /// An option, with its value if it is to have a certain one: "--order free", "--time-limit".
+  /// An option by its name ("time_limit"), with its value if it is to have a certain one, as the front end spells it: "--order free".
   std::function<std::string(const std::string& option, const std::string& value)> option;
 };
 

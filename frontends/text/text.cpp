@@ -233,6 +233,11 @@ std::size_t distance(std::string_view from, std::string_view to) {
 
 }  // namespace
 
+std::string dashed(std::string name) {
+  std::replace(name.begin(), name.end(), '_', '-');
+  return name;
+}
+
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {
   constexpr std::size_t kLongestWord = 64;
   if (word.size() > kLongestWord) return "";

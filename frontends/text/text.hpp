@@ -77,6 +77,9 @@ std::string wrapped_lines(const std::string& text, std::size_t label, int width)
 /// there is neither.
 int terminal_width(int descriptor, int otherwise);
 
+/// The name of an option with dashes, as the command line and MLIR spell it: "time_limit" -> "time-limit".
+std::string dashed(std::string name);
+
 /// The candidate that somebody may have meant who typed `word`: the nearest one by edits (Levenshtein; two letters swapped
 /// count once), if it takes at most one edit for every three letters; else "".
 std::string nearest(std::string_view word, std::span<const std::string> candidates);

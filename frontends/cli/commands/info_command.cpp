@@ -81,7 +81,7 @@ void refuse_partition_options(const Arguments& arguments) {
     if (arguments.has(name)) refuse(name);
   }
   for (const OptionRow& row : partition_rows()) {
-    if (arguments.has(dashed(row.name))) refuse(dashed(row.name));
+    if (arguments.has(text::dashed(row.name))) refuse(text::dashed(row.name));
   }
 }
 

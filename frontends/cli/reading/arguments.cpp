@@ -74,12 +74,7 @@ po::typed_value<OutputFile>* output_file(const std::string& usual) {
 
 std::string spelled(const InputError& error) {
   if (error.kind() != InputError::Place::option) return error.what();
-  return "--" + dashed(error.place()) + ": " + error.fault();
-}
-
-std::string dashed(std::string name) {
-  std::replace(name.begin(), name.end(), '_', '-');
-  return name;
+  return "--" + text::dashed(error.place()) + ": " + error.fault();
 }
 
 Arguments::Arguments(std::string command, std::string summary, std::vector<FileArgument> files)

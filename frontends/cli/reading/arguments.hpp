@@ -128,8 +128,6 @@ class Arguments {
   std::shared_ptr<Files> known_files_ = std::make_shared<Files>();
 };
 
-/// Option names with dashes, as the command line shows them: "time_limit" -> "time-limit".
-std::string dashed(std::string name);
 /// The error with the option in its place, if there is one, as the command line spells it.
 std::string spelled(const InputError& error);
 

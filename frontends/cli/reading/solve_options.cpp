@@ -15,6 +15,7 @@
 #include "engine/bound/highs.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
+#include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 
@@ -99,13 +100,13 @@ void add_table_options(OptionGroup& group, const std::vector<OptionRow>& rows) {
   for (const OptionRow& row : rows) {
     const std::string range = row.range.empty() ? "" : row.range + ", ";
     const std::string help = row.help + " (" + range + "default " + row.initial + ")";
-    group.add_options()(dashed(row.name).c_str(), po::value<std::string>()->value_name(row.type), help.c_str());
+    group.add_options()(text::dashed(row.name).c_str(), po::value<std::string>()->value_name(row.type), help.c_str());
   }
 }
 
 void set_table_options(const Arguments& arguments, const std::vector<OptionRow>& rows, SolveOptions& options) {
   for (const OptionRow& row : rows) {
-    const std::string name = dashed(row.name);
+    const std::string name = text::dashed(row.name);
     if (arguments.has(name)) set_option(options, row.name, arguments.get<std::string>(name));
   }
 }

@@ -138,14 +138,16 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
 }
 
 void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule, const Refusal& refusal) {
-  const text::RefusalStyle style{
-      .amount =
-          [&](Bytes amount) {
-            return text::budget_text(amount, graph.fixed_memory, schedule.baseline_peak_memory, refusal.placed);
-          },
-      .name = [](const std::string& name) { return printable(name); },
-      .option = [](const std::string& option,
-                   const std::string& value) { return "--" + option + (value.empty() ? "" : " " + value); }};
+  const text::RefusalStyle style{.amount =
+                                     [&](Bytes amount) {
+                                       return text::budget_text(amount, graph.fixed_memory,
+                                                                schedule.baseline_peak_memory, refusal.placed);
+                                     },
+                                 .name = [](const std::string& name) { return printable(name); },
+                                 .option =
+                                     [](const std::string& option, const std::string& value) {
+                                       return "--" + text::dashed(option) + (value.empty() ? "" : " " + value);
+                                     }};
   const text::RefusalText text = text::refusal_text(graph, schedule, refusal, "the budget", style);
   out << (refusal.is_proved() ? "infeasible  proved: " : "none found  ") << text.what << "\n"
       << "budget      " << amount_text(graph, schedule, schedule.budget, refusal.placed) << "\n";

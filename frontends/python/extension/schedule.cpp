@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/python/extension/schedule.hpp"
 
-#include <algorithm>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -120,13 +119,11 @@ std::string refusal_line(const ScheduleHandle& handle) {
     return text::budget_text(bytes, handle.graph->fixed_memory, handle.schedule.baseline_peak_memory,
                              handle.refusal.placed);
   };
-  const text::RefusalStyle style{.amount = amount,
-                                 .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },
-                                 .option =
-                                     [](std::string option, const std::string& value) {
-                                       std::ranges::replace(option, '-', '_');
-                                       return option + (value.empty() ? "" : "=\"" + value + "\"");
-                                     }};
+  const text::RefusalStyle style{
+      .amount = amount,
+      .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },
+      .option = [](const std::string& option,
+                   const std::string& value) { return option + (value.empty() ? "" : "=\"" + value + "\""); }};
   const std::string& note = handle.schedule.solver.note;
   return text::refusal_text(*handle.graph, handle.schedule, handle.refusal, amount(handle.schedule.budget), style)
              .line() +

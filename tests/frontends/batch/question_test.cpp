@@ -52,7 +52,7 @@ TEST_F(Questions, EveryOptionThatChangesWhatIsAskedChangesTheKey) {
     for (const std::string value : {"off", "on", "3", "1", "0.5", "cp", "lns", "chain", "nogoods"}) {
       if (value == row.initial) continue;
       try {
-        keys.insert(key(task({{cli::dashed(row.name), {value}}})));
+        keys.insert(key(task({{text::dashed(row.name), {value}}})));
         break;
       } catch (const cli::UsageError&) {
         EXPECT_NE(value, "nogoods") << row.name;
