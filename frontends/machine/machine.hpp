@@ -80,9 +80,6 @@ const std::vector<Machine>& known_machines();
 /// The machine of the table with that name or alias; null without one. Capitals, spaces and underscores do not matter.
 const Machine* find_machine(std::string_view name);
 
-/// The text of a file of three figures, for graphs' `meta`; power where `with_power`.
-std::string machine_text(const Machine& machine, bool with_power = false);
-
 /// A link between two devices (`examples/links`).
 struct LinkModel {
   double bandwidth = 1;       ///< bytes a second

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
+#include "frontends/machine/machine_json.hpp"
+
 #include <cmath>
 
 #include <nlohmann/json.hpp>
 
-#include "frontends/formats/document.hpp"
-#include "frontends/machine/machine.hpp"
 #include "model/error.hpp"
 
 namespace remora {
@@ -145,13 +145,13 @@ const std::vector<Machine>& known_machines() {
   return machines;
 }
 
-std::string machine_text(const Machine& machine, bool with_power) {
-  Document text = {{"name", machine.name},
-                   {"peak_flops", machine.rate},
-                   {"bandwidth", machine.bandwidth},
-                   {"launch_overhead", machine.launch_overhead}};
-  if (with_power) text["power"] = machine.power;
-  return text.dump(-1, ' ', false, Document::error_handler_t::replace);
+Document machine_document(const Machine& machine, bool with_power) {
+  Document document = {{"name", machine.name},
+                       {"peak_flops", machine.rate},
+                       {"bandwidth", machine.bandwidth},
+                       {"launch_overhead", machine.launch_overhead}};
+  if (with_power) document["power"] = machine.power;
+  return document;
 }
 
 }  // namespace remora

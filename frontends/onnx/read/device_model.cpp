@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/machine/machine_json.hpp"
 #include "frontends/onnx/read/cost.hpp"
 #include "model/error.hpp"
 
@@ -111,7 +112,7 @@ std::string meta_of(const std::string& meta, const std::vector<DeviceModel>& dev
     } else if (model.costs) {
       entry = {{"costs", model.costs->source}};
     } else {
-      entry = nlohmann::ordered_json::parse(machine_text(model.machine, true));
+      entry = machine_document(model.machine, true);
     }
   }
   return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);

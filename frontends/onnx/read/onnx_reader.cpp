@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/formats/wire.hpp"
+#include "frontends/machine/machine_json.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/network_builder.hpp"
@@ -150,7 +151,7 @@ class Lowering {
                                        [&](ValueId id) { return network_.values[id].unknown; });
     if (unknown > 0) meta["unknown_tensors"] = unknown;
     if (cost_ == CostModel::roofline) {
-      meta["device"] = nlohmann::ordered_json::parse(machine_text(machine_));
+      meta["device"] = machine_document(machine_);
     }
     return meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   }

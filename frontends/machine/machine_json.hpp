@@ -1,0 +1,12 @@
+// SPDX-License-Identifier: Apache-2.0
+#pragma once
+
+#include "frontends/formats/document.hpp"
+#include "frontends/machine/machine.hpp"
+
+namespace remora {
+
+/// A file of three figures, for graphs' `meta`; power where `with_power`.
+json::Document machine_document(const Machine& machine, bool with_power = false);
+
+}  // namespace remora
