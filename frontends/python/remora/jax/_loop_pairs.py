@@ -10,14 +10,15 @@ is planned as in any other module, and alone where that is enough.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 import remora
 from remora import _engine
 from remora._arguments import Budget, budget_text
 from remora.errors import InputError
-from remora.graph import Graph, Tensor, core_of, made_graph
+from remora.graph import Graph, Op, Tensor, core_of, made_graph
 from remora.jax._planning import CPU, DEAR, LIMITS, Loop, Plan, Search, read_module, temporaries_of
 from remora.jax._saving import Saving, Work
 from remora.limits import Limits
@@ -294,6 +295,14 @@ class _Loops:
 
         return self._rewritten(rewrite, saved, len(found.again))
 
+    def _ops_in(self, content: bytes, body: str) -> Sequence[Op]:
+        return made_graph(read_module(content, self.device, body).graph(), Graph).ops
+
+    @cached_property
+    def _body_ops(self) -> dict[str, Sequence[Op]]:
+        """The ops of each backward loop's body as it is."""
+        return {pair.body: self._ops_in(self.content, pair.body) for pair in self.pairs}
+
     def _sparse(self, slots: int) -> _Rewritten | None:
         """With what is carried saved in so many iterations of each loop, and repeated from there in the others."""
         found = self._rewritten(lambda pair: pair.rewrite([], min(slots, pair.trips)), 0, 0)
@@ -303,10 +312,7 @@ class _Loops:
         runs = {body: times for body, _, times in self.search.module.bodies()}
         recomputes = duration = 0
         for pair in self.pairs:
-            before, after = (
-                made_graph(read_module(content, self.device, pair.body).graph(), Graph).ops
-                for content in (self.content, found.written)
-            )
+            before, after = self._body_ops[pair.body], self._ops_in(found.written, pair.body)
             recomputes += len(after) - len(before)
             known = {op.name for op in before}
             once = sum(op.duration for op in after if op.type == "while" and op.name not in known)
