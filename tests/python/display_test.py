@@ -112,7 +112,7 @@ def test_progress_in_a_log_is_lines() -> None:
     assert "\r" not in said
     assert "\x1b" not in said
     assert run(SOLVE.format("")).stderr == ""
-    assert "settled" in run("import remora; from conftest import ladder; remora.sweep(ladder(9), points=3, "
+    assert "decided" in run("import remora; from conftest import ladder; remora.sweep(ladder(9), points=3, "
                             "work_limit=500, progress=True)").stderr  # fmt: skip
 
 

@@ -71,7 +71,7 @@ def test_what_cannot_be_measured_is_refused(model: onnx.ModelProto, tmp_path: Pa
     with pytest.raises(FileNotFoundError):
         remora.onnx.profile(tmp_path / "missing.onnx")
     model.graph.node[0].op_type = "NoSuchOp"
-    with pytest.raises(remora.InputError, match="onnxruntime refuses it"):
+    with pytest.raises(remora.InputError, match="onnxruntime rejects it"):
         remora.onnx.profile(model, dimensions={"batch": 1})
 
 

@@ -55,7 +55,7 @@ def verdict_of(run: Callable[[], str]) -> str:
             warnings.simplefilter("ignore")
             return run()
     except (remora.Error, TypeError, ValueError) as error:
-        return f"refused: {one_line(str(error))}"
+        return f"rejected: {one_line(str(error))}"
     except Exception as error:  # no row may end so, and the test says which does
         return f"ERROR: {type(error).__name__}: {one_line(str(error))}"
 
@@ -431,7 +431,7 @@ for name, function in {
     both(R, name, lambda f=function: Of(f, l=nn.Linear(16, 16)), squared, (X,))
 both(
     R,
-    "dropout, made again at 70 %",
+    "dropout, recomputed at 70 %",
     lambda: nn.Sequential(*[m for _ in range(6) for m in (nn.Linear(16, 16), nn.GELU(), nn.Dropout(0.2))]),
     squared,
     (torch.randn(2048, 16),),
@@ -624,7 +624,7 @@ both(
 )
 both(
     B,
-    "the same, made again at 70 %",
+    "the same, recomputed at 70 %",
     lambda: nn.Sequential(*[Of(running, l=nn.Linear(16, 16), b=nn.Buffer(torch.zeros(16))) for _ in range(6)]),
     squared,
     (torch.randn(2048, 16),),

@@ -23,7 +23,7 @@ buffers and the generator are bitwise equal in two runs. Otherwise the table sho
 
 COMMAND = "python tests/torch/support_table.py docs/guide/pytorch_support.md"
 WAYS = ("train_step", "wrap")
-SAME = "refused with the same words"
+SAME = "rejected with the same message"
 
 
 def read(page: Path) -> dict[tuple[str, str, str], str]:
@@ -70,7 +70,7 @@ def written(groups: dict[str, dict[str, list[str]]]) -> str:
             lines += ["| what | `train_step` | `wrap` |", "|---|---|---|"]
         for what, (first, second) in rows.items():
             if what not in works:
-                same = first.startswith("refused") and second == first
+                same = first.startswith("rejected") and second == first
                 lines.append(f"| {what} | {first} | {SAME if same else second} |")
         lines += [""] * (lines[-1] != "")
     return "\n".join(lines).rstrip() + "\n"

@@ -119,7 +119,7 @@ def file_path(value: str | os.PathLike[str], place: str = "path") -> str:
 
 
 def read_file(path: str | os.PathLike[str], read: Callable[[bytes], T]) -> T:
-    """What `read` makes of the file's bytes; its errors name the file."""
+    """Returns `read` of the file's bytes; its errors name the file."""
     place = file_path(path)
     with open(place, "rb") as file:
         content = file.read()
@@ -160,7 +160,7 @@ def json_bytes(source: str | bytes | Mapping[str, Any]) -> bytes:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Writes a file whole or not at all: beside its place, then renamed into it."""
+    """Writes a file entirely or not at all: under a temporary name next to it, then renamed."""
     target = os.path.realpath(file_path(path))
     if not os.path.exists(target) or os.path.isfile(target):
         temporary = f"{target}.{os.getpid()}.part"

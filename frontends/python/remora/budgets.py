@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is proved of budgets: bounds on one, and the least one."""
+"""Bounds for a budget, and the minimum budget."""
 
 from __future__ import annotations
 
@@ -28,12 +28,12 @@ _MOST_COMPUTES = 64
 
 @dataclass(frozen=True)
 class BudgetBracket:
-    """The least feasible budget lies between two budgets, in bytes.
+    """The minimum feasible budget lies between two budgets, in bytes.
 
     Attributes
     ----------
     proved : int
-        No schedule with at most `max_computes` computes per op holds less.
+        No schedule with at most `max_computes` runs per op has a lower peak.
     reached : int
         The peak of a schedule that was found.
     ops : tuple of Op
@@ -49,19 +49,19 @@ class BudgetBracket:
 
     @property
     def exact(self) -> bool:
-        """Whether the least budget is known to the byte."""
+        """True if the minimum budget is known to the byte."""
         return self.proved == self.reached
 
 
 @dataclass(frozen=True)
 class Bounds:
-    """What is proved of a budget without any search.
+    """Bounds for a budget, proved without any search.
 
     Attributes
     ----------
     status : {"optimal", "feasible", "infeasible", "unknown"}
-        ``"infeasible"`` where that is proved; ``"optimal"`` where the input order holds the budget
-        without recomputation.
+        ``"infeasible"`` where that is proved; ``"optimal"`` where the input order fits within the budget without
+        recomputation.
     duration : int
         No schedule within the budget has a smaller duration.
     overhead : float
@@ -83,7 +83,7 @@ def bounds(
     stop: threading.Event | None = None,
     **options: Unpack[OptionWords],
 ) -> Bounds:
-    """What is proved of a budget without any search, in a moment (docs/design/bounds.md).
+    """Bounds for a budget, proved quickly and without any search (docs/design/bounds.md).
 
     Parameters
     ----------
@@ -91,7 +91,7 @@ def bounds(
     budget, order, limits, stop, **options
         As for `solve`.
     max_computes : int, optional
-        As for `solve`; without it what is proved holds for up to 64 computes an op, the most that any search tries.
+        As for `solve`; without it, the bounds hold for up to 64 runs per op, the maximum that any search tries.
 
     Returns
     -------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every call of the engine has: a request, callbacks, and an end from outside."""
+"""Requests, callbacks and interruption, which all calls of the engine share."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ __all__ = ["Ordering"]
 Telling = Callable[[Any], bool] | None
 
 Ordering = Literal["input", "free", "auto"]
-"""First computes follow the graph's order; any order; free if a quick search says that it helps."""
+"""First runs follow the graph's order; any order; free if a quick search says that it helps."""
 
 
 def request(
@@ -31,7 +31,7 @@ def request(
     order: str | None = None,
     modes: Modes | None = None,
 ) -> _engine.Request:
-    """What is asked of a graph as it is now, but for budgets."""
+    """Makes a request for a graph in its present state, without a budget."""
     core = core_of(graph)
     ordering = None if order is None else string(order, "order")
     return _engine.Request(core, texts, count(max_computes, "max_computes"), ordering, mode_rows(graph, modes))
@@ -91,7 +91,7 @@ def solve_telling(
 
 
 def stop_of(stop: threading.Event | None) -> Callable[[], bool] | None:
-    """What the engine asks whether to end."""
+    """The function that the engine calls to learn if it should stop."""
     if stop is None:
         return None
     asked: Callable[[], bool] | None = getattr(stop, "is_set", None)

@@ -37,7 +37,7 @@ _SECONDS = 180.0
 
 @dataclass(frozen=True)
 class CurvePoint:
-    """What is known for one budget.
+    """One point of the curve: the results for one budget.
 
     Attributes
     ----------
@@ -110,7 +110,7 @@ class Curve:
 
     @property
     def order(self) -> Literal["input", "free"]:
-        """Whether first computes follow the order of the graph's ops."""
+        """The order mode: ``"input"`` if first runs follow the order of the graph's ops."""
         order: Literal["input", "free"] = self._data["order"]
         return order
 
@@ -122,7 +122,7 @@ class Curve:
 
     @property
     def baseline_duration(self) -> int:
-        """Of every op once."""
+        """The duration of every op once."""
         duration: int = self._data["baseline_duration"]
         return duration
 
@@ -291,8 +291,8 @@ def sweep(
     ----------
     graph : Graph
     budgets : iterable of int or str, or str, optional
-        In any order, each at most once; a text may be a range, ``"100%:40%:5%"`` (from, to, step). Chosen by
-        bisection, where the curve is least known, by default.
+        In any order, each at most once; a text may be a range, ``"100%:40%:5%"`` (from, to, step). Chosen by bisection
+        by default, where the curve is known worst.
     points : int
         Budgets to choose at most.
     resolution : float

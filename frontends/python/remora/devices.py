@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Graphs over several devices and their schedules: where ops run, what that takes, and what is copied when."""
+"""Graphs over several devices and their schedules: where ops run, at what cost, and what is copied when."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Device:
 
     @property
     def is_store(self) -> bool:
-        """Whether nothing can run there."""
+        """True if nothing can run there."""
         return self.ops == 0
 
 
@@ -138,7 +138,7 @@ class DeviceGraph:
 
 
 def load_graph(path: str | os.PathLike[str]) -> Graph | DeviceGraph:
-    """Reads a graph file: a `DeviceGraph` where it names devices, else a `Graph`.
+    """Reads a graph file: a `DeviceGraph` if it names devices, otherwise a `Graph`.
 
     Raises
     ------
@@ -208,12 +208,12 @@ class DeviceSchedule(BaseSchedule):
 
     @property
     def objective(self) -> Literal["duration", "energy"]:
-        """What was minimised."""
+        """The quantity that was minimised."""
         return "energy" if self._core.least_energy else "duration"
 
     @property
     def copied(self) -> Literal["sequential", "overlap"]:
-        """Whether one thing happens at a time, or copies run beside computing."""
+        """``"overlap"`` if copies run concurrently with computation, otherwise ``"sequential"``."""
         return "overlap" if self._core.overlap else "sequential"
 
     @property
@@ -224,17 +224,17 @@ class DeviceSchedule(BaseSchedule):
 
     @property
     def duration(self) -> int:
-        """Of all steps; where copies overlap, until the last one has ended."""
+        """The duration of all steps; where copies overlap, until the last one has ended."""
         return self._core.duration
 
     @property
     def energy(self) -> int:
-        """Of all steps."""
+        """The energy of all steps."""
         return self._core.energy
 
     @property
     def baseline_duration(self) -> int:
-        """Of the best schedule without memory limits, or a bound on it."""
+        """The duration of the best schedule without memory limits, or a bound on it."""
         return self._core.baseline_duration
 
     @property

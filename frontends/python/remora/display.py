@@ -27,7 +27,7 @@ def percent(part: float) -> str:
 
 
 def schedule_line(schedule: Schedule) -> str:
-    """What a schedule is, in one line."""
+    """Summary of a schedule in one line."""
     name = repr(schedule.graph.name)
     if not schedule:
         return f"{name}: {schedule.status}, no steps within {_engine.bytes_text(schedule.budget)}"
@@ -37,7 +37,7 @@ def schedule_line(schedule: Schedule) -> str:
 
 
 def device_schedule_line(schedule: DeviceSchedule) -> str:
-    """What a schedule over several devices is, in one line."""
+    """Summary of a schedule over several devices in one line."""
     name = repr(schedule.graph.name)
     if not schedule:
         return f"{name}: {schedule.status}, no steps"
@@ -47,7 +47,7 @@ def device_schedule_line(schedule: DeviceSchedule) -> str:
 
 
 def curve_line(curve: Curve) -> str:
-    """What a curve is, in one line."""
+    """Summary of a curve in one line."""
     least = curve.smallest_feasible
     found = f"down to {_engine.bytes_text(least.budget)}" if least else "no schedule"
     return f"{curve.graph.name!r}: {len(curve)} budgets, {found}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the package raises."""
+"""Exceptions of the package."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class InputError(Error, ValueError):
 
 @dataclass(frozen=True)
 class Certificate:
-    """Why no schedule holds the budget: what must be resident at once while one op runs.
+    """Proof that no schedule fits within the budget: the tensors that must be resident while one op runs.
 
     Attributes
     ----------
@@ -132,7 +132,7 @@ class NoDeviceSchedule(Error):
 
     @property
     def is_proved(self) -> bool:
-        """Whether there is none at all."""
+        """True if it is proved that there is none at all."""
         return self.answer.status == "infeasible"
 
 

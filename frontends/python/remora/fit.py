@@ -33,7 +33,10 @@ class _Parser(argparse.ArgumentParser):
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(prog="remora-fit", description="Whether a training step fits on a device, and at what price.")
+    parser = _Parser(
+        prog="remora-fit",
+        description="Reports whether a training step fits on a device, and how much slower it is there.",
+    )
     parser.add_argument("config", metavar="CONFIG", help="a model's config.json of transformers, or its folder")
     parser.add_argument("--task", choices=_CLASSES, default="causal-lm", help="(default causal-lm)")
     parser.add_argument("--batch", type=int, default=1, help="samples in a batch (default 1)")

@@ -22,7 +22,7 @@ Phase = Literal["forward", "loss", "backward"]
 
 
 class Tensor:
-    """What one op writes and others read, or an input of the graph.
+    """A value that one op writes and others read, or an input of the graph.
 
     Made by `Graph.tensor` and `Graph.op`. It is a handle, equal to every other one of the same tensor of that graph.
     """
@@ -60,7 +60,7 @@ class Tensor:
 
     @property
     def keep(self) -> bool:
-        """Whether it must be resident when the schedule ends; it may be evicted before and recomputed."""
+        """True if it must be resident when the schedule ends; it may be evicted before and recomputed."""
         return self._graph._core.tensor_keep(self._id)
 
     @keep.setter
@@ -193,7 +193,7 @@ class Op:
 
     @property
     def after(self) -> tuple[Op, ...]:
-        """Ops whose first computes come before its first compute, though it reads nothing of them."""
+        """Ops whose first runs come before its first run, though it reads none of their outputs."""
         return tuple(op_at(self._graph, number) for number in self._graph._core.op_after(self._id))
 
     @property
@@ -339,7 +339,7 @@ class Graph:
         backward_of : Op, str or int, optional
             The forward op whose gradient it computes.
         after : iterable of Op, str or int
-            Ops whose first computes come before its own, though it reads nothing of them.
+            Ops whose first runs come before its own, though it reads none of their outputs.
         in_place : mapping of str to Tensor, Op or str, optional
             Names of outputs, and for each the input whose storage it takes over (docs/reference/formats.md).
 
@@ -443,7 +443,7 @@ class Graph:
 
     @property
     def duration_unit(self) -> str:
-        """What durations count, ``""`` if unknown."""
+        """The unit of durations, ``""`` if unknown."""
         unit = self.meta.get("duration_unit", "")
         return unit if isinstance(unit, str) else ""
 
@@ -475,7 +475,7 @@ class Graph:
 
     @property
     def baseline_duration(self) -> int:
-        """Of every op once."""
+        """The duration of every op once."""
         return self._core.baseline()[0]
 
     @property
@@ -504,7 +504,7 @@ class Graph:
         return hash(Graph)
 
     def __contains__(self, op: object) -> bool:
-        """Whether an op of this name, or this op, is in the graph."""
+        """True if an op of this name, or this op, is in the graph."""
         if isinstance(op, str):
             return self._core.find_op(op) >= 0
         return isinstance(op, Op) and op._graph is self
@@ -566,15 +566,15 @@ class Graph:
     ) -> Graph:
         """Makes a graph of networkx's: each node becomes an op with one output, which all its successors read.
 
-        Ops stand in the order of the nodes if they could run so, else in a topological order. What `to_networkx` gives
-        with ``tensors=True`` comes back as the graph that it was.
+        Ops keep the order of the nodes if it is a valid one; otherwise they are sorted topologically. A graph written
+        by `to_networkx` with ``tensors=True`` is restored exactly.
 
         Parameters
         ----------
         graph : networkx.DiGraph
-            Without cycles. Attributes of nodes that are read, beside duration and size: ``type``, ``workspace``,
-            ``keep``, ``recompute``, ``max_computes``, ``phase``; without ``keep`` what nobody reads is kept.
-            Attributes of the graph: ``name``, ``fixed_memory``, ``duration_unit``.
+            Without cycles. Attributes of nodes that are read in addition to duration and size: ``type``, ``workspace``,
+            ``keep``, ``recompute``, ``max_computes``, ``phase``; without ``keep``, unused outputs are kept. Attributes
+            of the graph: ``name``, ``fixed_memory``, ``duration_unit``.
         duration, size : str
             The attributes of a node that hold its duration and the bytes of its output (``"cost_cpu"`` and
             ``"cost_ram"`` in Checkmate's graphs).
@@ -584,7 +584,7 @@ class Graph:
         Raises
         ------
         InputError
-            For a cycle, for a node without duration or size, and for what `Graph.op` refuses.
+            For a cycle, for a node without duration or size, and for anything that `Graph.op` rejects.
         """
         return networks.read(cls, graph, duration, size, name)
 

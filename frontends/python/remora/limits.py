@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call may take, and the options of the search by name."""
+"""Limits of a call, and the options of the search by name."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class LimitWords(TypedDict, total=False):
 
 
 class OptionWords(LimitWords, total=False):
-    """What solves and sweeps take by a keyword: `options`."""
+    """Options of solves and sweeps as keywords: `options`."""
 
     gap: SupportsFloat | None
     stall: SupportsFloat | None

@@ -20,9 +20,10 @@ class InnerPeak:
     Attributes
     ----------
     workspace : int
-        Bytes beside what is resident, all inputs and outputs included; negative where some are not there.
+        Bytes in addition to the resident ones, which include all inputs and outputs; negative if some of those are not
+        needed.
     freed : iterable of Tensor, Op or str
-        Inputs that the mode is done with before: released if nobody needs them later.
+        Inputs that are no longer needed when the mode runs: released if no later op uses them.
     """
 
     workspace: SupportsIndex
@@ -59,7 +60,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class OpModes:
-    """What an op can do beside mode 0, which is what the graph says of it.
+    """Other ways to run an op than mode 0, which is the graph's own.
 
     Attributes
     ----------
@@ -82,7 +83,7 @@ class OpModes:
 
 
 Modes = Mapping[OpLike, OpModes | Sequence[Mode | None]]
-"""Of some ops, how else they can run; a sequence is of modes 1, 2, ..."""
+"""Further modes of some ops; a sequence lists modes 1, 2, ..."""
 
 
 def mode_rows(graph: Graph, modes: Modes | None) -> list[Any]:

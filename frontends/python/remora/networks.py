@@ -52,7 +52,7 @@ def _attribute(data: dict[str, Any], node: Any, key: str) -> Any:
 
 
 def _order(graph: networkx.DiGraph[Any]) -> list[Any]:
-    """The nodes as listed, if each comes after its predecessors, else the first listed of those ready each time."""
+    """The nodes as listed if each follows its predecessors, otherwise always the first listed of those ready."""
     import heapq
 
     place = {node: number for number, node in enumerate(graph.nodes)}

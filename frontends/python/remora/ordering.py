@@ -49,7 +49,7 @@ class Order:
 
     @property
     def is_optimal(self) -> bool:
-        """Whether no order has a smaller peak."""
+        """True if no order has a smaller peak."""
         return self.peak <= self.bound
 
     def apply(self) -> Graph:
@@ -58,7 +58,7 @@ class Order:
 
     def __repr__(self) -> str:
         part = 100 * self.peak / self.input_peak if self.input_peak else 100.0
-        proved = ", proved least" if self.is_optimal else ""
+        proved = ", proved optimal" if self.is_optimal else ""
         return f"<Order of {self._graph.name!r}: peak {_engine.bytes_text(self.peak)}, {part:.1f} % of input{proved}>"
 
 

@@ -99,7 +99,7 @@ def load_stage(path: str | os.PathLike[str]) -> Stage:
 
 @dataclass(frozen=True)
 class PipelineTask:
-    """What a device runs at one time.
+    """A task of a device.
 
     Attributes
     ----------
@@ -119,7 +119,7 @@ class PipelineTask:
 
 @dataclass(frozen=True)
 class DeviceNeed:
-    """What a device needs that is not known to stay within its budget.
+    """Memory needed by a device that is not known to stay within its budget.
 
     Attributes
     ----------
@@ -156,7 +156,7 @@ class PipelinePlan:
     needs : tuple of DeviceNeed
         Without a plan, the devices that are not known to stay within their budgets.
     reason : str
-        The same in words: each such device, what it needs, and with which modes.
+        An explanation: each such device, its memory needs, and the modes they are for.
     stages : tuple of Stage
         With the modes that were made of graphs.
     work : int
@@ -209,7 +209,7 @@ class PipelinePlan:
     def __repr__(self) -> str:
         if self.makespan is None:
             return f"<PipelinePlan: {self.status}{': ' + self.reason if self.reason else ''}>"
-        proved = "proved least" if self.status == "optimal" else f"bound {self.bound}"
+        proved = "proved optimal" if self.status == "optimal" else f"bound {self.bound}"
         return f"<PipelinePlan of {len(self.stages)} stages: makespan {self.makespan}, {proved}>"
 
 
@@ -229,8 +229,8 @@ def pipeline(
 ) -> PipelinePlan:
     """Chooses how each stage of a training pipeline runs its microbatches.
 
-    The plan takes the least time of a step within each device's memory, or says how far from it it may be. Ctrl-C ends
-    the search; the `KeyboardInterrupt` that follows carries the best plan as its attribute ``plan``.
+    The plan has the shortest step that fits within each device's memory, or a bound on how far it is from that. Ctrl-C
+    ends the search; the `KeyboardInterrupt` that follows carries the best plan as its attribute ``plan``.
 
     Parameters
     ----------

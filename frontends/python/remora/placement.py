@@ -171,8 +171,8 @@ def place(
     ----------
     what : iterable of Buffer, or Schedule
     capacity : int or str, optional
-        What the arena may take: bytes, or text: ``"12GiB"``, ``"100%"`` of the largest load. By default the
-        smallest arena is sought.
+        Maximum size of the arena: bytes, or text: ``"12GiB"``, ``"100%"`` of the largest load. By default the smallest
+        arena is sought.
     banks : mapping of str to int, optional
         Several memories and the bytes of each: every buffer gets one of its `Buffer.banks`, at the lowest sum of costs.
     alignment : int, optional

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a long call tells and shows of itself while it runs.
+"""Progress of long calls: events and displays.
 
 On a terminal and in a notebook one bar, by tqdm where it is installed; where standard error is a file or a pipe, a line
 for every better schedule and bound, and no control codes.
@@ -29,7 +29,7 @@ _BAR_WIDTH = 20
 
 @dataclass(frozen=True)
 class Progress:
-    """What a solve knows at one moment.
+    """State of a solve at one moment.
 
     Attributes
     ----------
@@ -59,7 +59,7 @@ class Progress:
 
 @dataclass(frozen=True)
 class SweepProgress:
-    """What a sweep knows after it was busy with one budget.
+    """State of a sweep after it worked on one budget.
 
     Attributes
     ----------
@@ -149,7 +149,7 @@ class TqdmBar(Bar):
 
 
 def in_notebook() -> bool:
-    """Whether a notebook's kernel runs this."""
+    """True if a notebook's kernel runs this."""
     shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
     return shell is not None and "IPKernelApp" in getattr(shell, "config", {})
 
@@ -166,7 +166,7 @@ def bar_for(name: str, total: float) -> Bar | None:
 
 
 class Display:
-    """What one call shows; nothing at all without a bar and without lines."""
+    """The display of one call; shows nothing without a bar and without lines."""
 
     solve_told: Callable[[Progress], None] | None = None
     sweep_told: Callable[[SweepProgress], None] | None = None
@@ -185,7 +185,7 @@ class Display:
 
     @property
     def is_bar(self) -> bool:
-        """Whether it moves: then it wants to be told often, not only of news."""
+        """True if it moves: then it needs frequent updates, not only on events."""
         return self._bar is not None
 
     def finish(self, text: str) -> None:
@@ -242,7 +242,7 @@ class SweepDisplay(Display):
         self.sweep_told = self._told
 
     def _told(self, news: SweepProgress) -> None:
-        text = f"{news.settled} of {news.points} settled; {_engine.bytes_text(news.budget)}: {news.status}"
+        text = f"{news.settled} of {news.points} decided; {_engine.bytes_text(news.budget)}: {news.status}"
         if news.duration:
             text += f", overhead {100 * (news.duration / (self._baseline or 1) - 1):.2f} %"
         self._say(news.settled, news.seconds, text)

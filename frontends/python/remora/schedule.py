@@ -69,7 +69,7 @@ class Arena:
 
 
 class BaseSchedule:
-    """What schedules over one device and over several have in common."""
+    """Common base of schedules over one device and over several."""
 
     _core: _engine.Schedule | _engine.DeviceSchedule
 
@@ -80,16 +80,16 @@ class BaseSchedule:
     def status(self) -> Status:
         """``"optimal"`` or ``"feasible"``; of an answer without a schedule ``"infeasible"`` or ``"unknown"``.
 
-        Where the number of computes was left open, ``"optimal"`` holds for any number. A schedule proved for at most C
-        computes alone is ``"feasible"``; ``solver["optimal_for_max_computes"]`` is C then. ``bound`` holds for any
-        number where ``solver["bound_for_any_number"]`` says so.
+        If the number of runs was left open, ``"optimal"`` holds for any number. A schedule proved only for at most C
+        runs per op is ``"feasible"``; ``solver["optimal_for_max_computes"]`` is C then. ``bound`` holds for any number
+        if ``solver["bound_for_any_number"]`` says so.
         """
         status: Any = self._core.status
         return status  # type: ignore[no-any-return]
 
     @property
     def order(self) -> Literal["input", "free"]:
-        """Whether first computes follow the order of the graph's ops."""
+        """The order mode: ``"input"`` if first runs follow the order of the graph's ops."""
         return "free" if self._core.is_free else "input"
 
     @cached_property
@@ -119,12 +119,12 @@ class BaseSchedule:
         return self._core.svg()
 
     def csv(self) -> str:
-        """The recomputed ops and why, or runs by op and device and copies by tensor and link, with what they take."""
+        """The recomputed ops and why, or runs by op and device and copies by tensor and link, with their costs."""
         return self._core.csv()
 
     @cached_property
     def _contents(self) -> dict[str, Any]:
-        """What is compared: all but how the solve went."""
+        """The parts that are compared: all but how the solve went."""
         contents: dict[str, Any] = json.loads(self.to_json())
         contents.pop("solver", None)
         return contents
@@ -160,12 +160,12 @@ class Schedule(BaseSchedule):
 
     @property
     def duration(self) -> int:
-        """Of all steps."""
+        """The duration of all steps."""
         return self._core.duration
 
     @property
     def baseline_duration(self) -> int:
-        """Of every op once."""
+        """The duration of every op once."""
         return self._core.baseline_duration
 
     @property
@@ -219,7 +219,7 @@ class Schedule(BaseSchedule):
 
     @property
     def certificate(self) -> Certificate | None:
-        """Why no schedule holds the budget, where one event alone proves it."""
+        """Proof that no schedule fits within the budget, if one event alone proves it."""
         found = self._core.certificate
         if found is None:
             return None
@@ -318,7 +318,7 @@ class Schedule(BaseSchedule):
         return display.schedule_frame(self)
 
     def to_networkx(self) -> networkx.DiGraph[Any]:
-        """The computes as networkx's graph: one node per step, an edge to every step that a compute serves.
+        """The runs as networkx's graph: one node per step, an edge to every step that reads an output of it.
 
         Nodes are 0, 1, 2, …, with ``op`` and ``duration``; edges have ``tensors``, the names of what is handed on.
         """
@@ -358,7 +358,7 @@ def evaluate(
     ops : iterable of Op, str or int
         Every op once or more, each after the producers of its inputs.
     order : {"input", "free"}
-        Whether first computes must follow the graph's order.
+        ``"input"`` if first runs must follow the graph's order.
     max_computes : int, optional
         How often an op may run, the first time counted; by default twice, or as often as one does.
 

@@ -281,7 +281,7 @@ def _solve_devices(
     interrupt(interruption, schedule if schedule else None)
     if schedule:
         return schedule
-    what = "no schedule holds the budgets" if schedule.status == "infeasible" else "no schedule was found"
+    what = "no schedule fits within the budgets" if schedule.status == "infeasible" else "no schedule was found"
     raise NoDeviceSchedule(f"{what}: {core.note}" if core.note else what, schedule)
 
 

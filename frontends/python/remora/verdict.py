@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What replaying a schedule says of it."""
+"""Results of replaying a schedule."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class _Replay:
 
     @property
     def valid(self) -> bool:
-        """Whether there are no errors."""
+        """True if there are no errors."""
         return not self.errors
 
     def __bool__(self) -> bool:
@@ -28,7 +28,7 @@ class _Replay:
 
 @dataclass(frozen=True)
 class Verdict(_Replay):
-    """What replaying a schedule step by step says of it; true if it is valid.
+    """Result of replaying a schedule step by step; true if it is valid.
 
     Attributes
     ----------
@@ -50,7 +50,7 @@ class Verdict(_Replay):
 
 @dataclass(frozen=True)
 class DeviceVerdict(_Replay):
-    """What replaying a schedule over several devices says of it; true if it is valid.
+    """Result of replaying a schedule over several devices; true if it is valid.
 
     Attributes
     ----------

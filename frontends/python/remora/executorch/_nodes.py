@@ -20,7 +20,7 @@ _CONTROL_FLOW = ("cond", "while_loop", "map_impl", "scan")
 
 
 def values(node: Node) -> list[Any]:
-    """What it returns, one or several, or nothing; [None] if that is not known."""
+    """The values it returns: one, several or none; [None] if that is not known."""
     value = node.meta.get("val")
     op = overload(node)
     if op is not None and not op._schema.returns:
@@ -34,12 +34,12 @@ def results(node: Node) -> dict[int, torch.Tensor]:
 
 
 def is_view(node: Node) -> bool:
-    """Whether ExecuTorch makes it a view: all copies that are no outputs."""
+    """True if ExecuTorch makes it a view: every copy that is not an output."""
     return node.target in _VIEWS and all(user.op != "output" for user in node.users)
 
 
 def base(node: Node) -> Node:
-    """What a view is of, or what an item is taken from."""
+    """The node that a view or an item is taken from."""
     base: Any = node.args[0]
     return base  # type: ignore[no-any-return]
 
@@ -63,7 +63,7 @@ def may_repeat(node: Node) -> bool:
 
 
 def expect_supported(node: Node) -> None:
-    """Refuses what the graph above does not say truly."""
+    """Rejects graphs that the graph above does not describe correctly."""
     op = overload(node)
     target: Any = node.target
     unsupported = ""

@@ -111,7 +111,7 @@ def planning_algo(
 
 @dataclass
 class _Memory:
-    """What lies in one memory, and what it may take: bytes without the reserved ones; None for no limit.
+    """Contents of one memory and its limit: bytes without the reserved ones; None for no limit.
 
     `known` are offsets of `RecomputePass`, which are taken where the search finds no arena as small as theirs: what the
     lowering has added (the results of writes into state) then lies between them.
@@ -259,7 +259,7 @@ def _enough(bank: Bank, memory: _Memory, specs: Sequence[TensorSpec], limits: Li
 
 
 def _fill(bank: Bank, memory: _Memory, candidates: Sequence[TensorSpec], limits: Limits) -> list[TensorSpec]:
-    """Puts into the memory what it holds beside what has to lie there, and returns the candidates that are left.
+    """Fills the memory with what must lie there and with candidates that fit, and returns the candidates that are left.
 
     A candidate is taken where the sum of sizes allows it. If the tensors taken do not pack, the last ones are given
     back, twice as many each time.

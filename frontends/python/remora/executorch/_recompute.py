@@ -12,7 +12,7 @@ The program's graph becomes a graph of Remora, a node an op, with the lives that
     the outputs               kept to the end
 
 Remora schedules that graph together with addresses, and the nodes are written in the order of the schedule, a node once
-for each of its computes. What runs is ExecuTorch's own kernels on equal inputs, so outputs are equal in every bit.
+for each of its runs. ExecuTorch's own kernels run on equal inputs, so outputs are bitwise equal.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ _XNNPACK_PADDING = 64
 
 
 def work_of(node: Node) -> int:
-    """What a node costs: its floating-point operations, and the bytes that it reads and writes."""
+    """Cost of a node: its floating-point operations, and the bytes that it reads and writes."""
     tensors = [tensor for other in (node, *node.all_input_nodes) for tensor in results(other).values()]
     count = flop_registry.get(getattr(overload(node), "overloadpacket", None))
     operations = 0
@@ -61,13 +61,13 @@ class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
     """Repeats nodes of a program, so that its arena fits a budget: ``edge.transform([RecomputePass("48KiB")])``.
 
     Nodes that draw random numbers or call a delegate run once. The schedule has addresses within the budget:
-    `planning_algo` takes them where it finds no smaller arena, and with banks of the budget's size it refuses what does
-    not fit.
+    `planning_algo` takes them where it finds no smaller arena, and with banks of the budget's size it rejects a program
+    that does not fit.
 
     Parameters
     ----------
     budget : int or str
-        What the arena may take: bytes; or text: ``"48KiB"``, ``"60%"`` of what the program needs as it stands.
+        Maximum size of the arena: bytes; or text: ``"48KiB"``, ``"60%"`` of what the unchanged program needs.
     cost : callable, optional
         What a node costs, in any unit, from the node of the edge program; `work_of` by default.
     alignment : int

@@ -18,7 +18,7 @@ _SPLIT = (
 
 
 def refusal_text(error: NoSchedule, nodes: Mapping[Op, Node], alignment: int) -> str:
-    """What the refusal says to those who know the program, but not its graph; arenas are multiples of `alignment`."""
+    """Text of a refusal for users who know the program but not its graph; arenas are multiples of `alignment`."""
     refusal = error.refusal
     node = nodes.get(refusal.op) if refusal.op is not None else None
     what = "the program's start, with all its inputs," if node is None else _described(node)

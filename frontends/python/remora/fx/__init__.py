@@ -72,7 +72,7 @@ def read_step(
     device : path
         A device file (examples/devices), for the precision in which the step computes.
     table : path
-        What collectives take: rows of group, its size, collective, and milliseconds for sizes.
+        Costs of collectives: rows of group, its size, collective, and milliseconds for sizes.
     groups : mapping of str to (str, int)
         By a group's name in the text, its name in the table and how many devices it has there.
     bucket : int

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each node of an FX graph writes: shapes and types, and what kind of work it is."""
+"""Outputs of each node of an FX graph: shapes and types, and the kind of work."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Tensor:
     shape: tuple[int, ...]
     dtype: str
     even: float | None = field(default=None, compare=False)
-    """What each item is if the bins of histograms are alike, where it comes from one."""
+    """The value of each item if the bins of histograms are alike, where it comes from one."""
 
     @property
     def count(self) -> int:
@@ -132,12 +132,12 @@ DECIDED = "_local_scalar_dense"
 
 
 def is_kernel_part(name: str) -> bool:
-    """Whether it can be a part of a kernel with others."""
+    """True if it can be a part of a kernel with others."""
     return name in POINTWISE or name in REDUCTIONS
 
 
 def shape_of(node: Node, values: Sequence[Any]) -> Value:
-    """What the node writes; `values` are its arguments with tensors in the place of references.
+    """The node's output; `values` are its arguments with tensors in the place of references.
 
     Raises
     ------
@@ -219,7 +219,7 @@ _RANK = ["bool", "uint8", "int8", "int16", "int32", "int64", "float16", "bfloat1
 
 
 def _promoted(values: Sequence[Any]) -> str:
-    """PyTorch's promotion: of tensors with dimensions, else of scalars' tensors."""
+    """PyTorch's promotion: of tensors with dimensions, otherwise of scalars' tensors."""
     tensors = [value for value in values if isinstance(value, Tensor)]
     ranked = [t for t in tensors if t.shape] or tensors
     found = max((t.dtype for t in ranked), key=_RANK.index)
@@ -349,7 +349,7 @@ def _pad(node: Node, values: Sequence[Any]) -> Tensor:
 
 
 def _index(node: Node, values: Sequence[Any]) -> Tensor:
-    """Of index tensors in the place of the first dimensions."""
+    """The shape of index tensors in the place of the first dimensions."""
     indices = values[1]
     if not all(isinstance(index, Tensor) and index.dtype != "bool" for index in indices):
         raise ValueError("indices other than numbers of the first dimensions")
@@ -357,7 +357,7 @@ def _index(node: Node, values: Sequence[Any]) -> Tensor:
 
 
 def _grouped_mm(node: Node, values: Sequence[Any]) -> Tensor:
-    """Of rows by a matrix of each group; of columns by rows, a product for each group."""
+    """The product of rows by a matrix of each group; of columns by rows, a product for each group."""
     a, b, ends = values[:3]
     if a.shape[-1] != b.shape[-2] or len(a.shape) != 2:
         raise ValueError(f"a grouped product of {a.shape} and {b.shape}")
@@ -392,7 +392,7 @@ def _flex_backward(node: Node, values: Sequence[Any]) -> list[Tensor]:
 
 
 def _written(node: Node, values: Sequence[Any]) -> dict[str, Tensor]:
-    """What a kernel of the user's writes: arguments that are cloned for it."""
+    """The outputs of a user's kernel: arguments that are cloned for it."""
     return {name: values[0][name] for name in node.kwargs["tensors_to_clone"]}
 
 
@@ -433,7 +433,7 @@ def _attention_backward(node: Node, values: Sequence[Any]) -> list[Tensor]:
 
 
 _NUMBERS: dict[str, Callable[..., Any]] = {"sym_sum": sum}
-"""Of Python's numbers; those of the text's operators are `OPERATORS`."""
+"""Operations on Python's numbers; those of the text's operators are `OPERATORS`."""
 OPERATORS: dict[str, Callable[..., Any]] = {
     "add": operator.add,
     "sub": operator.sub,

@@ -39,7 +39,7 @@ class Work:
     """Bytes by tensor."""
     flops: float = 0.0
     group: str = ""
-    """Of a collective."""
+    """The group of a collective."""
     devices: int = 0
     """In the group; 0 where the text does not say."""
     put_in: int = 0
@@ -53,7 +53,7 @@ class JointStep:
     """A training step."""
 
     arguments: dict[str, int]
-    """Bytes of what is there before it."""
+    """Bytes that are allocated before it."""
     works: list[Work]
     kept: set[str]
     again: set[str]
@@ -66,8 +66,8 @@ def join(forward: Text, backward: Text, even: bool = False) -> JointStep:
     """One step of both texts.
 
     A name that both have is one op. What the forward text merges into another kernel and the backward text computes
-    once more is an op of the backward part. `even`: bins of histograms are alike; else numbers that data decide are
-    what the backward text states.
+    once more is an op of the backward part. `even`: bins of histograms are alike; otherwise numbers that data decide
+    are what the backward text states.
     """
     return _Join(forward, backward, even).step()
 
@@ -112,7 +112,7 @@ class _Join:
         self.phase[node.name] = phase
 
     def _decided(self, node: Node) -> int:
-        """What data decides: a bin of a histogram, or what the backward text states that it was."""
+        """A number that data decides: a bin of a histogram, or the value that the backward text states."""
         if self.even:
             [source] = self._tensors(node.args)
             if self.values[source].even is None:
@@ -139,9 +139,9 @@ class _Join:
         return [self._resolved(item) for item in value] if isinstance(value, list) else value
 
     def _add_loss(self) -> None:
-        """What lies between the texts.
+        """Adds the ops between the texts.
 
-        It reads what forward gives beside what it saves, and writes backward's other arguments.
+        They read the forward outputs that are not saved alone, and write backward's other arguments.
         """
         results = self._tensors([Ref(name) for name in self.forward.results if name])
         given = [name for name in results if name not in self.saved]
@@ -202,7 +202,7 @@ class _Join:
         return name
 
     def _is_op(self, name: str) -> bool:
-        """Whether the node is none of the views, items and numbers."""
+        """True if the node is none of the views, items and numbers."""
         if not isinstance(self.values[name], (Tensor, list, dict)):
             return False
         return self._base(name) == name and self.nodes[name].target != GETITEM
@@ -286,7 +286,7 @@ class _Join:
         return JointStep(arguments, works, kept, self.again & names, gradients)
 
     def _alive(self) -> set[str]:
-        """What is kept or read, on whatever way."""
+        """Nodes that are kept or read, directly or not."""
         stack = [*self.kept, *self.loss[0]]
         alive: set[str] = set()
         while stack:
@@ -343,7 +343,7 @@ def _value_of(text: Text, name: str) -> Tensor | int:
 
 
 def _agrees(value: Any, argument: Argument) -> bool:
-    """Whether an argument of the backward text is what the forward text makes."""
+    """True if an argument of the backward text is the output of the forward text."""
     if argument.value is not None or not isinstance(value, Tensor):
         return bool(value == argument.value)
     same = [stated in (None, size) for stated, size in zip(argument.shape, value.shape, strict=False)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What collectives take, measured: tables of milliseconds by group, kind and size."""
+"""Measured costs of collectives: tables of milliseconds by group, kind and size."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from remora.errors import InputError
 
 GETITEM = "getitem"
 ATTRIBUTE = "attribute"
-"""Of the class, as a mask's function: says nothing of sizes."""
+"""Kind of an attribute of the class, such as a function of a mask; says nothing of sizes."""
 
 
 @dataclass(frozen=True)
@@ -50,7 +50,7 @@ class Argument:
     """None: the text gives the size by symbols, so the op that makes the tensor says it."""
     dtype: str
     value: int | None = None
-    """Of a number, in the run that the text was written in."""
+    """The value of a number in the run that the text was written in."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the callbacks have in common: their settings, and the choice by them."""
+"""Settings that the callbacks share, and the choice made from them."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Choosing:
     budget : int or str
         As for `auto_checkpoint`.
     reserve : int, optional
-        Bytes of the optimizer's state; by default what Adam takes for all parameters that are trained.
+        Bytes of the optimizer's state; by default Adam's for all parameters that are trained.
     time_limit : float
         Seconds for the search.
     """

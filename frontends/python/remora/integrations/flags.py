@@ -2,8 +2,8 @@
 """Flags for trainers that take no plan: Megatron-LM's recompute flags, and DeepSpeed's configuration.
 
 Such flags say the same of every layer. There are few, so each is replayed on the measured step, and the fastest that
-holds the budget is the best of them. The model is one of the trainer's, or one of the same layers in plain PyTorch;
-`names` says which of its modules are what Megatron calls "core_attn" and so on.
+fits within the budget is the best of them. The model is one of the trainer's, or one of the same layers in plain
+PyTorch; `names` says which of its modules are what Megatron calls "core_attn" and so on.
 
     found = megatron_flags(model, batch, "8GiB", layers="decoder.layers")
     print(found)         # --recompute-granularity selective --recompute-modules core_attn  # 7.2 GiB, +3.1 %
@@ -43,21 +43,21 @@ MEGATRON: Mapping[str, str] = MappingProxyType(
 CHECKPOINTED = ("core_attn", "mlp", "moe", "shared_experts")
 """Values of `--recompute-modules` that checkpoint a module."""
 RELEASED = ("moe_act", "layernorm", "mla_up_proj")
-"""Values for which Megatron releases a module's output instead; what that takes is not known here."""
+"""Values for which Megatron releases a module's output instead; the memory that this saves is not modelled here."""
 
 
 @dataclass(frozen=True)
 class Flags:
-    """Flags, and what they take.
+    """Flags, and their costs.
 
     Attributes
     ----------
     words : tuple of str
-        Of the command line; () where nothing has to be made again.
+        Words of the command line; () if nothing has to be recomputed.
     modules : tuple of str
         The modules that they checkpoint, as `named_modules` has them.
     peak, eager_peak : int
-        Bytes, predicted and measured, with all that is there throughout.
+        Bytes, predicted and measured, including all permanently resident memory.
     seconds, eager_seconds : float
         Of a step's forward and backward.
     """
@@ -104,7 +104,7 @@ def megatron_flags(
     InputError
         If there are no such layers, or Megatron's word is none that checkpoints.
     BudgetError
-        If no flags hold the budget; `least` is the least peak of any.
+        If no flags fit within the budget; `least` is the smallest peak of any.
     """
     for word in names.values():
         if word in RELEASED:
@@ -139,15 +139,15 @@ def deepspeed_config(
 ) -> tuple[dict[str, Any], Flags]:
     """DeepSpeed's configuration of checkpoints for a budget: none, or each layer.
 
-    DeepSpeed's intervals of several layers make one checkpoint of modules that are no module together; what that takes
-    is not known here. Parameters and errors are those of `megatron_flags`.
+    DeepSpeed's intervals of several layers are one checkpoint of modules that have no common module; their cost is not
+    modelled here. Parameters and errors are those of `megatron_flags`.
 
     Returns
     -------
     dict
         `activation_checkpointing` and `pipeline`, for DeepSpeed's JSON.
     Flags
-        What they take; without words.
+        Their costs; without words.
     """
     rows = _members(model, layers)
     each = ("each",)

@@ -20,9 +20,9 @@ __all__ = ["AutoCheckpoint"]
 class AutoCheckpoint(Choosing, TrainerCallback):
     """Checkpoints the model's modules by `remora.torch.auto_checkpoint`, for a batch of the first rows of the data.
 
-    It takes the place of `gradient_checkpointing` in the arguments and, as that does, switches `use_cache` off. The
-    data loader is not touched and generators are as they were, so the run is the one without it in every bit. Its
-    parameters are `Choosing`'s.
+    It takes the place of `gradient_checkpointing` in the arguments and, like that, switches `use_cache` off. It does
+    not touch the data loader and restores generators, so the run is bitwise equal to the one without it. Its parameters
+    are `Choosing`'s.
     """
 
     def on_train_begin(

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """JAX functions under a memory budget (docs/guide/jax.md); needs the package ``jax``.
 
-`budget` and `install` put a pass into XLA's compiler, behind its scheduler: what is compiled meanwhile is
-scheduled again, with recomputes, so that XLA's temporaries hold the budget.
+`budget` and `install` put a pass into XLA's compiler, behind its scheduler: modules compiled meanwhile are rescheduled
+with recomputation so that XLA's temporaries fit within the budget.
 """
 
 from remora.jax._checkpoint import Checkpointed, checkpoint_loops

@@ -76,10 +76,10 @@ def checkpoint_loops(
         Bytes of XLA's temporaries, ``temp_size_in_bytes`` of ``compiled.memory_analysis()``, or text: ``"2GiB"``,
         ``"60%"`` of the temporaries of the function itself.
     exact : bool
-        Whether only choices count with which the results for these arguments, arrays then, are equal in every bit to
-        those of the function. It runs once as it is, and once with each choice that is within the budget. Otherwise,
-        results may differ in the last bits, as with `jax.checkpoint`: XLA may round differently what it compiles into
-        another kernel. What is chosen keeps them equal where that can be foreseen.
+        True to accept only choices with which the results for these arguments, arrays then, are bitwise equal to those
+        of the function. It runs once as it is, and once with each choice that is within the budget. Otherwise, results
+        may differ in the last bits, as with `jax.checkpoint`: XLA may round differently what it compiles into another
+        kernel. The choice keeps them equal where that can be foreseen.
     jit : callable
         How the step will be compiled, if not by `jax.jit` alone: ``functools.partial(jax.jit, donate_argnums=0)``.
     limits : Limits, optional
@@ -176,7 +176,7 @@ class _Search:
         return plan, self._rewritten(found)
 
     def _within(self, allowed: int) -> tuple[Choice, ...] | None:
-        """The choices with the least recompute among those measured that are within so many bytes."""
+        """The choices with the smallest recomputation among those measured that are within so many bytes."""
         stacked = sum(pair.stacked for pair in self.pairs)
         room = allowed - (self.before - stacked)
         below: int | None = None
@@ -274,7 +274,7 @@ def _rewritten(loops: Loops, choices: Mapping[int, Choice], arguments: Any, resu
 
 
 def choose(pairs: Sequence[Pair], allowed: int, limits: Limits, device: Roofline) -> tuple[Choice, ...]:
-    """A choice for each pair: together at most so many bytes, where that is possible, with the least recompute.
+    """A choice for each pair: together at most so many bytes, where that is possible, with the smallest recomputation.
 
     All pairs are one problem, in which each value of a body counts as often as the body runs. Where not even the
     carries fit, each pair saves the same part of them.

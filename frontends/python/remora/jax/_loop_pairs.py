@@ -19,7 +19,7 @@ from remora import _engine
 from remora._arguments import Budget, budget_text
 from remora.errors import InputError
 from remora.graph import Graph, Op, Tensor, core_of, made_graph
-from remora.jax._planning import CPU, DEAR, LIMITS, Loop, Plan, Search, read_module, temporaries_of
+from remora.jax._planning import CPU, EXPENSIVE, LIMITS, Loop, Plan, Search, read_module, temporaries_of
 from remora.jax._saving import Saving, Work
 from remora.limits import Limits
 from remora.onnx import Roofline
@@ -45,11 +45,11 @@ def plan_module(
     content : bytes
         A serialized ``HloModuleProto``, scheduled, as XLA hands it to passes.
     budget : int or str
-        What its temporaries may take: bytes, or text: ``"2GiB"``, ``"60%"`` of what they take without a plan.
+        Maximum of its temporaries: bytes, or text: ``"2GiB"``, ``"60%"`` of their size without a plan.
     limits : Limits, optional
         Of each search; 2,000 units of work by default.
     device : Roofline
-        What instructions take: the longer of their FLOPs and their bytes, and the overhead of a launch.
+        Model of instruction times: the longer of their FLOPs and their bytes, and the overhead of a launch.
 
     Returns
     -------
@@ -78,7 +78,7 @@ class _Rewritten:
     saved : int
         Bytes that the stacks were allowed.
     told : int
-        What its temporaries take by the rules that are known here, in bytes.
+        Size of its temporaries by the modelled rules, in bytes.
     overhead : float
         Of all its instructions, as a part of the duration without a plan.
     recomputes : int
@@ -108,7 +108,7 @@ def plan(
     limits : Limits
         Of each solve.
     device : Roofline
-        What instructions take.
+        Model of instruction times.
     """
     search = Search(content, limits, device)
     loops = _Loops(content, search, before, allowed, limits, device)
@@ -119,7 +119,7 @@ def plan(
     search.begin(before, allowed, before - search.module.temporaries)
     if search.may_fit():
         written, outside = search.run(before, allowed, measure)
-        if written is not None and outside.overhead <= DEAR:
+        if written is not None and outside.overhead <= EXPENSIVE:
             return written, outside
     if outside is not None:
         loops.least = min(loops.least, outside.least)
@@ -136,7 +136,7 @@ def plan(
 def _without_stacks(
     content: bytes, search: Search, before: int, allowed: int, measure: Measure, beyond: int
 ) -> tuple[bytes | None, Plan]:
-    """What is outside of loops is planned, or the body of the loop that takes most of the temporaries."""
+    """Plans what is outside of loops, or the body of the loop with most of the temporaries."""
     bodies = [one for one in search.module.bodies() if one[1] >= search.module.temporaries * _MOST]
     if not bodies:
         return search.run(before, allowed, measure, beyond)
@@ -145,7 +145,7 @@ def _without_stacks(
     search.begin(before, allowed, beyond)
     if search.may_fit():
         written, found = search.run(before, allowed, measure, beyond)
-        if written is not None and found.overhead <= DEAR:
+        if written is not None and found.overhead <= EXPENSIVE:
             return written, found
     # The innermost of those that have most of the memory.
     body, size, runs = bodies[-1]
@@ -346,7 +346,7 @@ class _Loops:
         return _Rewritten(written, saved, module.temporaries, duration / self.search.whole - 1, recomputes)
 
     def _more_saved(self, found: _Rewritten, above: int | None) -> _Rewritten:
-        """What is recomputed less, and meets the budget as far as is known. `above`: too many bytes saved."""
+        """A plan with less recomputation that meets the budget as far as is known. `above`: too many bytes saved."""
         for _ in range(_HALVINGS if above is not None else 0):
             assert above is not None
             middle = (found.saved + above) // 2

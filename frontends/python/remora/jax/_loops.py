@@ -53,7 +53,7 @@ class Scan:
 
 @dataclass(frozen=True)
 class Choice:
-    """What is saved for one pair.
+    """The values saved for one pair.
 
     Attributes
     ----------

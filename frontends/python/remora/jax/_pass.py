@@ -36,14 +36,14 @@ _LOG = logging.getLogger("remora.jax")
 _PLATFORMS = ("cpu", "gpu", "cuda", "rocm", "tpu")
 """All that JAX may call a platform whose XLA takes passes."""
 _KNOBS = re.compile(rb'"tuning_knobs":\{([^{}]*)\}')
-"""Of a convolution by cuDNN: a table as XLA writes it, in another order each time."""
+"""Name of a convolution by cuDNN: a table as XLA writes it, in another order each time."""
 _SMALL = 1 << 16
 """A part of the temporaries is no budget for modules with fewer bytes: JAX compiles one for each constant."""
 
 
 @dataclass
 class Plans:
-    """What was planned while a budget held, in the order in which it was compiled.
+    """Plans made while a budget was active, in the order of compilation.
 
     Attributes
     ----------
@@ -55,7 +55,7 @@ class Plans:
 
     @property
     def largest(self) -> Plan:
-        """Of the module that takes most temporaries; LookupError if none was compiled."""
+        """Plan of the module with most temporaries; LookupError if none was compiled."""
         if not self.all:
             raise LookupError(
                 "nothing was planned under this budget: was the function compiled before, or does a warning say why?"
@@ -186,7 +186,7 @@ class _Pass:
             )
 
     def _planned(self, name: str, platform: str, settings: _Settings, compiled: Callable[[], Any]) -> Any:
-        """The executable as XLA makes it where it holds the budget, else the one that does."""
+        """XLA's executable if it fits within the budget, otherwise the planned one."""
         first = _Compile()
         plain = self._run(compiled, first)
         try:
@@ -231,7 +231,7 @@ class _Pass:
 
 
 def _total(plain: Any, planned: Any) -> str:
-    """What the module takes in total, where donated arguments are no longer reused; empty where they are."""
+    """Total size of the module if donated arguments are no longer reused; empty if they are."""
     before, after = plain.get_compiled_memory_stats(), planned.get_compiled_memory_stats()
     if after.alias_size_in_bytes >= before.alias_size_in_bytes:
         return ""
@@ -271,19 +271,19 @@ def _settings(budget: Budget, limits: Limits | None, device: Roofline) -> _Setti
 def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = CPU) -> Iterator[Plans]:
     """Plans what is compiled inside the ``with`` block.
 
-    Results are equal in every bit to those without it: the same instructions run, some of them again. A function that
-    was compiled before keeps its executable, and one that is compiled inside keeps its plan.
+    Results are bitwise equal to those without it: the same instructions run, some of them again. A function that was
+    compiled before keeps its executable, and one that is compiled inside keeps its plan.
 
     Parameters
     ----------
     budget : int or str
-        What XLA's temporaries may take in each module: bytes, or text: ``"2GiB"``, ``"60%"`` of what they take without
-        a plan. Arguments, outputs and constants are not counted, as ``temp_size_in_bytes`` of JAX's
+        Maximum of XLA's temporaries in each module: bytes, or text: ``"2GiB"``, ``"60%"`` of their size without a plan.
+        Arguments, outputs and constants are not counted, as ``temp_size_in_bytes`` of JAX's
         ``compiled.memory_analysis()`` does not count them.
     limits : Limits, optional
         Of each search; 2,000 units of work by default, so that the same plan comes out every time.
     device : Roofline
-        What instructions take.
+        Model of instruction times.
 
     Yields
     ------

@@ -7,9 +7,9 @@ search, its *slack*: at every moment
     temporaries <= budget + slack * outputs not yet written        slack from 1 to 0
     temporaries <= (1 + slack) * budget                            below 0, for XLA's packing
 
-What XLA makes of a schedule is told by its own rules (`_engine.HloModule.temporaries`), and then measured, on the
-module as XLA compiles it. The largest slack comes first. Where XLA takes more than the budget, the next plan gets less,
-and once one holds, a shorter one is searched from there, with more slack.
+The size of XLA's temporaries for a schedule is predicted by the modelled rules (`_engine.HloModule.temporaries`), and
+then measured, on the module as XLA compiles it. The largest slack comes first. If XLA needs more than the budget, the
+next plan gets less, and once one fits, a shorter one is searched from there, with more slack.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from remora.limits import Limits
 from remora.onnx import Roofline
 
 CPU = Roofline("a CPU core", 50e9, 10e9, 1e-6)
-"""What durations are told by where nobody says otherwise: the proportions count, not the machine."""
+"""Default for predicted durations: the proportions count, not the machine."""
 
 LIMITS = Limits(work_limit=2_000)
 """A second or so for a module of some hundred instructions, and the same plan every time."""
@@ -41,15 +41,15 @@ _MOST = 0.5
 """A loop with so much of the temporaries is named where a budget is not met."""
 _CALLING = ("call", "conditional", "while")
 """Instructions that take what others inside of them take."""
-DEAR = 0.05
-"""By so much overhead another order may be better for it to be tried."""
+EXPENSIVE = 0.05
+"""Another order is tried only if it could be better by this much overhead."""
 _WORSE = 1.5
 """Another order is given up at so many times the overhead: with less slack, the search may find less still."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What was made of one module.
+    """The plan for one module.
 
     Attributes
     ----------
@@ -58,8 +58,8 @@ class Plan:
     budget : int
         Bytes that XLA's temporaries may take.
     before, temporaries : int
-        Bytes that they take without the plan and with it: XLA's own figures under `budget` and `install`, and what
-        Remora knows of XLA's rules where `plan_module` is called alone.
+        Bytes that they need without the plan and with it: XLA's own figures under `budget` and `install`, and
+        predictions by the modelled rules if `plan_module` is called alone.
     least : int
         The minimum that was found for them, in bytes. Where `note` says that the budget is not met, it is enough.
     bound : float
@@ -72,7 +72,7 @@ class Plan:
         Bytes of outputs that lay in donated arguments and do so no more: XLA forgets donations of a module that a pass
         gives back.
     note : str
-        Why the module was left as it is; empty if it is planned, or holds the budget as it is.
+        Why the module was left as it is; empty if it is planned, or fits within the budget as it is.
     """
 
     module: str
@@ -90,7 +90,7 @@ class Plan:
         if self.note:
             return f"{self.module}: left as it is: {self.note}"
         if self.before == self.temporaries and not self.recomputes:
-            return f"{self.module}: {_said(self.before)} of temporaries hold {_said(self.budget)} as they are"
+            return f"{self.module}: {_said(self.before)} of temporaries fit within {_said(self.budget)} as they are"
         donations = f"; {_said(self.undonated)} of donated memory is not reused" if self.undonated else ""
         bound = f" (at least {100 * self.bound:.2f} %)" if self.bound else ""
         return (
@@ -109,7 +109,7 @@ def _said(size: int) -> str:
 
 
 def temporaries_of(content: bytes, device: Roofline = CPU) -> int:
-    """What XLA takes for the temporaries of a module by the rules that are known here, in bytes."""
+    """Size of the temporaries of a module by the modelled rules, in bytes."""
     return int(read_module(content, device).temporaries)
 
 
@@ -136,7 +136,7 @@ class Loop:
     donated : int
         Bytes of the module's outputs that lie in donated arguments.
     overhead : float
-        What the module takes longer already, as a part of its first duration.
+        Duration that the module has gained already, as a part of its first duration.
     """
 
     body: str
@@ -157,7 +157,7 @@ class _Tried:
     overhead : float
         Of `ops`.
     taken : int
-        What XLA takes for its temporaries, in bytes; above the budget, it may be an estimate.
+        Size of XLA's temporaries, in bytes; above the budget, it may be an estimate.
     """
 
     sequence: Sequence[Op]
@@ -168,7 +168,7 @@ class _Tried:
 
 
 class Search:
-    """Plans one module until its temporaries hold the budget, and then for less overhead.
+    """Plans one module until its temporaries fit within the budget, and then for less overhead.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ class Search:
     limits : Limits
         Of each solve.
     device : Roofline
-        What instructions take.
+        Model of instruction times.
     whole : int, optional
         What overheads are a part of, in nanoseconds: the duration of the module by default.
     loop : Loop, optional
@@ -219,26 +219,26 @@ class Search:
     ) -> tuple[bytes | None, Plan]:
         """A plan for the module, and the module to compile instead, or None if it stays as it is.
 
-        XLA's order comes first. The order with the least peak is searched where it may be better: where nothing that
-        was found in XLA's order holds the budget, or where its bound is well below the overhead of what does.
+        XLA's order comes first. The order with the lowest peak is searched where it may be better: if no schedule in
+        XLA's order fits within the budget, or if its bound is well below the overhead of the best one.
 
         Parameters
         ----------
         before, allowed : int
             Bytes that its temporaries take as it is, and may take: less.
         measure : callable
-            What the temporaries of a module take: asked of each plan that may hold the budget.
+            Returns the size of a module's temporaries: called for each plan that may fit within the budget.
         beyond : int, optional
-            Bytes that XLA takes beyond what is known of its rules; by default, what `before` says.
+            Bytes that XLA uses beyond the modelled rules; derived from `before` by default.
         """
         self.begin(before, allowed, before - self.module.temporaries if beyond is None else beyond)
         chosen, found = self, self._in_order(measure)
-        if found is None or found.overhead > DEAR:
+        if found is None or found.overhead > EXPENSIVE:
             order = remora.order(self.graph, limits=self.limits)
             other = Search(self._rewritten(order.ops), self.limits, self.device, self.whole, self.loop)
             other.enough = self.least
             other.begin(before, allowed, 0)
-            if found is None or found.overhead > other.bound + DEAR:
+            if found is None or found.overhead > other.bound + EXPENSIVE:
                 again = other._in_order(measure, found)
                 self.least = other.least
                 if found is None or (again is not None and again.overhead < found.overhead):
@@ -262,13 +262,13 @@ class Search:
         )
 
     def may_fit(self) -> bool:
-        """Whether no bound says that every schedule exceeds the budget."""
+        """True unless a bound says that every schedule exceeds the budget."""
         return self._bounds(1.0).status != "infeasible"
 
     def begin(self, before: int, allowed: int, beyond: int) -> None:
-        """Sets what is known of the temporaries.
+        """Sets the known sizes of the temporaries.
 
-        `beyond`: what XLA takes beyond what is known of its rules, as far as that is known.
+        `beyond`: bytes that XLA uses beyond the modelled rules, as far as known.
         """
         self.before, self.allowed, self.beyond = before, allowed, beyond
         self.least = before if self.enough is None else min(before, self.enough)
@@ -315,7 +315,7 @@ class Search:
         return None
 
     def _slack_of(self, tried: _Tried) -> float | None:
-        """The least slack that a schedule keeps to, nearly; None if it keeps to none."""
+        """The smallest slack that a schedule keeps to, nearly; None if it keeps to none."""
 
         def excess(slack: float) -> int:
             budget = self._within(slack)
@@ -334,9 +334,9 @@ class Search:
     def _shortened(
         self, found: _Tried, below: float | None, above: float | None, measure: Callable[[bytes], int]
     ) -> _Tried:
-        """What holds the budget with less overhead, searched from what holds it.
+        """A schedule within the budget with less overhead, searched from one within the budget.
 
-        `below`: a slack that it keeps to. `above`: the least at which XLA packs what was found into too much.
+        `below`: a slack that it keeps to. `above`: the smallest slack at which XLA's packing was too large.
         """
         if below is None:
             return found
@@ -384,7 +384,7 @@ class Search:
         return self.module.rewrite(core_of(self.graph), [op.index for op in ops])
 
     def _room(self) -> int:
-        """What the instructions that are planned here may take of the budget."""
+        """Bytes of the budget that the instructions planned here may use."""
         return max(1, self.allowed - (self.loop.outside if self.loop else 0))
 
     def _within(self, slack: float) -> int:
@@ -434,7 +434,7 @@ class Search:
         return [op_at(self.graph, number) for number in numbers], [op_at(self.graph, number) for number in stale]
 
     def _loop_said(self) -> str:
-        """What a user may do where a loop has most of the temporaries and nothing inside of it can be recomputed."""
+        """Suggestions if a loop has most of the temporaries and nothing inside of it can be recomputed."""
         name, place, size = self.module.largest_loop()
         if self.hint or size < _MOST * self.before or self.module.pairs():
             return ""

@@ -38,7 +38,7 @@ def policy(
     """A policy for `jax.checkpoint` that saves, among the values that a function names, as much as the budget allows.
 
     The function names what may be saved: ``jax.ad_checkpoint.checkpoint_name(value, "name")``. The policy saves the
-    names that leave the least work to recompute. No code of Remora runs when the function does, on any platform.
+    names with the smallest recomputation. No code of Remora runs when the function does, on any platform.
 
     Parameters
     ----------

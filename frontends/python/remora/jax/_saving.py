@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which values to save between a forward and a backward pass, so that the least work is done a second time.
+"""Chooses values to save between a forward and a backward pass, so that recomputation is minimal.
 
     ops of the forward pass  ->  boundary  ->  backward, which reads what the backward pass needs
 
-An op runs again behind the boundary unless what it makes is in memory there. The boundary alone takes so much memory
-that the budget binds nowhere else, so the schedule with the least extra time is the best choice.
+An op runs again behind the boundary unless its output is in memory there. The boundary alone needs so much memory that
+the budget binds nowhere else, so the schedule with the smallest extra time is the best choice.
 """
 
 from __future__ import annotations

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Measured costs of ONNX models: what each node takes on this machine, and what this machine can do.
+"""Measured costs of ONNX models: the run time of each node on this machine, and this machine's rates.
 
 Needs onnx, onnxruntime and numpy (``pip install remora[onnx]``); they are imported when they are used.
 

@@ -29,7 +29,7 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(dest="command", required=True)
     profiles = commands.add_parser("profile", help="what each node of a model takes, for remora --costs")
     profiles.add_argument(
-        "model", metavar="MODEL", help="or a folder: NAME.costs.csv beside every NAME.onnx, for remora batch"
+        "model", metavar="MODEL", help="or a folder: writes NAME.costs.csv next to every NAME.onnx, for remora batch"
     )
     profiles.add_argument(
         "--dim", metavar="NAME=VALUE", type=_dimension, action="append", default=[], help="repeatable"
@@ -51,9 +51,9 @@ def _profiled(model: str, words: argparse.Namespace, providers: list[str]) -> tu
 
 
 def _profile_all(words: argparse.Namespace, providers: list[str]) -> int:
-    """Every model of a folder; one that cannot be run is told, and the others go on."""
+    """Profiles every model of a folder; one that cannot run is reported, and the others continue."""
     if words.output:
-        raise InputError("-o", "the tables of a folder stand beside its models")
+        raise InputError("-o", "the tables of a folder are written next to its models")
     code = 0
     for path in sorted(glob.glob(os.path.join(glob.escape(words.model), "*.onnx"))):
         try:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine can do, as the roofline of ``remora --device`` needs it."""
+"""Rates of this machine, as the roofline of ``remora --device`` needs them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _FLOAT_BYTES = 4
 
 @dataclass(frozen=True)
 class Roofline:
-    """What a machine can do at most.
+    """Peak rates of a machine.
 
     Attributes
     ----------
@@ -107,7 +107,7 @@ def calibrate(
     providers : sequence of str
         Of onnxruntime, the one to prefer first.
     name : str, optional
-        Of the device; the processor's where nobody says.
+        The device's name; by default the processor's.
 
     Returns
     -------

@@ -17,7 +17,7 @@ _RANDOM = {"RandomNormal", "RandomUniform", "RandomNormalLike", "RandomUniformLi
 
 
 def load_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.ModelProto:
-    """The model itself, a copy of it, or what is in the file; weights in files beside it included."""
+    """The model itself, a copy of it, or the contents of the file, including weights in files next to it."""
     import onnx
 
     if isinstance(model, onnx.ModelProto):
@@ -35,7 +35,7 @@ def load_model(model: str | os.PathLike[str] | bytes | onnx.ModelProto) -> onnx.
 
 
 def node_names(model: onnx.ModelProto) -> list[str]:
-    """Of each node the name by which costs are told: its own or, where it has none, that of its first output."""
+    """The name under which each node's cost is listed: its own or, if it has none, that of its first output."""
     return [node.name or next((name for name in node.output if name), "") for node in model.graph.node]
 
 

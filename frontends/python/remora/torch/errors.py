@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What can go wrong between a function of PyTorch and a step under its budget."""
+"""Errors between a function of PyTorch and a step under its budget."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _HINTS = {
     "torch._dynamo.disable": "FSDP's hooks are such a call: give each block that fully_shard shards to "
     "remora.torch.wrap, and not the whole model",
     "Sparse": "Sparse gradients (Embedding(sparse=True)) have sizes that depend on data: use sparse=False",
-    "does not support RNN": "Write the layer with LSTMCell or GRUCell in a loop, or wrap the parts beside it",
+    "does not support RNN": "Write the layer with LSTMCell or GRUCell in a loop, or wrap the other parts",
     "FloatTrueDiv(1.0": "BatchNorm with momentum=None divides by a counter: give it a number as momentum",
     "as_proxy()": "A torch.Generator of your own cannot be captured: draw outside and give the numbers as an argument",
     "Module-level backwards hooks": "Register the hook on a value inside forward (tensor.register_hook), which runs",
@@ -31,10 +31,10 @@ _HINTS = {
     "Dynamic shape operator": "A size depends on data: take this part out of the step, or make its sizes fixed",
     "data-dependent expression": "A size depends on data (a mask, nonzero, unique): use torch.where, or fixed sizes",
     "consumed returned tensor's grad_fn": "The module keeps a value of the forward: use remora.torch.wrap",
-    "requires_grad_()": "Models that checkpoint their own blocks call it on what the embedding gives: switch the "
-    "model's gradient checkpointing off, since the schedule decides what is made again",
+    "requires_grad_()": "Models that checkpoint their own blocks call it on the embedding's output: switch the "
+    "model's gradient checkpointing off, since the schedule decides what is recomputed",
 }
-"""What to do about what PyTorch refuses, by a part of its message."""
+"""Suggestions for code that PyTorch rejects, by a part of its message."""
 
 
 class TorchError(ShortenTraceback, Error):  # Dynamo wraps all other exceptions of a backend
@@ -61,7 +61,7 @@ class CaptureError(TorchError):
 
 @contextlib.contextmanager
 def in_plain_words() -> Iterator[None]:
-    """What goes wrong while Dynamo captures is said without its advice; our own errors come as they were raised."""
+    """Reports errors of Dynamo's capture without its advice; our own errors are raised unchanged."""
     try:
         yield
     except TorchError as error:
@@ -98,7 +98,7 @@ class SolverError(TorchError):
 class BudgetError(TorchError):
     """No schedule stays within the budget, or none was found within the time limit.
 
-    All amounts are as a user gives a budget in bytes: with what is resident throughout, and with `reserve`.
+    All amounts are as a user gives a budget in bytes: with permanently resident memory, and with `reserve`.
 
     Attributes
     ----------
@@ -168,4 +168,4 @@ class BudgetError(TorchError):
 
 
 TOO_LARGE = "No recompute changes that: take a smaller batch, or compute that part in pieces"
-"""What to do about an op that is too large by itself."""
+"""Suggestions for an op that is too large by itself."""

@@ -28,14 +28,14 @@ __all__ = ["Installed", "install", "knapsack_solver", "runtime_estimator", "unin
 
 
 class Installed:
-    """What `install` gives back; as a context manager it ends with `uninstall`."""
+    """The result of `install`; as a context manager it ends with `uninstall`."""
 
     def __init__(self, partitioner: Partitioner) -> None:
         self._partitioner = partitioner
 
     @property
     def plans(self) -> list[Plan]:
-        """What was decided in this process, graph by graph; graphs that Inductor's caches hold are not there."""
+        """Decisions made in this process, graph by graph; graphs that Inductor's caches hold are not listed."""
         return self._partitioner.plans
 
     def __enter__(self) -> Installed:
@@ -58,14 +58,14 @@ def install(
     cache: bool = True,
     progress: bool = False,
 ) -> Installed:
-    """Lets everything that Inductor compiles for training from now on hold a memory budget.
+    """Keeps everything that Inductor compiles for training from now on within a memory budget.
 
     Parameters
     ----------
     budget : int or str
         Bytes ("8GiB", 1500000) with the parameters and inputs of a compiled graph, and with what autograd keeps of
-        those that ran before it. Or a share of what each graph takes beyond its arguments as Inductor partitions it
-        by itself ("60%").
+        those that ran before it. Or a share of each graph's memory beyond its arguments as Inductor partitions it by
+        itself ("60%").
     reserve, cost, time_limit, threads, seed, cache, progress
         As in `remora.torch.Options`.
 
@@ -84,7 +84,7 @@ def install(
 
 
 def uninstall() -> None:
-    """What is compiled from now on is partitioned by PyTorch alone; what was compiled stays."""
+    """Stops planning: code compiled from now on is partitioned by PyTorch alone; code that was compiled stays."""
     hooks, config = _hooks(), _config()
     partitioner = config.custom_partitioner_fn
     if not isinstance(partitioner, hooks.Partitioner):

@@ -2,7 +2,7 @@
 """Decisions that all processes of a distributed job share; without a job, each function just returns its own value.
 
 Clocks differ between processes, so each would measure, and then plan, something else. `same_answer` calls no
-collective: processes that never ask keep nobody waiting. The others are collectives of all processes of a group.
+collective: processes that never ask block no others. The others are collectives of all processes of a group.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 
 def is_distributed() -> bool:
-    """Whether several processes run one job."""
+    """True if several processes run one job."""
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
@@ -77,7 +77,7 @@ def gathered(value: T, group: Any = None) -> list[T]:
 
 
 def any_process(flag: bool) -> bool:
-    """Whether a flag is set in any process."""
+    """True if a flag is set in any process."""
     return any(gathered(flag))
 
 

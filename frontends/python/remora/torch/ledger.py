@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What was captured, and what runs outside of every plan: told once when it is found, and in `report`.
+"""Captured code, and code that runs outside of every plan: reported once when it is found, and in `report`.
 
 Dynamo gives a backend the graphs that it could capture. What lies between them (graph breaks), what it gave up (a loop
 whose sizes depend on data), and calls beyond its recompile limit run eagerly, and no backend is asked. So the end of
@@ -71,7 +71,7 @@ class Part:
 
 @dataclass
 class Report:
-    """What is planned of a module or step, and what is not.
+    """Planned and unplanned parts of a module or step.
 
     Attributes
     ----------
@@ -88,7 +88,7 @@ class Report:
 
     @property
     def holds(self) -> bool:
-        """Whether the budget holds for a whole training step of the process."""
+        """True if the budget covers a whole training step of the process."""
         return not self.outside and any(part.plan is not None for part in self.parts if part.training)
 
     def __str__(self) -> str:
@@ -200,7 +200,7 @@ def report(of: Any) -> Report:
 
 
 def _hold_gradients(inputs: Sequence[Any]) -> bool:
-    """Whether one of a graph's inputs is the gradient of another."""
+    """True if one of a graph's inputs is the gradient of another."""
     leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None]
     gradients = {id(t.grad) for t in leaves}
     return any(id(t) in gradients for t in inputs)

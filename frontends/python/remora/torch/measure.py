@@ -28,7 +28,7 @@ ROW = 1e-3
 
 
 CYCLES = 2e9
-"""Of a GPU's clock in a second, roughly."""
+"""Ticks of a GPU's clock in a second, roughly."""
 
 
 def random_state(device: torch.device) -> torch.Tensor:
@@ -213,7 +213,7 @@ def set_random_state(state: torch.Tensor, device: torch.device) -> None:
 
 
 def rounded(size: int, device: torch.device) -> int:
-    """What the allocator of a device takes for so many bytes."""
+    """Size of an allocation of so many bytes in the allocator of a device."""
     return -(-size // ROUNDING) * ROUNDING if device.type == "cuda" else size
 
 

@@ -32,7 +32,7 @@ class Options:
     reserve : int
         Bytes that something else takes on the device, as an optimizer's state; a part of the budget given in bytes.
     cost : {"measured", "flops"}
-        Whether ops are run and measured, or a roofline says what they take.
+        True to run and measure ops, False to use a roofline.
     fuse : bool
         Whether Inductor compiles what it makes one loop of; the schedule is then of compiled regions and the other ops.
         Results are close to eager's, not equal bit for bit.
@@ -58,8 +58,8 @@ class Options:
     progress : bool
         Whether a line on standard error says what is being done.
     plan : str or sequence of str
-        A file of `rt.plan`, made anywhere: the search begins with its schedule. A plan of another step is refused. With
-        gradient accumulation the first micro-step and the later ones are two steps: give a file for each.
+        A file of `rt.plan`, made anywhere: the search begins with its schedule. A plan of another step is rejected.
+        With gradient accumulation the first micro-step and the later ones are two steps: give a file for each.
     """
 
     budget: int | str = "100%"
@@ -127,7 +127,7 @@ class Options:
 
     @property
     def is_share(self) -> bool:
-        """Whether the budget is a percentage."""
+        """True if the budget is a percentage."""
         return isinstance(self.budget, str) and "%" in self.budget
 
     def in_bytes(self, fixed: int, unscheduled: int) -> int:

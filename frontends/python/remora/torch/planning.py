@@ -23,7 +23,7 @@ FORMAT = "remora-plan"
 
 @dataclass(frozen=True)
 class Choice:
-    """What is done with a module: it is checkpointed, or what it saves is offloaded.
+    """The choice for a module: it is checkpointed, or its saved tensors are offloaded.
 
     Attributes
     ----------
@@ -63,7 +63,7 @@ class Parted:
 
 @dataclass
 class Plan:
-    """What was decided for a step.
+    """Decisions made for a step.
 
     The decision is the schedule of a captured step (`found`), what is done with modules (`modules`, `buffers`,
     `reshard`), the plans of a pipeline's stages (`stages`), or the partition of a joint graph (`partition`).
@@ -153,13 +153,13 @@ class Plan:
 
     @property
     def kind(self) -> str:
-        """What was decided: "schedule", "partition", "stages" or "checkpoints"."""
+        """Kind of the plan: "schedule", "partition", "stages" or "checkpoints"."""
         decided = {"schedule": self.found, "partition": self.partition, "stages": self.stages or None}
         return next((kind for kind, decision in decided.items() if decision is not None), "checkpoints")
 
     @property
     def promised(self) -> bool:
-        """Whether the predicted peak is within the budget."""
+        """True if the predicted peak is within the budget."""
         return self.predicted_peak <= self.budget
 
     @property

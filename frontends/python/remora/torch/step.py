@@ -52,7 +52,7 @@ class EagerStep:
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """What runs inside leaves generators, buffers and gradients as they were."""
+        """Restores generators, buffers and gradients afterwards."""
         buffers = [(b, b.detach().clone()) for b in self.model.buffers()]
         gradients = [(p, p.grad) for p in self.model.parameters()]
         for p, _ in gradients:
@@ -70,7 +70,7 @@ class EagerStep:
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Equal in every bit; not-a-number is equal to itself."""
+    """True if bitwise equal; not-a-number is equal to itself."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     return torch.equal(a.contiguous().reshape(-1).view(torch.uint8), b.contiguous().reshape(-1).view(torch.uint8))
@@ -91,7 +91,7 @@ def outcome_of(step: EagerStep) -> Outcome:
 
 
 def differences(mine: Outcome, eager: Outcome) -> list[str]:
-    """Names of the values that are not equal in every bit."""
+    """Names of the values that are not bitwise equal."""
     return [n for n in {**mine, **eager} if n not in mine or n not in eager or not same_bits(mine[n], eager[n])]
 
 

@@ -3,8 +3,8 @@
 
     python -m torchtitan.train --module remora.torchtitan --config graph_trainer_llama3_debugmodel --compile.budget 60%
 
-The policy tags what the trainer makes again; the pipeline writes a schedule into its graph, which may run any op again
-anywhere. Both hold a budget in bytes. See docs/guide/torchtitan.md.
+The policy tags the ops that the trainer recomputes; the pipeline writes a schedule into its graph, which may run any op
+again anywhere. Both meet a budget in bytes. See docs/guide/torchtitan.md.
 """
 
 from __future__ import annotations
@@ -28,17 +28,17 @@ class CompileConfig(GraphTrainerCompileConfig):  # type: ignore[misc]  # Any, wh
     """The trainer's own policies, and ours."""
 
     budget: str = "100%"
-    """Bytes ("12GiB") with parameters and the step's arguments, or a share of what the step takes beyond those where
-    nothing is made again ("60%")."""
+    """Bytes ("12GiB") with parameters and the step's arguments, or a share of the step's further memory without
+    recomputation ("60%")."""
 
     reserve: int = 0
     """Bytes that something else takes, such as the optimizer's state; a part of a budget in bytes."""
 
     cost: Literal["measured", "flops"] = "measured"
-    """Whether ops are run and measured, or a roofline says what they take."""
+    """True to run and measure ops, False to use a roofline."""
 
     order: Literal["input", "free", "auto"] = "input"
-    """Of the pipeline "remora": ops in their traced order, or in any."""
+    """Order of the pipeline "remora": ops in their traced order, or in any."""
 
     time_limit: float = 15.0
     """Seconds for the search."""

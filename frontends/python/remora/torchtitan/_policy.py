@@ -26,7 +26,7 @@ from remora.torchtitan._rewrite import rewritten
 from remora.torchtitan._tags import Chooser, Family
 
 AGAIN = "_recomputed"
-"""How the trainer ends the names of nodes that it makes again."""
+"""Suffix of the names of nodes that the trainer recomputes."""
 
 
 def options_of(config: Any) -> Options:
@@ -74,7 +74,7 @@ def _name_of(node: fx.Node) -> str:
 
 
 def tag_policy(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
-    """The memory policy "remora": tags what is made again.
+    """The memory policy "remora": tags the ops to recompute.
 
     Raises
     ------
@@ -108,7 +108,7 @@ def tag_policy(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
 
 
 def _carried_out(module: fx.GraphModule) -> fx.GraphModule:
-    """What the trainer's own pass makes of the tags, on a copy."""
+    """Applies the trainer's own pass to the tags, on a copy."""
     made: fx.GraphModule = selective_activation_remat_pass(fx.GraphModule(module, copy.deepcopy(module.graph)))
     return made
 
@@ -119,7 +119,7 @@ def schedule_pass(module: fx.GraphModule, example_inputs: Any = None, *, config:
     Raises
     ------
     BudgetError
-        With the least budget for which a schedule is known.
+        With the minimum budget for which a schedule is known.
     """
     options = options_of(config)
     planned = Planned.read(module, options)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A schedule as a graph: each run of an op is a node of its own, in the schedule's order.
 
-What reads a value reads the run before it. FX's generated code drops a value behind its last reader, so the graph
-holds what the schedule holds. A view is made where its value is first read, and again where the memory beneath was made
-again.
+Each reader of a value reads the run before it. FX's generated code drops a value behind its last reader, so the memory
+of the graph is that of the schedule. A view is made where its value is first read, and again where the memory beneath
+was recomputed.
 """
 
 from __future__ import annotations

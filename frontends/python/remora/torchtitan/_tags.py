@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What tags can say of a step of torchtitan's graph trainer, and which of it is best.
+"""Plans that tags can express for a step of torchtitan's graph trainer, and the best of them.
 
 The trainer's graph holds forward, loss and backward. Its policies tag forward nodes, and `selective_activation_remat`
-carries the tags out: what is tagged for recompute is released behind its last reader in the forward part, and made
-again right before the first node of the backward part that needs it, itself or for what is made again from it. From
+carries the tags out: what is tagged for recompute is released behind its last reader in the forward part, and
+recomputed right before the first node of the backward part that needs it, itself or to recompute something else. From
 there on it lives till its last reader. So a plan is a set of forward ops, and each set is one sequence of ops:
 
-    forward:   a  b  c  d | loss | D  C  B  A          a, c made again:    a  b  c  d | loss | D  c  C  B  a  A
+    forward:   a  b  c  d | loss | D  C  B  A          a, c recomputed:    a  b  c  d | loss | D  c  C  B  a  A
 
 The engine solves the same graph with recomputes wherever they fit. Its schedules name sets, and its bound holds for all
 sets. A set may take another peak than the schedule that named it, so sets are evaluated as sequences, O(nodes) each,
@@ -57,23 +57,23 @@ def module_of(node: fx.Node) -> str:
 
 
 def is_backward(node: fx.Node) -> bool:
-    """Whether autograd made a node."""
+    """True if autograd made a node."""
     return bool(node.meta.get("autograd_backward"))
 
 
 def _hands_on(node: fx.Node) -> bool:
-    """Whether a node's value is one that an op gave, not a view of it."""
+    """True if a node's value is one that an op returned, not a view of it."""
     return node.target is operator.getitem or getattr(node.target, "namespace", "") == "_c10d_functional"
 
 
 @dataclass(frozen=True)
 class Tagged:
-    """A set of ops that are made again, by their numbers.
+    """A set of ops to recompute, by their numbers.
 
     Attributes
     ----------
     peak : int
-        Bytes, with what is there throughout.
+        Bytes, including permanently resident memory.
     time : int
         Nanoseconds.
     """
@@ -89,7 +89,7 @@ class Family:
     Parameters
     ----------
     step : StepGraph
-        Of the trainer's graph. Ops that no tag can make again are marked as such.
+        Ops of the trainer's graph. Those that no tag can recompute are marked as such.
     """
 
     def __init__(self, step: StepGraph) -> None:
@@ -137,22 +137,22 @@ class Family:
 
     @cached_property
     def free(self) -> frozenset[int]:
-        """The numbers of the ops that may be made again."""
+        """The numbers of the ops that may be recomputed."""
         return frozenset(i for i, op in enumerate(self.step.ops) if op.recompute)
 
     def is_read_behind(self, i: int) -> bool:
-        """Whether the backward part reads what an op makes, or a view of it."""
+        """True if the backward part reads an op's output, or a view of it."""
         return self._direct[i] < NEVER
 
     def cone(self, i: int, depth: int) -> frozenset[int]:
-        """An op, and those of the ops that it is made from, some steps back, that may be made again."""
+        """An op and the recomputable ops that it is computed from, some steps back."""
         found = {i}
         for _ in range(depth):
             found |= {j for j in self.free if not found.isdisjoint(self._forward[j])}
         return frozenset(found)
 
     def sequence(self, again: frozenset[int]) -> list[int]:
-        """What the trainer runs, by numbers of ops."""
+        """The sequence that the trainer runs, by numbers of ops."""
         before: dict[int, list[int]] = {}
         at: dict[int, int] = {}
         for i in sorted(again, reverse=True):
@@ -184,12 +184,12 @@ class Family:
 
 
 def _rank(row: Tagged, budget: int) -> tuple[int, int]:
-    """What is better is less: what holds the budget, then what is shorter."""
+    """Key for comparing, smaller is better: first within the budget, then shorter."""
     return max(0, row.peak - budget), row.time
 
 
 class Chooser:
-    """Looks for the shortest set of a family that holds a budget.
+    """Looks for the shortest set of a family that fits within a budget.
 
     Parameters
     ----------
@@ -203,11 +203,11 @@ class Chooser:
         self._known: dict[frozenset[int], Tagged] = {}
 
     def schedule(self, again: frozenset[int]) -> remora.Schedule:
-        """What the trainer runs for a set."""
+        """The schedule that the trainer runs for a set."""
         return replayed(self.graph, self.family.sequence(again))
 
     def tagged(self, again: Iterable[int]) -> Tagged:
-        """What a set takes."""
+        """The costs of a set."""
         chosen = frozenset(again)
         if chosen not in self._known:
             schedule = self.schedule(chosen)

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a step consists of: graphs and traces, as PyTorch's tracers and compilers give them."""
+"""Graphs and traces of a step, made by PyTorch's tracers and compilers."""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What autograd keeps, till its backward part, of what ran before the graph that is compiled.
+"""Tensors that autograd keeps, until its backward pass, for code that ran before the compiled graph.
 
 A model that breaks into graphs A and B runs A's forward part before B is compiled. So B's inputs lead to what A saved,
 and to what any op between them saved:
@@ -23,7 +23,7 @@ from torch._guards import TracingContext
 
 @dataclass(frozen=True)
 class Before:
-    """What ran before a graph.
+    """Nodes of autograd that ran before a graph.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class Before:
 
 
 def before_this_graph() -> Before:
-    """What ran before the graph that is compiled now and leads to its inputs."""
+    """Finds what ran before the graph that is compiled now and leads to its inputs."""
     inputs = _inputs()
     sizes: dict[int, int] = {}
     graphs: dict[int, None] = {}
@@ -82,7 +82,7 @@ def _inputs() -> list[torch.Tensor]:
 
 
 def _saved(node: Any) -> Iterator[torch.Tensor]:
-    """What a node of autograd keeps; nothing where it was released, or hooks keep it elsewhere."""
+    """Tensors that a node of autograd keeps; none if it was released, or hooks keep them elsewhere."""
     names = [name for name in dir(node) if name.startswith("_raw_saved_")]
     for name in names:
         raw = getattr(node, name)

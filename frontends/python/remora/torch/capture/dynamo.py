@@ -60,7 +60,7 @@ def compiled_step(
 
 
 def tracing(**patches: Any) -> Any:
-    """What is set of Dynamo while it may capture: up to `SHAPES` shapes; no log lines; what is printed comes behind."""
+    """Configures Dynamo for a capture: up to `SHAPES` shapes, no log lines, printing deferred."""
     config = torch._dynamo.config
     ignored = {getattr(logging.Logger, name) for name in _LOGGING if hasattr(logging.Logger, name)}
     wanted = {
@@ -104,11 +104,11 @@ _TRACING = {
     # What a model's own checkpoints would make again is left to the schedule.
     "remat_using_tags_for_fwd_loss_bwd_graph": False,
 }
-"""What is set of `torch._functorch.config` while a graph is traced."""
+"""Settings of `torch._functorch.config` while a graph is traced."""
 
 
 def name_of_input(node: fx.Node) -> str:
-    """What the user calls a graph's input: "model.layers.0.weight"."""
+    """The user's name for a graph's input: "model.layers.0.weight"."""
     source = getattr(node.meta.get("grapharg"), "source", None) or getattr(node, "_dynamo_source", None)
     name = getattr(source, "name", "")
     text = str(name() if callable(name) else name)
@@ -144,14 +144,14 @@ def hook_of(tensor: torch.Tensor) -> str | None:
 
 
 def alive(weak: Any) -> Any:
-    """What a weak reference refers to, which is there as long as it is called."""
+    """The referent of a weak reference, which must still exist when this is called."""
     found = weak()
     assert found is not None, "a step is called after it is gone"
     return found
 
 
 def results_of(module: fx.GraphModule) -> list[Any]:
-    """What a graph gives: nodes and constants."""
+    """Outputs of a graph: nodes and constants."""
     return list(module.graph.find_nodes(op="output")[0].args[0])
 
 

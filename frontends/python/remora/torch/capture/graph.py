@@ -50,7 +50,7 @@ class Storage:
 
 @dataclass(eq=False)
 class Op:
-    """What is scheduled as one: a node that allocates, and the nodes that then work in place in its storage.
+    """A unit of scheduling: a node that allocates, and the nodes that then work in place in its storage.
 
     Attributes
     ----------
@@ -187,7 +187,7 @@ class StepGraph:
         return (self.resolve(source) for source in node.all_input_nodes)
 
     def call_of(self, node: fx.Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
-        """What a node is run by, and its arguments."""
+        """The function that runs a node, and its arguments."""
         arguments = tuple(reversed(node.args)) if node in self.swapped else node.args
         return self.rebound.get(node, node.target), arguments, dict(node.kwargs)
 
@@ -207,7 +207,7 @@ class StepGraph:
         return self._of[_key(tensor)]
 
     def is_new(self, tensor: torch.Tensor) -> bool:
-        """Whether a fake tensor lies in no storage that is known."""
+        """True if a fake tensor lies in no storage that is known."""
         return _key(tensor) not in self._of
 
     def add_storage(self, name: str, tensor: torch.Tensor, fixed: bool) -> int:
@@ -227,11 +227,11 @@ class StepGraph:
             op.inputs = list(dict.fromkeys(taken if s == given else s for s in op.inputs))
 
     def bytes_of(self, tensor: torch.Tensor) -> int:
-        """What a tensor's storage takes on the step's device, in bytes; 0 if it lies elsewhere."""
+        """Size of a tensor's storage on the step's device, in bytes; 0 if it lies elsewhere."""
         return storage_bytes(tensor, self.device)
 
     def is_behind_cut(self, node: fx.Node) -> bool:
-        """Whether a node begins the backward part, or belongs to it for sure: it reads a tangent, or is marked."""
+        """True if a node begins the backward part, or certainly belongs to it: it reads a tangent, or is marked."""
         assert self.cut is not None
         reads_tangent = any(n in self.cut.tangents for n in node.all_input_nodes)
         return reads_tangent or node.meta.get("partitioner_tag") == "is_backward"
@@ -244,14 +244,14 @@ class StepGraph:
 
 
 def storage_bytes(tensor: torch.Tensor, device: torch.device) -> int:
-    """What a tensor's storage takes on a device, in bytes; 0 if it lies elsewhere."""
+    """Size of a tensor's storage on a device, in bytes; 0 if it lies elsewhere."""
     if tensor.device.type != device.type:
         return 0
     return rounded(int(tensor.untyped_storage().nbytes()), device)
 
 
 def is_random(node: fx.Node) -> bool:
-    """Whether a node draws random numbers; attention without dropout does not."""
+    """True if a node draws random numbers; attention without dropout does not."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or torch.Tag.nondeterministic_seeded not in target.tags:
         return False
@@ -264,7 +264,7 @@ def is_random(node: fx.Node) -> bool:
 
 
 def has_effect(node: fx.Node) -> bool:
-    """Whether a node is known to do more than give its outputs: by its schema, its effect tokens, or PyTorch's list."""
+    """True if a node is known to do more than return its outputs: by its schema, effect tokens, or PyTorch's list."""
     target = node.target
     if not isinstance(target, torch._ops.OpOverload):
         return target is not operator.getitem and not isinstance(target, Region)
@@ -277,7 +277,7 @@ def has_effect(node: fx.Node) -> bool:
 
 
 def may_run_again(node: fx.Node, pure: Container[str] = ()) -> bool:
-    """Whether a second run gives the same and does nothing else.
+    """True if a second run gives the same and does nothing else.
 
     PyTorch's own ops declare it, and `pure` ("library::op") names others. Any other op may write a log, count, or draw
     random numbers without declaring it; it runs once, as it does for PyTorch's own partitioner.
@@ -291,7 +291,7 @@ def may_run_again(node: fx.Node, pure: Container[str] = ()) -> bool:
 
 
 def is_own(node: fx.Node) -> bool:
-    """Whether a node's op is one of PyTorch's own."""
+    """True if a node's op is one of PyTorch's own."""
     return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _OWN
 
 

@@ -65,7 +65,7 @@ def _behind(step: StepGraph) -> set[fx.Node]:
 
 
 def _is_mutation(end: fx.Node, node: fx.Node) -> bool:
-    """Whether a forward output is nothing but an argument's new value."""
+    """True if a forward output is only an argument's new value."""
     places = [d for n, d in zip(end.args[0], end.meta.get("desc", []), strict=False) if n is node]  # type: ignore[arg-type]
     return bool(places) and all(hasattr(d, "mutated_input") for d in places)
 

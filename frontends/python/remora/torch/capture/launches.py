@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a program of Inductor takes: it runs, on tensors without memory and with kernels that do nothing.
+"""Memory of a program of Inductor: it runs on tensors without memory, with kernels that do nothing.
 
-So what is counted is what Inductor's program does: its allocations, its reuse of buffers, its order, the moment at
-which each name is deleted. Beside that only the workspaces of library calls count, and what each kernel takes: both are
-measured, once for each kernel and shapes (cost/kernels.py).
+So the program's own behaviour is counted: its allocations, its reuse of buffers, its order, the moment at which each
+name is deleted. In addition, only the workspaces of library calls and the time of each kernel are needed: both are
+measured, once for each kernel and its shapes (cost/kernels.py).
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class Launch:
 
 @dataclass
 class Trace:
-    """What a program did.
+    """Recorded actions of a program.
 
     Attributes
     ----------
@@ -83,7 +83,7 @@ class Kernel:
     Parameters
     ----------
     noted : callable
-        Told of each call.
+        Called with each call.
     how : str
         The method of `AsyncCompile` that would compile it.
     arguments : tuple
@@ -113,7 +113,7 @@ def written_by(kernel: Kernel) -> dict[int, bool]:
 
 
 class _Compile:
-    """What takes the place of `AsyncCompile` in a program."""
+    """Takes the place of `AsyncCompile` in a program."""
 
     def __init__(self, noted: Callable[..., None]) -> None:
         self._noted = noted
@@ -136,7 +136,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
         self._sizes: dict[int, int] = {}
 
     def own(self, tensors: Sequence[Any], counted: bool) -> None:
-        """Follows tensors; `counted`: their storages are new, else they were there at the start."""
+        """Follows tensors; `counted`: their storages are new, otherwise they existed at the start."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
             key = storage._cdata
@@ -215,7 +215,7 @@ def look_of(leaf: Any) -> Any:
 
 
 def hint_of(size: int | torch.SymInt) -> int:
-    """What a size was when the graph was captured."""
+    """The value of a size when the graph was captured."""
     if isinstance(size, int):
         return size
     found = size.node.hint
@@ -225,7 +225,7 @@ def hint_of(size: int | torch.SymInt) -> int:
 
 
 def storage_of(leaf: Any) -> int:
-    """What stands for a tensor's storage; 0 for what is none."""
+    """Identifier of a tensor's storage; 0 if there is none."""
     return int(leaf.untyped_storage()._cdata) if isinstance(leaf, torch.Tensor) else 0
 
 
@@ -287,7 +287,7 @@ def without_kernels(source: str, names: dict[str, Any], noted: Callable[..., Non
     names : dict
         What the program reads and does not define.
     noted : callable
-        Told of each call of a `Kernel`.
+        Called with each call of a `Kernel`.
     """
     start = "async_compile = AsyncCompile()"
     if start not in source:

@@ -139,7 +139,7 @@ class _Rewriter:
         return copy
 
     def _as_captured(self, node: fx.Node, source: fx.Node | None = None) -> fx.Node:
-        """What the step gives lies as it did."""
+        """Returns the step's outputs in their captured layout."""
         source = source or self.made[node]
         mine, captured = source.meta["val"], node.meta["val"]
         if not isinstance(mine, torch.Tensor) or mine.stride() == captured.stride():

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Inductor would make of a graph, without compiling it: its loops and calls, and the program that runs them.
+"""Inductor's lowering of a graph, without compiling it: its loops and calls, and the program that runs them.
 
 A graph passes through Inductor's own compilation (its passes, lowering, fusion, order, reuse of buffers), which is
-stopped where the kernels would be compiled. So what is read here is what Inductor decides, for its settings and for the
-device; `replay` (capture/launches.py) says what that program takes.
+stopped where the kernels would be compiled. So this reads Inductor's decisions, for its settings and for the device;
+`replay` (capture/launches.py) computes the memory of that program.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ def _copied(module: fx.GraphModule) -> fx.GraphModule:
 
 
 class _Nothing:
-    """What takes the place of a compiled program."""
+    """Takes the place of a compiled program."""
 
     def call(self, *_: Any) -> None:
         raise AssertionError("a graph that was lowered only is called")
@@ -231,7 +231,7 @@ def _loop(graph: Any, node: Any) -> Loop:
 
 
 def _bytes(graph: Any, buffer: Any) -> int:
-    """What a buffer takes of its own; one that is written in parts takes nothing, since each part is a buffer."""
+    """Own size of a buffer; 0 for one that is written in parts, since each part is a buffer."""
     from torch._inductor import ir
 
     layout = buffer.get_output_spec()

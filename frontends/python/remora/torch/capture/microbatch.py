@@ -75,7 +75,7 @@ def microbatch_of(step: ScheduledStep, schedule: Any) -> EagerStep:
 
 
 def _first_of(step: ScheduledStep, schedule: Any) -> tuple[Any, list[Any]]:
-    """What the first microbatch gives the module and gets from it, and its target, where there is one."""
+    """Inputs and outputs of the module for the first microbatch, and its target, if there is one."""
     first, targets, loss = list[Any](), list[Any](), schedule._loss_fn
 
     def note(_: Any, args: Any, kwargs: Any, output: Any) -> None:

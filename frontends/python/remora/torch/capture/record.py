@@ -235,7 +235,7 @@ def _read_ops(trace: Trace, threads: list[list[tuple[str, int]]]) -> None:
 
 
 def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]], device: torch.device) -> None:
-    """The backward's events: what is asked for and let go of, and stretches of what its own tensors take between.
+    """Reads the backward's events: requests and releases, and stretches with the memory of its own tensors between.
 
     What a forward storage gives back when the last saved tensor lets go of it is not the backward's own.
     """
@@ -279,7 +279,7 @@ def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]], device: t
 
 
 def _of_backward(threads: list[list[tuple[str, int]]], device: torch.device) -> Iterator[tuple[str, int]]:
-    """What is recorded while `backward()` runs: of the thread that calls it, between its two marks.
+    """Events while `backward()` runs: those of the thread that calls it, between its two marks.
 
     On a GPU autograd works in a thread of its own, while that one waits: then what all others recorded.
     """
@@ -293,7 +293,7 @@ def _of_backward(threads: list[list[tuple[str, int]]], device: torch.device) -> 
 # -- The runs ----------------------------------------------------------------------------------------------------------
 
 RUNS = 3
-"""The forward's modules are timed so often; the least counts, which other work disturbs least."""
+"""Number of timings of the forward's modules; the minimum counts, as other work disturbs the others more."""
 
 
 def _timed(step: EagerStep) -> _Times:

@@ -23,7 +23,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from ..store import digest
 
 _compiled: dict[str, Callable[..., list[torch.Tensor]]] = {}
-"""What was compiled in this process, by what it was compiled from."""
+"""Code compiled in this process, by its source."""
 
 
 class Region:
@@ -62,7 +62,7 @@ class Region:
 
     @property
     def known(self) -> bool:
-        """Whether it, or one like it, was compiled."""
+        """True if it, or one like it, was compiled."""
         return self.key in _compiled
 
     def compiled(self, mode: FakeTensorMode) -> Callable[..., list[torch.Tensor]]:
@@ -80,7 +80,7 @@ class Region:
 
 
 def decomposed(function: Callable[..., Any], inputs: list[Any], mode: FakeTensorMode) -> fx.GraphModule:
-    """What Inductor sees of a function: its ops taken apart into those that Inductor knows."""
+    """A function as Inductor sees it: its ops decomposed into those that Inductor supports."""
     from torch._inductor.decomposition import select_decomp_table
 
     with mode, torch.no_grad():
@@ -88,7 +88,7 @@ def decomposed(function: Callable[..., Any], inputs: list[Any], mode: FakeTensor
 
 
 def _by_inductor(module: fx.GraphModule, inputs: list[Any], mode: FakeTensorMode) -> Callable[[list[Any]], Any]:
-    """What Inductor compiles of a graph: takes a list of tensors."""
+    """Compiles a graph with Inductor: returns a function of a list of tensors."""
     from torch._inductor import compile_fx, config
     from torch._inductor.virtualized import V
 

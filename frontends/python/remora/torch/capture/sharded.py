@@ -25,7 +25,7 @@ from ..step import CheckpointError, EagerStep
 from .trace import Event, Trace
 
 ROUNDS = 3
-"""A gather is timed so often; the least counts."""
+"""Number of timings of a gather; the minimum counts."""
 PATIENCE = 10.0
 """So many seconds a collective has after its end to let go of its tensors."""
 COPY_OUT = "fsdp.split_with_sizes_copy.default"
@@ -34,16 +34,16 @@ COPY_OUT = "fsdp.split_with_sizes_copy.default"
 
 @dataclass(frozen=True)
 class Gather:
-    """What gathering a unit's parameters takes, in bytes beyond those that are there before, and seconds.
+    """Cost of gathering a unit's parameters, in bytes beyond those allocated before, and seconds.
 
     Attributes
     ----------
     parameters : int
-        What stays: the gathered parameters.
+        The part that stays: the gathered parameters.
     flat : int
-        What is there between the two halves: the collective's result.
+        Bytes allocated between the two halves: the collective's result.
     issue, wait : int
-        The most in the first half, and in the second.
+        The maximum in the first half, and in the second.
     """
 
     parameters: int
@@ -101,7 +101,7 @@ def flags_of(units: Mapping[str, FSDPModule]) -> Callable[[], None]:
 
 
 def refuse_unlike(model: torch.nn.Module, units: dict[str, FSDPModule]) -> None:
-    """Refuses what is sharded in a way that no plan here is made for."""
+    """Rejects modules that are sharded in a way that is not supported here."""
     if not isinstance(model, FSDPModule):
         raise CheckpointError(
             "auto_fsdp takes a model that fully_shard has sharded: give each block to it, then the model"

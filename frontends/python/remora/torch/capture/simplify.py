@@ -87,13 +87,13 @@ def _offer_storages(step: StepGraph) -> None:
 
 
 def _commutes(node: fx.Node) -> bool:
-    """Whether a node's two tensors may be exchanged without changing a bit."""
+    """True if a node's two tensors may be exchanged without changing a bit."""
     commuting = (torch.ops.aten.add.Tensor, torch.ops.aten.mul.Tensor)
     return node.target in commuting and not node.kwargs and len(node.all_input_nodes) == len(node.args) == 2
 
 
 def _may_take(step: StepGraph, op: Op, given: Any, taken: int) -> bool:
-    """Whether only `op` needs the storage of its argument `given`, and the two ops may be one."""
+    """True if only `op` needs the storage of its argument `given`, and the two ops may be one."""
     if step.storages[taken].fixed or step.storages[taken].keep:
         return False
     others = [step.resolve(n) for n in op.nodes[0].all_input_nodes if n is not given]
@@ -134,7 +134,7 @@ def _whole_storage(step: StepGraph, node: fx.Node, place: int) -> int | None:
 
 
 def _may_wait(step: StepGraph, head: Op, first: int, last: int) -> bool:
-    """Whether `head` may run as late as `last`: no op reads it before, and none of its inputs lives longer for that."""
+    """True if `head` may run as late as `last`: no op reads it before, and none of its inputs lives longer for that."""
     between = step.ops[first + 1 : last]
     if any(set(head.outputs) & set(o.inputs) for o in between):
         return False

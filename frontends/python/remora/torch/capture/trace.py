@@ -16,13 +16,13 @@ from dataclasses import dataclass, field
 import torch
 
 PLAIN = (torch.Tensor, type(None), bool, int, float, complex, str, bytes, enum.Enum, torch.dtype, torch.device)
-"""What a forward may be given again when it runs again: nothing of it remembers the first run."""
+"""Types of arguments with which a forward may run again: they keep no memory of the first run."""
 FIXED = -1
-"""The storage of a parameter, a buffer or an argument of the step: there throughout."""
+"""The storage of a parameter, a buffer or an argument of the step: permanently resident."""
 
 
 class Event(enum.Enum):
-    """Of an event; what its number says."""
+    """Kinds of events, and the meaning of an event's number."""
 
     OP = 1  # the op
     FREE = 2  # the storage

@@ -53,7 +53,7 @@ def batch_norm(
 
 
 def dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
-    """What eager dropout gives on the CPU: unlike the captured op, it rounds the scale to the tensor's type."""
+    """Eager dropout's result on the CPU: unlike the captured op, it rounds the scale to the tensor's type."""
     return mask.to(gradient.dtype).mul_(scale).mul_(gradient)
 
 

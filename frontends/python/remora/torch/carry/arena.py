@@ -134,7 +134,7 @@ def prepare(step: StepGraph, costs: dict[fx.Node, Cost], theirs: Sequence[Any]) 
 
 
 def record(call: Call) -> tuple[Allocation, ...]:
-    """What a call allocates, in order; what it releases itself has an offset in the call's workspace."""
+    """Allocations of a call, in order; those that it releases itself have an offset in the call's workspace."""
     allocator = library()
     call.run(call.arguments())  # some kernels prepare themselves once
     arguments = call.arguments()
@@ -199,7 +199,7 @@ class Places:
 
 @dataclass(frozen=True)
 class Arena:
-    """What a plan's programs run in: the memory, what their calls allocate, and the bytes of the block."""
+    """Memory of a plan's programs: the block and its size, and the allocations of their calls."""
 
     memory: Memory
     costs: dict[fx.Node, Cost]

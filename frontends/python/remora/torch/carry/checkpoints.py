@@ -2,9 +2,9 @@
 """Carries a plan out: modules whose forward runs inside `torch.utils.checkpoint`, and their way back.
 
 A module keeps its class, its parameters' names and its state dictionary: only its `forward` is another one, inside of
-all hooks (so those of FSDP2 and DDP run once), and copies with it. Equal to eager in every bit: generators and autocast
-are restored by PyTorch; buffers that the forward changes are given their old values while it runs again, and are
-changed once; results of ops that draw random numbers are never among those that a policy keeps.
+all hooks (so those of FSDP2 and DDP run once), and is copied with it. Bitwise equal to eager: PyTorch restores
+generators and autocast; buffers that the forward changes are given their old values while it runs again, and are
+changed once; a policy never keeps results of ops that draw random numbers.
 """
 
 from __future__ import annotations
@@ -115,7 +115,7 @@ def checkpoints(model: torch.nn.Module) -> Plan:
 
 
 def refuse_planned(model: torch.nn.Module) -> None:
-    """Refuses a model that runs by a plan."""
+    """Rejects a model that runs by a plan."""
     if model in _plans:
         raise CheckpointError(
             "the model has checkpoints already, by a plan: remora.torch.remove_checkpoints(model) takes them off"
@@ -123,7 +123,7 @@ def refuse_planned(model: torch.nn.Module) -> None:
 
 
 def refuse_own_checkpoints(model: torch.nn.Module) -> None:
-    """Refuses a model whose own checkpoints are on."""
+    """Rejects a model whose own checkpoints are on."""
     own = [name for name, module in model.named_modules() if getattr(module, "gradient_checkpointing", False) is True]
     if own:
         raise CheckpointError(
@@ -171,7 +171,7 @@ def _checkpointed(inner: Callable[..., Any], choice: Choice, buffers: Buffers, *
 
 
 def _contexts(choice: Choice, buffers: Buffers) -> tuple[Any, Any]:
-    """What surrounds the first run and the second."""
+    """Context managers for the first run and the second."""
     if not choice.save:
         old = _OldBuffers(buffers)
         return old.kept(), _Anew(old.swapped)

@@ -122,7 +122,7 @@ def _regions(step: StepGraph, again: Container[fx.Node]) -> dict[Op, list[Op]]:
 
 
 def _is_loop(step: StepGraph, node: fx.Node, known: dict[Any, bool]) -> bool:
-    """Whether Inductor computes a node in loops of its own; asked once for each op and its types."""
+    """True if Inductor computes a node in loops of its own; asked once for each op and its types."""
     if not isinstance(node.target, torch._ops.OpOverload) or is_random(node) or node in step.rebound:
         return False
     tensors = tensors_in([step.value[n] for n in step.arguments(node)] + [step.value[node]])

@@ -69,7 +69,7 @@ def _opaque(results: list[Any]) -> list[fx.Node]:
 
 
 def _saved(step: StepGraph, ahead: Sequence[Run], behind: Sequence[Run]) -> tuple[list[fx.Node], list[Op]]:
-    """What goes from forward to backward: nodes, and random ops whose generator's state is needed."""
+    """Values passed from forward to backward: nodes, and random ops whose generator's state is needed."""
     resident: set[int] = set()
     for run in ahead:
         resident.update(run.op.outputs)
@@ -88,7 +88,7 @@ def _saved(step: StepGraph, ahead: Sequence[Run], behind: Sequence[Run]) -> tupl
 
 
 def _is_read(step: StepGraph, node: fx.Node, runs: Sequence[Run]) -> bool:
-    """Whether the backward part reads a saved value: what its ops read, if the cut does not release it."""
+    """True if the backward part reads a saved value: its ops do, and the cut does not release it."""
     first, *behind = runs
     kept = set(step.storages_of(node)).difference(first.free)
     return any(not kept.isdisjoint(run.op.inputs) for run in behind)

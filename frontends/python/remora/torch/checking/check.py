@@ -38,7 +38,7 @@ _UNSTEADY = "Not deterministic, and not wrong: two runs of plain eager differ as
 
 @dataclass(frozen=True)
 class Check:
-    """What `check` found.
+    """Result of `check`.
 
     Attributes
     ----------
@@ -58,12 +58,12 @@ class Check:
 
     @property
     def equal(self) -> bool:
-        """Whether nothing differs in any bit."""
+        """True if nothing differs in any bit."""
         return not self.differences
 
     @property
     def wrong(self) -> bool:
-        """Whether something differs by more than two runs of plain eager do."""
+        """True if something differs by more than two runs of plain eager do."""
         return any(difference.wrong for difference in self.differences)
 
     def __str__(self) -> str:
@@ -167,7 +167,7 @@ class _Checking:
         return differences(mine, plain, again)
 
     def _mine(self) -> Outcome:
-        """What the step leaves; nothing, if PyTorch itself sees that a recompute is other than the forward."""
+        """State after the step; None if PyTorch itself sees that a recompute is other than the forward."""
         try:
             return self._outcome(contextlib.nullcontext())
         except torch.utils.checkpoint.CheckpointError as error:
@@ -175,7 +175,7 @@ class _Checking:
             return {}
 
     def _outcome(self, how: contextlib.AbstractContextManager[Any]) -> Outcome:
-        """What a run leaves; the state is then as before."""
+        """State after a run; the model is then restored."""
         self.state.restore()
         with how:
             result = self.step()
@@ -263,7 +263,7 @@ class _Checking:
             yield
 
     def _first_gradient(self, found: Sequence[Difference]) -> FirstOp:
-        """Of compiled code, the first gradient that differs, in the order of the backward."""
+        """The first gradient of compiled code that differs, in the order of the backward."""
         if any(difference.kind is Kind.RESULT for difference in found):
             text = "in the forward, for a result differs. Compiled code has other ops than eager, so none is named"
             return FirstOp("", Phase.FORWARD, "", 1, "", text)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What differs between the outcomes of two runs, by how much, and whether two runs of plain eager differ as much."""
+"""Differences between the outcomes of two runs, by how much, and if two runs of plain eager differ as much."""
 
 from __future__ import annotations
 
@@ -42,12 +42,12 @@ class Difference:
 
     @property
     def agrees(self) -> bool:
-        """Whether two runs of plain eager agree here."""
+        """True if two runs of plain eager agree here."""
         return self.spread == 0.0
 
     @property
     def wrong(self) -> bool:
-        """Whether this is more than two runs of plain eager differ by."""
+        """True if this is more than two runs of plain eager differ by."""
         return self.agrees or self.size > FAR * self.spread
 
     def __str__(self) -> str:
@@ -58,7 +58,7 @@ class Difference:
 
 
 def differences(mine: Outcome, plain: Outcome, again: Outcome | None) -> list[Difference]:
-    """What differs between a step's outcome and plain eager's; `again`: of a second run of plain eager.
+    """Differences between a step's outcome and plain eager's; `again`: of a second run of plain eager.
 
     Numbers and lists on which two eager runs do not agree, such as times, are not told.
     """

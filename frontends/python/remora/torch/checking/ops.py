@@ -34,7 +34,7 @@ CHUNK = 1 << 18
 """So many numbers are hashed at once: hashing needs a few megabytes beyond the step."""
 
 _UNCOMPARED = ("empty", "new_empty", "_to_copy", "clone", "resize_", "set_", "_local_scalar_dense")
-"""What has no values yet, or only copies: autocast keeps some casts for their next use."""
+"""Ops whose results have no values yet, or only copies: autocast keeps some casts for their next use."""
 
 _RUNNING = ("running_mean", "running_var")
 _TORCH = os.path.dirname(torch.__file__)
@@ -90,7 +90,7 @@ class Call:
 
     @property
     def types(self) -> list[torch.dtype]:
-        """Of its results."""
+        """Types of its results."""
         return [dtype for _, dtype, _ in self.results]
 
 
@@ -175,7 +175,7 @@ class Recorder(TorchDispatchMode):
 
 
 def _is_compared(op: torch._ops.OpOverload) -> bool:
-    """Whether an op's results say something: those of views and of memory without values do not."""
+    """True if an op's results can be compared: those of views and of memory without values cannot."""
     if op._opname.startswith(_UNCOMPARED) or "c10d" in op.namespace:
         return False
     aliases = [r.alias_info for r in op._schema.returns]
@@ -194,7 +194,7 @@ def _changed(op: torch._ops.OpOverload, args: Any, kwargs: Any) -> list[torch.Te
 
 
 def _is_called_by_engine() -> bool:
-    """Whether autograd's engine itself runs the op: not a function that a node of the graph calls."""
+    """True if autograd's engine itself runs the op: not a function that a node of the graph calls."""
     frame = sys._getframe(3)
     return frame is None or frame.f_code.co_name == "_engine_run_backward"
 

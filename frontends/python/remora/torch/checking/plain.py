@@ -34,7 +34,7 @@ def plainly(hooks: Sequence[Any] = ()) -> Iterator[None]:
 
 
 _GENERATORS = ("_checkpoint_without_reentrant_generator", "_checkpoint_without_reentrant_generator_impl")
-"""What PyTorch runs around a checkpointed call, up to and after its one `yield`."""
+"""Code that PyTorch runs around a checkpointed call, up to and after its one `yield`."""
 
 _NOTHING = object()
 

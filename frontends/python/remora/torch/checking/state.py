@@ -36,7 +36,7 @@ _OF_MODULES = ("_parameters", "_buffers", "_modules")
 
 
 class Kind(str, enum.Enum):
-    """What differs."""
+    """Kinds of differences."""
 
     RESULT = "result"
     GRADIENT = "gradient"
@@ -50,12 +50,12 @@ class Kind(str, enum.Enum):
 
 
 Outcome = dict[tuple[Kind, str], Any]
-"""What a run left: copies of tensors on the CPU, None, or other values."""
+"""State after a run: copies of tensors on the CPU, None, or other values."""
 
 
 @dataclass
 class Found:
-    """What a walk came across.
+    """Objects found by a walk.
 
     Attributes
     ----------
@@ -189,7 +189,7 @@ def _names_in(code: types.CodeType) -> dict[str, None]:
 
 
 def _is_entered(thing: Any) -> bool:
-    """Whether an object's attributes are looked at: the user's own, other libraries', and torch's that train."""
+    """True if an object's attributes are visited: the user's own, other libraries', and torch's that train."""
     kind = type(thing)
     if isinstance(thing, (type, types.ModuleType)) or not hasattr(thing, "__dict__"):
         return False
@@ -290,7 +290,7 @@ class _Kept:
 
 
 class State:
-    """What a step can change, as it is when this is made.
+    """Everything that a step can change, as it is when this is made.
 
     Parameters
     ----------
@@ -317,7 +317,7 @@ class State:
             _set_state(generator, state)
 
     def outcome(self, result: Any) -> Outcome:
-        """What there is now, after a run that gave this result."""
+        """The present state, after a run that gave this result."""
         found = walk(self.roots)
         left: Outcome = {}
         for i, leaf in enumerate(pytree.tree_leaves(result)):
@@ -340,7 +340,7 @@ def copied(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def same(a: torch.Tensor, b: torch.Tensor) -> bool:
-    """Whether two tensors on the CPU have the same values; not-a-number is equal to itself."""
+    """True if two tensors on the CPU have the same values; not-a-number is equal to itself."""
     if a.shape != b.shape or a.dtype != b.dtype:
         return False
     if a.layout != torch.strided or b.layout != torch.strided:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an op takes: nanoseconds, and workspace beyond its outputs in bytes.
+"""Cost of an op: nanoseconds, and workspace beyond its outputs in bytes.
 
 Measured: each distinct call (op, shapes, strides, dtypes, constants, device, threads, determinism) runs a few times on
 tensors made for it, and its median time counts. Its workspace is the largest sum of what the allocator gave out while
@@ -8,8 +8,8 @@ itself runs, so nothing of it changes, and no more memory is taken than the larg
 in a file by version of PyTorch and device. Ops with effects and collectives are not run for this: their time is that of
 the roofline.
 
-By FLOPs: a roofline of PyTorch's own count of FLOPs and of the bytes that are read and written; nothing runs. It knows
-no workspace, so the peak of a schedule may be exceeded by that.
+By FLOPs: a roofline of PyTorch's own count of FLOPs and of the bytes that are read and written; nothing runs. It does
+not model workspaces, so the peak of a schedule may be exceeded by these.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def generic_machine(kind: str) -> Roofline:
 
 @dataclass(frozen=True)
 class Allocation:
-    """One allocation of a call: its bytes, which of the results it is (-1: none), else its offset in the workspace."""
+    """One allocation of a call: bytes, number among the results (-1: none), otherwise offset in the workspace."""
 
     size: int
     output: int
@@ -50,7 +50,7 @@ class Allocation:
 
 @dataclass(frozen=True)
 class Cost:
-    """Of one node: nanoseconds, workspace in bytes, and the bytes of the storages it really makes.
+    """Cost of one node: nanoseconds, workspace in bytes, and the bytes of the storages it really makes.
 
     `allocations`: all that it allocates, in order; recorded for an arena only. `draws`: it moved the generator, though
     it does not say that it is random.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a call of a program of Inductor takes: nanoseconds, and workspace in bytes.
+"""Cost of a call of a program of Inductor: nanoseconds, and workspace in bytes.
 
 Measured: each distinct call (kernel's source or op, shapes, strides, dtypes, threads) runs a few times on tensors made
 for it. A kernel is compiled for this, by Inductor, which keeps what it compiled: the program that is chosen needs most
@@ -28,12 +28,12 @@ from .calls import generic_machine, made_like
 
 
 class Calls:
-    """What calls take; each distinct one is measured once.
+    """Costs of calls; each distinct one is measured once.
 
     Parameters
     ----------
     cost : {"measured", "flops"}
-        Whether calls run, or a roofline of the bytes that are moved says what they take; that knows no workspace.
+        True to run calls, False to use a roofline of the bytes that are moved, which has no workspaces.
     say : callable
         Told what is being done.
     """
@@ -43,7 +43,7 @@ class Calls:
         self._known: dict[str, list[int]] = {}
 
     def measure(self, given: Iterable[Launch]) -> None:
-        """Measures what is not known of these calls; kernels are compiled side by side."""
+        """Measures those of these calls that are not known; kernels are compiled in parallel."""
         if self._cost != "measured":
             return
         given = list(given)
@@ -99,7 +99,7 @@ class Calls:
 
 
 def _compiled(launches: dict[str, Launch]) -> dict[str, Callable[..., Any]]:
-    """What runs each call; kernels are compiled side by side."""
+    """Functions that run each call; kernels are compiled in parallel."""
     from torch._inductor.async_compile import AsyncCompile
 
     compiler = AsyncCompile()
@@ -201,7 +201,7 @@ def _device(launch: Launch) -> str:
 
 
 def _is_kept(launch: Launch) -> bool:
-    """Whether a call must not run for measuring: it talks to other processes, or is no op of PyTorch."""
+    """True if a call must not run for measuring: it communicates with other processes, or is no op of PyTorch."""
     target = launch.target
     if isinstance(target, Kernel):
         return False

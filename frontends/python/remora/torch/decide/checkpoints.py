@@ -65,7 +65,7 @@ class Fitting:
         return plan
 
     def _tried(self, make: Callable[[], Plan | None]) -> Plan | None:
-        """The plan that the first process makes, with what it takes on each."""
+        """The plan that the first process makes, with its cost on each process."""
         plan = from_first(lambda: self._bounded(make()), CheckpointError, self.group)
         if plan is not None:
             trials = self.reference.tried(self.applied(plan), self.group)
@@ -109,7 +109,7 @@ class Fitting:
         return ModeSearch(self.problem.family, budget, seconds, self.options.threads, self.options.seed, any_plan)
 
     def _shared(self, cut: ModePlans) -> int:
-        """What is summed too often where all units save most, at most in any slot."""
+        """Bytes counted too often if all units save their maximum, at most in any slot."""
         plan = [int(saved.sum(1).argmax()) for saved in cut.saved]
         high = self.problem.high(cut.modes(plan))
         tops = [max(high[a:b], default=0) for a, b in cut.slots]

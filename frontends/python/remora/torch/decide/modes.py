@@ -58,7 +58,7 @@ class ModePlans:
         self.fastest = [min(enumerate(unit.modes), key=lambda row: row[1].time)[0] for unit in self.units]
 
     def loads(self, plan: Sequence[int]) -> torch.Tensor:
-        """What a plan takes in each slot."""
+        """Memory of a plan in each slot."""
         load = self.base.clone()
         for saved, m in zip(self.saved, plan, strict=True):
             load -= saved[m]
@@ -179,7 +179,7 @@ class ModeSearch:
 
 
 def _freed(unit: Unit) -> list[int]:
-    """What each mode saves while the unit is active, at most, and no less than the one before."""
+    """Bytes that each mode saves at most while the unit is active, and no less than the mode before."""
     a, b = unit.active
     return list(itertools.accumulate((max(m.saved[a:b], default=0) for m in unit.modes), max))
 

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which partition of a joint graph holds a budget in the least time.
+"""Chooses the fastest partition of a joint graph within a budget.
 
 The engine chooses what is saved on the graph of Inductor's loops (problem/loops.py). Each choice is then lowered and
-replayed (problem/partition.py). Where a replay says more than the engine thought, or leaves room, the engine is asked
-again for less or more. All that were ever replayed of a graph are kept in a file, and the shortest of them that holds
-the budget is taken: so a smaller budget never has a shorter partition than a larger one that was asked for later.
+replayed (problem/partition.py). If a replay needs more than predicted, or leaves room, the engine is asked again for
+less or more. All partitions of a graph that were ever replayed are kept in a file, and the shortest of them that fits
+within the budget is taken: so a smaller budget never has a shorter partition than a larger one that was asked for
+later.
 """
 
 from __future__ import annotations
@@ -37,17 +38,17 @@ CLOSE = 0.02
 SMALL = 256
 """A value is small that takes no more than this part of what PyTorch saves."""
 SHARES = (0.7, 0.6, 0.5, 0.4)
-"""Of PyTorch's own memory budget, whose partitions are looked at beside ours."""
+"""Values of PyTorch's own memory budget, whose partitions are candidates in addition to ours."""
 SOLVERS = ("dp", "greedy", "ilp")
-"""By which PyTorch chooses what they save, beside the one that is set."""
+"""Solvers with which PyTorch chooses the saved values, in addition to the one that is set."""
 MARGIN = 0.03
-"""Where Inductor's own partition holds a budget, another is taken only if it is shorter by more than this share."""
+"""If Inductor's own partition fits within a budget, another is taken only if it is shorter by more than this share."""
 LEAST_SHARE = 0.02
-"""At least this share of its time a loop takes that is made again and fused with its reader."""
+"""Minimum share of its time that a loop takes if it is recomputed and fused with its reader."""
 
 
 class Known:
-    """What is known of the partitions of a joint graph; `stock` is Inductor's own.
+    """Known partitions of a joint graph; `stock` is Inductor's own.
 
     Parameters
     ----------
@@ -72,7 +73,7 @@ class Known:
         self.rows = [*(row for row in self.rows if _choice(row) != _choice(found)), found]
 
     def best(self, budget: int, later: Later) -> Partition | None:
-        """The shortest that holds a budget, of those whose time is known; Inductor's own if others gain too little."""
+        """The shortest timed one within a budget; Inductor's own if others gain too little."""
         holding = [row for row in self.rows if row.peak(later) <= budget and row.time is not None]
         if not holding:
             return None
@@ -95,7 +96,7 @@ class Known:
 
 
 def _choice(row: Partition) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
-    """What a partition is known by."""
+    """Identifies a partition."""
     return row.saved, row.order, row.guarded
 
 
@@ -112,7 +113,7 @@ def partition_of(row: dict[str, Any]) -> Partition:
 
 
 def key_of(joint: Joint, options: Options) -> str:
-    """The same for two joint graphs just if their partitions are the same; the number of a device is no part of it."""
+    """Equal for two joint graphs if and only if their partitions are the same, whatever the number of a device."""
     from torch._inductor import config
 
     module = joint.module
@@ -125,7 +126,7 @@ def key_of(joint: Joint, options: Options) -> str:
 
 
 class Base:
-    """A partition whose loops the engine schedules: what it saves may be made again, and the other way round.
+    """A partition whose loops the engine schedules: saved values may be recomputed, and vice versa.
 
     Parameters
     ----------
@@ -133,7 +134,7 @@ class Base:
     saved : tuple of str
         The nodes that it saves, by name.
     guarded : bool
-        Whether Inductor refuses fusions that raise a peak: it is so set.
+        True if Inductor is set to reject fusions that raise a peak.
     """
 
     def __init__(self, joint: Joint, saved: tuple[str, ...], guarded: bool) -> None:
@@ -149,7 +150,7 @@ class Base:
         }
 
     def graph(self, fused: float = 1.0) -> dict[str, Any]:
-        """As a `remora-graph`; `fused`: the share of its time that a forward loop takes when it is made again."""
+        """As a `remora-graph`; `fused`: the share of its time that a forward loop takes when it is recomputed."""
         joint, (forward, backward) = self.joint, self.halves
         once = joint.once
         later = joint.later.needed, joint.later.gradients
@@ -157,7 +158,7 @@ class Base:
         return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, again, later, fused, joint.loss)
 
     def fused_by(self, light: Partition) -> float:
-        """The share of its time that a loop takes when it is made again, by what all that `light` makes again take."""
+        """The share of its time that a recomputed loop takes, from the time of everything that `light` recomputes."""
         dropped = set(self.partition.saved) - set(light.saved)
         buffers = {f"forward/{name}" for name, nodes in self._buffers.items() if not dropped.isdisjoint(nodes)}
         again = sum(op["duration"] for op in self.graph()["ops"] if not buffers.isdisjoint(op["outputs"]))
@@ -182,7 +183,7 @@ class Base:
         return isinstance(look, Look) and look.size * SMALL <= self.partition.held
 
     def chosen(self, schedule: remora.Schedule) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """What a schedule holds over the cut, and the nodes behind it in its order.
+        """Values that a schedule holds over the cut, and the nodes behind it in its order.
 
         Small values take no memory to speak of, yet decide which kernels Inductor makes: they stay as they are.
         """
@@ -200,7 +201,7 @@ class Base:
 
 
 class Search:
-    """Looks for partitions of a joint graph that hold a budget.
+    """Looks for partitions of a joint graph that fit within a budget.
 
     Parameters
     ----------
@@ -225,9 +226,9 @@ class Search:
         known.stock = self._partition(self._saved, (), None, guarded=False)
 
     def look(self, budget: int) -> None:
-        """Looks for the shortest partition that holds a budget, in bytes with the graph's arguments.
+        """Looks for the shortest partition within a budget, in bytes with the graph's arguments.
 
-        Once the time limit has passed, no further partition is lowered, except for the one that saves least.
+        Once the time limit has passed, no further partition is lowered, except for the one that saves fewest bytes.
         """
         stock, later = self.known.stock, self.joint.later
         assert stock is not None
@@ -246,7 +247,7 @@ class Search:
                 self._partition(*choice, budget)
         least = self.known.least(later)
         if self.known.best(budget, later) is None and least.time is None:
-            self._say(f"the least that is known takes {self._peak(least):,}")
+            self._say(f"the smallest known one needs {self._peak(least):,}")
             self._partition(least.saved, least.order, self._peak(least), least.guarded)
 
     @property
@@ -264,20 +265,20 @@ class Search:
 
     @functools.cached_property
     def _light(self) -> Base:
-        self._say("lowering what saves least without making products again")
+        self._say("lowering the partition that saves fewest bytes without recomputing products")
         light = Base(self.joint, self.joint.light(), bool(self._own))
         self.known.learn(light.partition)
         return light
 
     @functools.cached_property
     def _bases(self) -> list[tuple[Base, remora.Graph]]:
-        """Partitions to start from: PyTorch's own, of which the most can be made again, and one that saves less."""
+        """Partitions to start from: PyTorch's own, whose values can mostly be recomputed, and one that saves less."""
         stock = self._stock.graph(self._stock.fused_by(self._light.partition))
         graphs = [(self._stock, stock), (self._light, self._light.graph())]
         return [(base, remora.Graph.from_json(graph)) for base, graph in graphs]
 
     def _knapsack(self, budget: int) -> None:
-        """Looks at what PyTorch's knapsack saves: to make again may take less time than to save."""
+        """Looks at the saved values of PyTorch's knapsack: recomputing may be faster than saving."""
         for guarded in (False, True):
             for saved in self._points:
                 if self._is_late:
@@ -289,7 +290,7 @@ class Search:
 
     @functools.cached_property
     def _points(self) -> list[tuple[str, ...]]:
-        """What PyTorch's knapsack saves, by each of its solvers and for values of its budget; each choice once."""
+        """Saved values of PyTorch's knapsack, by each of its solvers and for values of its budget; each choice once."""
         import torch._functorch.config as functorch
 
         found: dict[frozenset[str], tuple[str, ...]] = {}
@@ -346,7 +347,7 @@ class Search:
     def _partition(
         self, saved: tuple[str, ...], order: tuple[str, ...], budget: int | None, guarded: bool = True
     ) -> Partition:
-        """What a partition takes; its time only where it holds the budget, or None is given for that."""
+        """Cost of a partition; its time only if it fits within the budget, or None is given for that."""
         from torch._inductor import config
 
         guarded = guarded and bool(self._own)

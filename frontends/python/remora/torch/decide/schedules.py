@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """Schedules of a captured step: those that are kept, and what the engine is asked.
 
-A schedule that was found is kept in a file and found again by the graph (its costs are part of it), the budget, the
-options and the number of the engine's answers. All that are known of a graph stand in another file: a solve begins with
-the shortest that holds its budget, so a smaller budget never has a shorter schedule than a larger one that was asked
-for later, and the least budget that a refusal names has a schedule at once.
+A schedule is kept in a file and found again by the graph (its costs are part of it), the budget, the options and the
+number of the engine's answers. All known schedules of a graph are in another file: a solve begins with the shortest
+that fits within its budget, so a smaller budget never has a shorter schedule than a larger one that was asked for
+later, and the minimum budget that a refusal names has a schedule at once.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ FEW = 2
 LEAST_SECONDS = 0.5
 """At least so long a call of the engine may take, however much of the time limit is gone."""
 FIRST = 0.6
-"""The share of the time limit for a first schedule, where none is known; the least budget may take the rest."""
+"""The share of the time limit for a first schedule, if none is known; the minimum budget may take the rest."""
 MOST = 24
 """So many schedules of one graph are kept."""
 
@@ -58,7 +58,7 @@ class KnownSchedules:
                 self.rows = json.loads(self.path.read_text(encoding="utf-8"))
 
     def start(self, budget: int) -> list[int] | None:
-        """The ops of the shortest schedule that holds a budget."""
+        """The ops of the shortest schedule that fits within a budget."""
         holding = [row for row in self.rows if row[0] <= budget]
         return min(holding, key=lambda row: int(row[1]))[2] if holding else None
 
@@ -81,7 +81,7 @@ class KnownSchedules:
 
 
 def digest_of(graph: remora.Graph) -> str:
-    """What tells a graph from all others: the digest of its file."""
+    """Identifies a graph: the digest of its file."""
     return digest(graph.to_json())
 
 
@@ -91,7 +91,7 @@ def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: fl
     Raises
     ------
     BudgetError
-        With the least budget for which a schedule is known.
+        With the minimum budget for which a schedule is known.
     """
     start = _ops_of_plan(options.plan, graph) if options.plan else []
     digest = digest_of(graph)
@@ -172,7 +172,7 @@ def _other_step(path: str, planned: remora.Graph, made_by: Any, graph: remora.Gr
 
 
 def _shape_of(op: remora.Op) -> Any:
-    """What an op is, except for its name and cost."""
+    """Properties of an op, except for its name and cost."""
     made = [(t.index, t.size, t.keep) for t in op.outputs]
     return op.type, [t.index for t in op.inputs], made, op.recompute, [o.index for o in op.after]
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What each stage of a pipeline recomputes: its modes by what they save, and the choice for all stages together.
+"""Recomputation in the stages of a pipeline: modes by what they save, and the choice for all stages together.
 
 saved    from a microbatch's forward to the end of its backward: what autograd keeps, its input and its output
 fixed    parameters, buffers, gradients, and what a step of the schedule as it is takes beyond all this
@@ -28,7 +28,7 @@ from .within import TRIES, within_each
 
 @dataclass(frozen=True)
 class StageProblem:
-    """What a process tells the others of its stage: the modes of a microbatch, and the bytes of a step."""
+    """Data that a process sends to the others about its stage: the modes of a microbatch, and the bytes of a step."""
 
     modes: list[remora.StageMode]
     choices: list[dict[str, Choice]]
@@ -135,7 +135,7 @@ class PipelineFitting:
         return None
 
     def _planned(self, chosen: Sequence[int], bound: int) -> Plan:
-        """The plan of these modes, and what it takes when it runs."""
+        """The plan of these modes, and its cost when it runs."""
         step = self._engine(
             [remora.Stage(s.name, [s.modes[m]], s.fixed_memory) for s, m in zip(self.made, chosen, strict=True)]
         )

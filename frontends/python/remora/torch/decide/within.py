@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The one loop that asks for less: where a plan exceeds the budget, the next one is asked for with that much less.
 
-What the engine sums up is not always what a plan really takes: generator states, memory that modules share, and
-collectives are found by a replay or a run.
+The engine's sum is not always the real memory of a plan: generator states, memory that modules share, and collectives
+are found by a replay or a run.
 """
 
 from __future__ import annotations

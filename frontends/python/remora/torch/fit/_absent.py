@@ -10,7 +10,7 @@ things ask the driver all the same, and are answered here while a graph is captu
 * cuDNN's batch normalization asks how many bytes it keeps for the backward pass: none.
 * Attention asks the device which of its kernels it has. The kernel that a GPU of this kind takes is chosen by the rules
   of PyTorch's `sdp_utils.cpp`: flash attention for half precision without a mask, the memory-efficient kernel for
-  float32 and for masks, else single ops.
+  float32 and for masks, otherwise single ops.
 
 Where the driver is there, none of this is done.
 """
@@ -63,7 +63,7 @@ def standing_in(device: torch.device) -> Iterator[None]:
 
 
 class _Engine:
-    """What `torch.autograd.backward` and `grad` call in place of PyTorch's engine, which does all else."""
+    """Replaces PyTorch's engine in `torch.autograd.backward` and `grad`; forwards everything else to it."""
 
     def __init__(self, engine: Any) -> None:
         self._engine = engine

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Will it fit? A training step planned for a device that need not be there.
+"""Plans a training step for a device that need not exist here.
 
 subject     model, batch and loss on tensors without memory      _subject.py
 graph       the step as that device would run it                 _absent.py
-memory      what lies there beside it                            _memory.py, _optimizer.py
-costs       what its ops take there                              _rates.py
+memory      what else is allocated on it                         _memory.py, _optimizer.py
+costs       time and workspaces of its ops there                 _rates.py
 schedule    the engine's, under what the rest leaves of the budget
 """
 
@@ -52,7 +52,7 @@ class Captured:
     costs : dict
         What the step's nodes take on the device.
     items : list of Item
-        What lies there beside the step's own tensors.
+        Memory on the device in addition to the step's own tensors.
     gradients : int
         Bytes.
     accumulate : int
@@ -75,7 +75,7 @@ class Captured:
 
     @property
     def resident(self) -> int:
-        """Bytes that are there throughout."""
+        """Permanently resident bytes."""
         return sum(item.size for item in self.items if item.when == "throughout")
 
     @property
@@ -96,7 +96,7 @@ class Captured:
         return unscheduled_peak(self.step, self.costs) + self.reserve
 
     def limit(self, budget: int | str | None) -> int:
-        """A budget in bytes; without one, what a device has, less its allocator's holes, or what the step takes."""
+        """A budget in bytes; without one, the device's memory less its allocator's holes, or the step's memory."""
         if budget is None and self.device is not None:
             constant = sum(item.size for item in self.items if item.name in (CONTEXT, WORKSPACES))
             return constant + int((self.device.memory - constant) / (1 + holes_of(self.device)))
@@ -131,20 +131,20 @@ def plan(
     progress: bool = False,
     plan: str | Sequence[str] = "",
 ) -> FitPlan:
-    """Plans a training step without allocating a parameter: whether it fits, and at what price.
+    """Plans a training step without allocating a parameter: if it fits, and with which overhead.
 
     Parameters
     ----------
     model : callable, transformers configuration, or torch.nn.Module
         A function that makes the model; a configuration; or a module, on the device "meta" or with memory.
     batch : tuple, mapping or tensor, or a function that gives one
-        What the loss is given beside the model. Only shapes and types count.
+        Further arguments of the loss, after the model. Only shapes and types count.
     loss : callable, optional
         From the model and the batch to a scalar; by default what the model returns, or its "loss".
     budget : int or str, optional
-        Bytes ("24GiB") for all that lies on the device. By default what the device has, less a tenth of the tensors
-        for what its allocator holds between them; on this machine what the step takes without recompute. A percentage
-        is what `train_step` understands by it.
+        Bytes ("24GiB") for everything on the device. The default is the device's memory, less a tenth of the tensors
+        for its allocator's fragmentation; on this machine, the step's memory without recomputation. A percentage has
+        the same meaning as for `train_step`.
     device : str, path or FitDevice, optional
         A name of `fit.known_devices()`, a file that `measure_device` wrote, or "cpu". By default this machine's.
     optimizer : str, class or function of parameters, optional
@@ -187,7 +187,7 @@ def plan(
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked of a step, whatever its batch and its budget; the words are those of `plan`."""
+    """A request about a step, whatever its batch and its budget; names are those of `plan`."""
 
     model: Any
     loss: Callable[..., torch.Tensor] | None
@@ -212,7 +212,7 @@ class Question:
 
 
 def asked(given: Mapping[str, Any]) -> tuple[Question, Options]:
-    """What is asked, and how the engine works on it: from the parameters of `plan` by name, and perhaps others."""
+    """The request, and limits of the engine: from the parameters of `plan` by name, and perhaps others."""
     budget = given["budget"]
     if budget is not None:
         check_budget(budget)
@@ -264,7 +264,7 @@ def capture(question: Question, batch: Any) -> Captured:
 
 
 def _measured_here(captured: Captured, place: torch.device) -> dict[fx.Node, Cost]:
-    """What the ops of a step take on this machine; on its CPU without more memory than a part of what is planned."""
+    """Measured costs of a step's ops on this machine; on its CPU without more memory than a part of what is planned."""
     step, limit = captured.step, max(LEAST, int(PART * max(captured.unscheduled, captured.update)))
     instead = Smaller(limit) if place.type == "cpu" else lambda _: None
     costs = measured(step, lambda _: None, instead=instead)
@@ -287,7 +287,7 @@ def shapes_of(batch: Any) -> list[list[Any]]:
 
 
 def _place(device: str | os.PathLike[str] | FitDevice | None) -> tuple[torch.device, FitDevice | None]:
-    """PyTorch's device, and what is known of it."""
+    """PyTorch's device, and its description."""
     if device is None:
         return torch.device("cuda" if torch.cuda.is_available() else "cpu"), None
     if device in ("cpu", "cuda"):
@@ -297,7 +297,7 @@ def _place(device: str | os.PathLike[str] | FitDevice | None) -> tuple[torch.dev
 
 
 def under_budget(captured: Captured, budget: int | str | None, options: Options) -> FitPlan:
-    """What becomes of a captured step in so many bytes; without a number, in what the device has."""
+    """The plan for a captured step within so many bytes; without a number, within the device's memory."""
     device, step, costs, reserve = captured.device, captured.step, captured.costs, captured.reserve
     limit = captured.limit(budget)
     found: Plan | None = None

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The largest batch that fits, with and without recompute, and what each costs a sample; several models, devices.
 
-A size is tried by capturing the step for it, since kernels and sizes need not grow in proportion. Where to try next is
-told by a line through what was found: memory grows nearly so. With recompute, sizes double until one does not fit, and
-what is between the last two is halved.
+A size is tried by capturing the step for it, since kernels and sizes need not grow in proportion. The next size is
+chosen by a line through what was found: memory grows nearly so. With recomputation, sizes double until one does not
+fit, and then the interval between the last two is bisected.
 """
 
 from __future__ import annotations
@@ -197,7 +197,9 @@ def _sizes(batch: Any, over: str) -> Callable[[int], Any]:
     if callable(batch):
         return batch  # type: ignore[no-any-return]
     if over not in ("batch", "length"):
-        raise InputError("over", f'{over!r} is neither "batch" nor "length"; else give a function of the size as batch')
+        raise InputError(
+            "over", f'{over!r} is neither "batch" nor "length"; otherwise give a function of the size as batch'
+        )
     place = 0 if over == "batch" else 1
     tensors = [leaf for leaf in pytree.tree_leaves(batch) if isinstance(leaf, torch.Tensor) and leaf.dim() > place]
     if not tensors:
@@ -269,7 +271,7 @@ def fit_table(
 
 
 def _share_least(found: list[tuple[Captured, FitPlan]]) -> None:
-    """Where a step does not fit, what it takes by a schedule that is known for another device may be less."""
+    """If a step does not fit, replaces its memory by that of a schedule for another device if that is smaller."""
     for there, plan in found:
         for other, known in found:
             if not plan.fits and known.fits and other.step is there.step:

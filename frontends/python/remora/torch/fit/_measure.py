@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What this machine's device can do, for a file that plans on other machines read."""
+"""Rates of this machine's device, for a file that plans on other machines read."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ..measure import device_name, timed
 from ._rates import FitDevice, device_json, known_devices
 
 SIDE = {"cpu": 1024, "cuda": 8192}
-"""Of the matrices whose product is timed: they keep every unit busy."""
+"""Sizes of the matrices whose product is timed: they keep every unit busy."""
 COPIED = {"cpu": 1 << 26, "cuda": 1 << 30}
 """Bytes that are copied, far more than caches hold."""
 MANY = 200

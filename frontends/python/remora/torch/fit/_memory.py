@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What lies on a device beside the tensors of a step, and how it is divided among processes.
+"""Memory on a device in addition to the tensors of a step, and how it is divided among processes.
 
     throughout   parameters, buffers, batch, optimizer state, average of the weights, DDP's buckets, context,
                  workspaces, gradients of earlier micro-steps, and what the user reserves
     the step     what the schedule says, gradients included
-    the update   gradients, and what the optimizer needs beside them
+    the update   gradients, and temporaries of the optimizer
 
 With FSDP each process holds its part of each parameter, gradient and state (the first dimension, divided and rounded
 up), and what is whole for a while: the parameters of the unit that runs and of the next one, which is fetched
@@ -28,10 +28,10 @@ from ._optimizer import OptimizerMemory
 
 @dataclass(frozen=True)
 class Item:
-    """One line of what a step takes: bytes, whether they are exact, and when they are there.
+    """One line of a step's memory: bytes, if they are exact, and when they are allocated.
 
-    `when`: "throughout", "step", "update". `exact`: bytes of tensors, counted one by one; else a constant of the device
-    or a bound, as `note` says.
+    `when`: "throughout", "step", "update". `exact`: bytes of tensors, counted one by one; otherwise a constant of the
+    device or a bound, as `note` says.
     """
 
     name: str
@@ -56,7 +56,7 @@ class Sharding:
 
     @property
     def divides(self) -> bool:
-        """Whether each process holds a part of the parameters."""
+        """True if each process holds a part of the parameters."""
         return self.kind == "fsdp" and self.ranks > 1
 
     def part(self, tensor: torch.Tensor) -> int:
@@ -126,7 +126,7 @@ def throughout(
     sharding: Sharding,
     average: bool,
 ) -> list[Item]:
-    """What lies there at all times, beside the device's own."""
+    """Permanently resident memory, in addition to the device's own."""
     parameters = distinct(model.parameters())
     own = {p.untyped_storage()._cdata for p in parameters}
     buffers = [b for b in model.buffers() if b.untyped_storage()._cdata not in own and b.device.type != "meta"]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an optimizer takes: its state, and what its step needs beside that.
+"""Memory of an optimizer: its state, and the temporaries of its step.
 
-The optimizer's own step runs twice on parameters and gradients without memory, and each storage is counted from the op
-that makes it until nobody holds it, at the size that the device's allocator gives it. The first step makes the state.
-So foreach and fused variants are counted as what PyTorch chooses for these parameters on this device.
+The optimizer's own step runs twice on parameters and gradients without memory. Each storage is counted from the op that
+makes it until its last reference is gone, at the size that the device's allocator gives it. The first step makes the
+state. So foreach and fused variants are counted as PyTorch chooses them for these parameters on this device.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def optimizer_of(given: str | Optimizer | None) -> Optimizer | None:
 def optimizer_memory(
     make: Optimizer | None, parameters: Iterable[torch.nn.Parameter], device: torch.device, mode: Any
 ) -> OptimizerMemory:
-    """What an optimizer of these fake parameters takes, all of which have gradients.
+    """Memory of an optimizer of these fake parameters, all of which have gradients.
 
     Raises
     ------
@@ -184,7 +184,7 @@ class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 
 def wrapped_number(function: Any, arguments: tuple[Any, ...]) -> int:
-    """What a number beside a tensor takes while an op of the CPU runs: eight bytes, and one of the tensor's type."""
+    """Size of a number next to a tensor while an op of the CPU runs: eight bytes, and one of the tensor's type."""
     if function.overloadpacket.__name__.rstrip("_") not in ("add", "sub", "mul", "div") or len(arguments) < 2:
         return 0
     tensor = next((a for a in arguments[:2] if isinstance(a, torch.Tensor)), None)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A picture of plans: for each a bar of what takes the memory, beside what the device has."""
+"""A picture of plans: for each a bar of its memory, compared with the device's."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def picture(plans: Sequence[FitPlan]) -> str:
 
 
 def parts(plan: FitPlan) -> list[tuple[str, int]]:
-    """What is there at the highest moment, in bytes."""
+    """Memory at the peak, in bytes."""
     found = [(item.name, item.size) for item in plan.items if item.when != "update"]
     rest = plan.total - sum(size for _, size in found)
     return [*found, ("step" if plan.total > plan.update else "gradients and update", rest)]

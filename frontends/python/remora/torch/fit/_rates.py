@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""GPUs that can be planned for, and what an op takes on one.
+"""GPUs that can be planned for, and the cost of an op on each.
 
 The engine has a table of devices and the roofline (`frontends/machine`): an op takes the time of a launch, and of its
 arithmetic or of its memory traffic, whichever is longer.
 
-The GPU works on one op while Python launches the next, so a step takes what its ops take, or what launching them
-takes, whichever is longer.
+The GPU works on one op while Python launches the next, so the time of a step is that of its ops, or that of launching
+them, whichever is longer.
 """
 
 from __future__ import annotations
@@ -46,13 +46,13 @@ class FitDevice:
         Floating-point operations per second by type: "fp32", "tf32" (convolutions of float32), "bf16", "fp16".
     multiprocessors : int
     launch, host : float
-        Seconds: of the smallest kernel on the device; of what Python takes to launch one.
+        Seconds: of the smallest kernel on the device; of Python to launch one.
     context, workspaces : int
         Bytes that the driver's context takes; that cuBLAS and cuDNN keep.
     efficiency : dict of str to float
         By class of op, the share of the rate (of the bandwidth for "memory") that large ops reach.
     range : tuple of float
-        Measured time over predicted time: the least and the most where they were compared.
+        Measured time over predicted time: minimum and maximum where they were compared.
     fitted : str
         On what the shares were fitted; "" if on nothing.
     source : str
@@ -78,11 +78,11 @@ class FitDevice:
 
     @property
     def place(self) -> torch.device:
-        """What PyTorch calls it."""
+        """PyTorch's name of it."""
         return torch.device(self.kind)
 
     def costs(self, step: StepGraph) -> dict[fx.Node, Cost]:
-        """What each node of a step takes; workspaces are not known."""
+        """Cost of each node of a step; workspaces are not modelled."""
         costs, machine = {}, self.machine
         for node in (node for op in step.ops for node in op.nodes):
             sizes = tuple(step.bytes_of(t) for t in tensors_in(step.value[node]))
@@ -90,7 +90,7 @@ class FitDevice:
         return costs
 
     def step_seconds(self, seconds: float, ops: int) -> float:
-        """What a step takes whose ops take so long, one after the other."""
+        """Time of a step whose ops take so long, one after the other."""
         return max(seconds, ops * self.host)
 
     def seconds(self, work: Work) -> float:
@@ -105,7 +105,7 @@ class FitDevice:
 
 @dataclass(frozen=True)
 class Work:
-    """What there is to do for one op.
+    """Amount of work of one op.
 
     Attributes
     ----------
@@ -131,7 +131,7 @@ class Work:
 
 
 def work_in(step: StepGraph, node: fx.Node) -> Work:
-    """What there is to do for a node of a step."""
+    """Amount of work of a node of a step."""
     operations, moved = work_of(step, node)
     made = tensors_in(step.value[node])
     read = tensors_in(fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)]))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a plan says: whether a step fits, what takes the memory, how long it takes, and its file."""
+"""Contents of a plan: if a step fits, its memory, its time, and its file."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def holes_of(device: FitDevice | None) -> float:
 
 @dataclass
 class FitPlan:
-    """A training step on a device: what it takes, and how it runs there.
+    """A training step on a device: its memory and time, and how it runs there.
 
     Attributes
     ----------
@@ -47,15 +47,15 @@ class FitPlan:
     budget : int
         Bytes for all that lies on the device.
     items : list of Item
-        What lies there beside the step's own tensors; with the gradients, which are part of the step and of the update.
+        Memory in addition to the step's own tensors; with the gradients, which are part of the step and of the update.
     step : Plan or None
-        The schedule, with the graph and both in Remora's formats; None where none holds the budget.
+        The schedule, with the graph and both in Remora's formats; None if none fits within the budget.
     unscheduled, peak : int
         Bytes: all that is there at the highest moment of a step without recompute; of the planned step, 0 without one.
     update : int
         Bytes at the highest moment of the optimizer's step.
     least : int
-        Where it does not fit: a budget that is enough; else 0.
+        If it does not fit: a budget that is enough; otherwise 0.
     proved : bool
         Whether it is proved that it does not fit.
     unscheduled_seconds, step_seconds : float
@@ -65,7 +65,7 @@ class FitPlan:
     checkpoints : int
         The model's own activation checkpoints, which are taken out: the schedule decides what is recomputed.
     lower : int
-        Where it does not fit: no smaller budget is enough. Where it equals `least`, that is the minimum.
+        If it does not fit: no smaller budget is enough. If it equals `least`, that is the minimum.
     op : str
         An op that needs more than the budget by itself, whatever is recomputed; "" if there is none.
     seconds : dict
@@ -93,7 +93,7 @@ class FitPlan:
 
     @property
     def fits(self) -> bool:
-        """Whether step and update hold the budget."""
+        """True if step and update fit within the budget."""
         return self.step is not None and self.total <= self.budget
 
     @property

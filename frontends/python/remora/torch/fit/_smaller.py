@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Ops that are too large to be run while planning on this machine run on fewer rows, and the rest is told from that.
+"""Extrapolates ops that are too large to run while planning on this machine from runs on fewer rows.
 
 Ops that do the same for each row of their largest tensors (samples of a batch, tokens, the longest side of a product)
-take so many bytes a row, and so many beside. So two runs on a part of the rows say what all of them take, and a third
-run has to lie on the same line to the byte; else the op runs as it is. Its time grows as its rows do.
+use so many bytes per row, and a constant. So two runs on a part of the rows give the memory for all of them, and a
+third run has to lie on the same line to the byte; otherwise the op runs as it is. Its time grows with its rows.
 
-    _log_softmax, 8192 x 50257: 3.3 GB     runs with 1200, 800 and 400 rows: what 8192 take is told
+    _log_softmax, 8192 x 50257: 3.3 GB     runs with 1200, 800 and 400 rows, extrapolated to 8192
 
-Convolutions run as they are, whatever they take: their kernels and with them their workspaces are chosen by size, so a
-smaller one says nothing of a larger one. What is told is not kept with what is measured: where the step itself runs,
-every op is measured.
+Convolutions run as they are, at any size: their kernels and with them their workspaces are chosen by size, so a smaller
+one says nothing about a larger one. Extrapolations are not kept with measurements: where the step itself runs, every op
+is measured.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from ..capture.graph import tensors_in
 from ..cost.calls import Call, Cost, cpu_memory
 
 SPARE = 2
-"""So many times what an op reads and writes is what it may take with its workspace."""
+"""Estimate of an op's memory with its workspace, as a multiple of the bytes that it reads and writes."""
 _BY_ROW = (
     "_adaptive_avg_pool2d",
     "_log_softmax",
@@ -69,7 +69,7 @@ class Rows:
 
 
 class Smaller:
-    """What calls take that may take more bytes than a limit, told from parts of them that take less."""
+    """Costs of calls that may use more bytes than a limit, extrapolated from parts of them that use less."""
 
     def __init__(self, limit: int) -> None:
         self.limit = limit

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is planned: a model, a batch, a loss and an optimizer, all of tensors without memory.
+"""The subject of a plan: a model, a batch, a loss and an optimizer, all of tensors without memory.
 
 A model is given as a function that makes one, as a `transformers` configuration, as a module on the device "meta", or
 as a module that has memory already. A function runs where new tensors lie on "meta", so no parameter is ever
@@ -54,7 +54,7 @@ class Subject:
     model : torch.nn.Module
         Its parameters and buffers are fake, and lie on the device.
     batch : Any
-        What the loss is given beside the model, a tuple or a mapping; fake, on the device.
+        Arguments of the loss after the model, a tuple or a mapping; fake, on the device.
     loss : callable
         From the model and the batch to a scalar.
     autocast : torch.dtype or None
@@ -69,7 +69,7 @@ class Subject:
 
     @property
     def name(self) -> str:
-        """What the model's class is called."""
+        """Name of the model's class."""
         return type(self.model).__name__
 
     def graph(self, accumulate: bool = False) -> CapturedStep:
@@ -156,7 +156,7 @@ def called(loss: Callable[..., torch.Tensor], model: torch.nn.Module, batch: Any
 
 
 def own_loss(model: torch.nn.Module, *arguments: Any, **named: Any) -> torch.Tensor:
-    """What a model returns itself: a scalar, or its attribute or key "loss"."""
+    """The loss that a model returns itself: a scalar, or its attribute or key "loss"."""
     found = loss_in(model(*arguments, **named))
     if found is None:
         raise InputError("loss", "the model returns no loss: give a function of the model and the batch")

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is decided about a step, and an exact replay of each decision."""
+"""Decisions about a step, and an exact replay of each decision."""

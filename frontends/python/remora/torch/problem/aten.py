@@ -27,14 +27,14 @@ from ..cost.calls import Cost, op_cost
 from ..options import Options
 
 LATER = {"micro_step": "later"}
-"""What a graph's meta says of a step that adds to the gradients of earlier micro-steps; the first has no such entry."""
+"""Key in a graph's meta for a step that adds to the gradients of earlier micro-steps; the first has no such entry."""
 
 
 _ROOT = re.compile(r"^[A-Za-z_]\w*(\['[^']*'\])?\.?")
 
 
 _KINDS = {"threshold": "relu", "addmm": "mm", "baddbmm": "bmm"}
-"""What the backward form of an op, or the product in it, is called."""
+"""Name of the backward form of an op, or of the product in it."""
 
 
 _ITEM = re.compile(r"_modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]")
@@ -141,7 +141,7 @@ def storages_made(step: StepGraph) -> list[int]:
 
 
 def fixed_memory(step: StepGraph) -> int:
-    """Bytes that are there throughout."""
+    """Permanently resident bytes."""
     return step.outside + sum(s.size for s in step.storages if s.fixed)
 
 
@@ -194,7 +194,7 @@ def _states_held(step: StepGraph, runs: Sequence[Run]) -> int:
 
 
 def _state_bytes(step: StepGraph) -> int:
-    """What a saved state of a generator takes."""
+    """Size of a saved state of a generator."""
     return int(torch.default_generator.get_state().numel()) if step.device.type == "cpu" else 0
 
 
@@ -232,7 +232,7 @@ def _type(nodes: list[fx.Node]) -> str:
 
 
 def forward_of(step: StepGraph) -> dict[Op, Op]:
-    """For backward ops, the forward op whose gradient they compute, where one is told by what both touch; O(edges)."""
+    """For backward ops, the forward op whose gradient they compute, if it follows from what both read; O(edges)."""
     touching: dict[int, list[Op]] = {}
     found: dict[Op, Op] = {}
     kinds = {op: _kinds(op) for op in step.ops}  # of kin are an op and its derivative
@@ -262,7 +262,7 @@ def _kinds(op: Op) -> set[str]:
 
 
 def layer_of(node: fx.Node) -> str:
-    """The module that a forward node stands in ("blocks.0.norm"), "" where nothing is told."""
+    """The module of a forward node ("blocks.0.norm"), "" if unknown."""
     stack = node.meta.get("nn_module_stack")
     if not stack:
         return ""

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What every problem has: the bytes that are always allocated, and the peak that a percentage refers to."""
+"""Base of all problems: the bytes that are always allocated, and the peak that a percentage refers to."""
 
 from __future__ import annotations
 

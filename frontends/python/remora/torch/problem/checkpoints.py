@@ -50,7 +50,7 @@ class EagerProblem:
 
     @cached_property
     def family(self) -> Family:
-        """What is chosen from."""
+        """The family of choices."""
         return family_of(self.replay, offload=self.device.type == "cuda")
 
     def replayed(self, modes: Sequence[Mode]) -> tuple[int, float]:
@@ -79,7 +79,7 @@ class EagerProblem:
 
 
 def choices_of(modes: Sequence[Mode]) -> dict[str, Choice]:
-    """What is done with modules under modes of units."""
+    """Choices for modules under modes of units."""
     return {name: choice for mode in modes for name, choice in mode.choices.items()}
 
 
@@ -95,7 +95,7 @@ def _replay_of(step: EagerStep, trace: Trace) -> Replay:
 
 
 def _rates(device: torch.device, trace: Trace) -> Rates:
-    """What checkpointing itself costs on this machine."""
+    """Rates of checkpointing itself on this machine."""
     x = torch.ones(8, device=device, requires_grad=True)
     clock = Clock(device)
 

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What an eager step takes with some modules checkpointed: a replay of its trace.
+"""Cost of an eager step with some modules checkpointed: a replay of its trace.
 
-A storage is there while Python holds it, autograd has saved it, or a checkpoint keeps it. What is saved inside a
-checkpointed call belongs to that call's frame and is not kept; the frame keeps the call's arguments. When the backward
-first asks for something of a frame, its events run again up to the last save (as `torch.utils.checkpoint` stops there),
-on copies that live as long as the originals did in Python, or until the saved tensor is let go of. A frame inside
-another one keeps its arguments in the outer one, which is made again first. O(events), and what runs again.
+A storage exists while Python holds it, autograd has saved it, or a checkpoint keeps it. Tensors saved inside a
+checkpointed call belong to that call's frame and are not kept; the frame keeps the call's arguments. When the backward
+first requests something of a frame, its events run again up to the last save (as `torch.utils.checkpoint` stops there),
+on copies that live as long as the originals did in Python, or until the saved tensor is released. A frame inside
+another one keeps its arguments in the outer one, which is recomputed first. O(events), and what runs again.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class Replayed:
     Attributes
     ----------
     high, left : list of int
-        The most at each event, and what is there behind it.
+        The maximum at each event, and the bytes allocated after it.
     turn : int
         At the end of the forward.
     """
@@ -44,7 +44,7 @@ class Replayed:
 
 @dataclass
 class Rates:
-    """What checkpointing itself takes.
+    """Costs of checkpointing itself.
 
     Attributes
     ----------
@@ -94,7 +94,7 @@ class Replay:
         return [n for kind, n in self.trace.events[call.start : call.end] if kind is Event.OP]
 
     def occurrences(self, number: int) -> dict[int, tuple[str, int]]:
-        """Of each op of a call its name, and which of that name's it is."""
+        """For each op of a call, its name and its number among those of that name."""
         if number not in self._of_call:
             seen: dict[str, int] = {}
             found = {}
@@ -106,7 +106,7 @@ class Replay:
         return self._of_call[number]
 
     def run(self, choices: Choices) -> Replayed:
-        """What the step takes under these choices."""
+        """Costs of the step under these choices."""
         return _Run(self, choices).run()
 
 

@@ -24,11 +24,11 @@ from ..planning import Choice
 from .eager import Replay
 
 LEAST = 0.005
-"""A unit that frees a smaller part of what the step takes above what is there throughout is none."""
+"""Modules that would free less than this fraction of the step's transient memory are not candidates."""
 INNER = 0.25
 """Classes inside of others are for cuts of their own if they free this part of what the others do."""
 ROWS = 6
-"""So many policies a unit has at most, beside that of the products."""
+"""Maximum number of policies of a unit, in addition to that of the products."""
 SHARE = 0.03
 """Each further op of a policy saves at least this part of the unit's second run."""
 CUTS = 24
@@ -47,7 +47,7 @@ PRODUCTS = frozenset(
         "_scaled_dot_product_cudnn_attention",
     )
 )
-"""What PyTorch's own example of a selective policy keeps."""
+"""Ops that PyTorch's own example of a selective policy keeps."""
 
 
 @dataclass
@@ -94,7 +94,7 @@ class Unit:
 
 @dataclass
 class Family:
-    """Units by class; what a step takes in each slot if nothing is checkpointed; the cuts."""
+    """Units by class; memory of a step in each slot if nothing is checkpointed; the cuts."""
 
     base: list[int]
     slots: list[tuple[int, int]]  # events
@@ -190,7 +190,7 @@ def _windows(trace: Trace, unit: Unit) -> list[tuple[int, int]]:
 
 
 def _touched(trace: Trace) -> dict[int, tuple[int, int]]:
-    """Of each saved tensor the first and the last event of the backward."""
+    """First and last event of the backward for each saved tensor."""
     if trace.touched is None:
         trace.touched = {}
         for place, (kind, number) in enumerate(trace.events[trace.turn :], trace.turn):
@@ -225,7 +225,7 @@ def policies_of(replay: Replay, call: int) -> list[tuple[tuple[str, int], ...]]:
 def choices_for(
     name: str, policies: Sequence[tuple[tuple[str, int], ...]], levels: Sequence[list[str]], offload: bool
 ) -> list[dict[str, Choice]]:
-    """What may be done with a unit."""
+    """Choices for a unit."""
     found: list[dict[str, Choice]] = [{}, {name: Choice()}]
     found += [{name: Choice(save=policy)} for policy in policies]
     for level in levels:
@@ -256,7 +256,7 @@ def worthwhile(modes: list[Mode], active: tuple[int, int]) -> list[Mode]:
 
 
 def _above(line: list[int], i: int, freed: list[int], modes: list[Mode]) -> bool:
-    """Whether the second of two points lies on or above the line from the first to a third."""
+    """True if the second of two points lies on or above the line from the first to a third."""
     a, b = line
     return (modes[b].time - modes[a].time) * (freed[i] - freed[a]) >= (modes[i].time - modes[a].time) * (
         freed[b] - freed[a]
@@ -285,7 +285,7 @@ def _is_inside(name: str, outer: str) -> bool:
 
 
 def _inside(classes: list[list[Unit]]) -> list[set[int]]:
-    """Of each class those with units inside of its units."""
+    """Classes with units inside of the units of each class."""
     return [
         {
             j

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """A partitioned graph as a `remora-graph`: an op a loop of Inductor, a tensor a buffer, and the cut between its parts.
 
-The loops are those of Inductor's own partition, which saves what its min cut says. What its backward part reads of the
-forward part may be saved or made again by the forward's loops; so the graph says what a smaller saved set takes. It
-does not say all: made again, ops are fused anew with their readers, which takes less than their loops did. What a
-partition really takes is found by lowering it (decide/partitions.py).
+The loops are those of Inductor's own partition, which saves the result of its min cut. Values of the forward part that
+its backward part reads may be saved or recomputed by the forward's loops; so the graph gives the cost of a smaller
+saved set. It is an estimate: recomputed ops are fused anew with their readers, which is faster than their loops were.
+The real cost of a partition is found by lowering it (decide/partitions.py).
 """
 
 from __future__ import annotations
@@ -65,13 +65,13 @@ def graph_of(
     fixed : int
         Bytes of the forward part's arguments.
     calls : Calls
-        What calls take.
+        Costs of calls.
     again : callable
         Whether a node of the graph, by its name, may run again.
     later : tuple of int
         Bytes that later graphs take between both parts, and those of the gradients that they leave.
     fused : float
-        The share of its time that a forward loop takes when it is made again, fused with what reads it.
+        The share of its time that a forward loop takes when it is recomputed, fused with its readers.
     loss : int
         Bytes that the user's loss needs outside of the graph.
     """

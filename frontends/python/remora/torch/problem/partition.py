@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A joint graph of AOTAutograd, and what its partitions take.
+"""A joint graph of AOTAutograd, and the costs of its partitions.
 
-What a partitioner can express: each forward op runs once in the forward part and at most once in the backward part; a
-value that backward reads is saved, or made again from what is saved. PyTorch's own partitioner parts the graph, with
-our choice of what is saved and of the order of the backward part. Both parts are lowered by Inductor and their programs
+A partitioner can express this: each forward op runs once in the forward part and at most once in the backward part; a
+value that backward reads is saved, or recomputed from saved ones. PyTorch's own partitioner parts the graph, with our
+choice of what is saved and of the order of the backward part. Both parts are lowered by Inductor and their programs
 replayed, so a partition's peak is that of the very programs that will run, and its time is that of their kernels.
 """
 
@@ -32,12 +32,12 @@ Halves = tuple[fx.GraphModule, fx.GraphModule]
 
 @dataclass(frozen=True)
 class Later:
-    """What graphs that run between a graph's forward and backward part ask of it.
+    """Memory needed by graphs that run between a graph's forward and backward part.
 
     Attributes
     ----------
     needed : int
-        Bytes that they take beside what is there between the two parts.
+        Bytes that they use in addition to those allocated between the two parts.
     gradients : int
         Bytes of the gradients that they leave, which are there while the backward part runs.
     """
@@ -65,7 +65,7 @@ class Partition:
     time : int or None
         Nanoseconds of both parts; None where its kernels were not measured.
     guarded : bool
-        Whether Inductor refuses fusions that raise a program's peak while it compiles both parts.
+        True if Inductor rejects fusions that raise a program's peak while it compiles both parts.
     loss : int
         Bytes that the user's loss needs between both parts, where it lies outside of the graph.
     """
@@ -93,7 +93,7 @@ class Partition:
 
 
 class Joint:
-    """A joint graph, and what its partitions take.
+    """A joint graph, and the costs of its partitions.
 
     Parameters
     ----------
@@ -126,7 +126,7 @@ class Joint:
             return partitioners.min_cut_rematerialization_partition(module, self.inputs, **self.named)
 
     def stock(self, share: float = 1.0, solver: Any = None) -> tuple[str, ...]:
-        """What PyTorch saves by itself, by name, for a value of `activation_memory_budget` and one of its solvers.
+        """Values that PyTorch saves by itself, by name, for one `activation_memory_budget` and one of its solvers.
 
         None leaves the solver that is set, a name or one's own. RuntimeError if it is not there: ilp needs scipy.
         """
@@ -145,7 +145,7 @@ class Joint:
         return tuple(found)
 
     def light(self) -> tuple[str, ...]:
-        """What is saved where everything but products is made again rather than saved, by name."""
+        """Values that are saved if everything but products is recomputed, by name."""
         from torch._functorch import partitioners
 
         found = list[str]()
@@ -222,7 +222,7 @@ class Joint:
         within: int | None = None,
         guarded: bool = False,
     ) -> Partition:
-        """What two parts take; where they take more than `within`, their kernels are not compiled and measured."""
+        """Costs of two parts; if they use more than `within`, their kernels are not compiled and measured."""
         forward, backward = halves
         launches = [*forward.trace.launches, *backward.trace.launches]
         self.calls.measure(launch for launch in launches if not isinstance(launch.target, Kernel))
@@ -246,13 +246,13 @@ class Joint:
 
 
 def _is_kept(node: fx.Node) -> bool:
-    """Whether somebody holds an argument of the backward part beside it: the forward's, and the gradient of a loss."""
+    """True if something else holds an argument of the backward part: the forward, or the gradient of a loss."""
     value = node.meta.get("val")
     return node.name.startswith("primals") or (isinstance(value, torch.Tensor) and value.dim() == 0)
 
 
 def vals(nodes: Iterable[Any], prefix: str = "") -> list[Any]:
-    """What nodes look like; None for what is no node."""
+    """Fake values of nodes; None for what is no node."""
     return [n.meta.get("val") if isinstance(n, fx.Node) else None for n in nodes if not prefix or prefix in str(n)]
 
 
@@ -260,7 +260,7 @@ def loss_outside(gradients: Iterable[Any]) -> int:
     """Bytes that a loss outside of a graph needs in addition to the graph's results; 0 where the loss is inside.
 
     Cross entropy is assumed, which computes in 32 bits: it keeps the logarithms of probabilities, and the results'
-    gradients come beside these. A graph whose result is one number has its loss inside.
+    gradients in addition. A graph whose result is one number has its loss inside.
 
     Parameters
     ----------
@@ -299,7 +299,7 @@ def donated(inputs: list[Any], results: list[Any], gradients: list[Any], shown: 
 
 
 def runs_once(node: fx.Node) -> bool:
-    """Whether a forward node must not run again: it draws random numbers, has effects, or is no op of PyTorch."""
+    """True if a forward node must not run again: it draws random numbers, has effects, or is no op of PyTorch."""
     if node.op != "call_function" or _is_size(node):
         return False
     if node.meta.get("recompute") == CheckpointPolicy.MUST_SAVE:
@@ -314,7 +314,7 @@ def _is_size(node: fx.Node) -> bool:
 
 
 def closed(graph: fx.Graph, info: Any, wanted: set[str], shown: int) -> list[fx.Node]:
-    """What is saved: the wanted nodes, those that must not run again, sizes, and the arguments.
+    """The saved values: the wanted nodes, those that must not run again, sizes, and the arguments.
 
     Only what the backward part comes upon on its way from its results counts.
     """

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a sharded step takes under a plan: the replay of its trace, with the parameters that FSDP2 gathers on top.
+"""Memory of a sharded step under a plan: the replay of its trace, with the parameters that FSDP2 gathers on top.
 
 The trace has all parameters kept. A unit that is resharded after its forward has none until the backward asks for them.
 FSDP issues that gather one unit ahead, where the backward begins with the unit that follows in the forward.
@@ -7,9 +7,9 @@ FSDP issues that gather one unit ahead, where the backward begins with the unit 
     forward  g0 [F0] . g1 [F1] .        backward  issue 0, [B1] . wait 0, [B0]
              p0......0 p1..............           flat 0........  p0........
 
-A unit inside of another one, such as an adapter in a block, has the outer one's flag. Where a checkpoint around it runs
-again, that gathers its parameters, which then stay: they are counted from where the outer unit's are asked for, and
-what their gather takes for a moment where most is allocated until the unit's own backward.
+A unit inside of another one, such as an adapter in a block, has the outer one's flag. A checkpoint that runs again
+around it gathers its parameters, which then stay: they are counted from where the outer unit's are requested, and the
+temporary memory of their gather at the largest moment before the unit's own backward.
 """
 
 from __future__ import annotations

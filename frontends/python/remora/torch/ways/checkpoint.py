@@ -25,7 +25,7 @@ from ..step import CheckpointError, EagerStep, Reference, loss_of
 from ..store import digest
 
 SLOWER = 1.25
-"""A plan that takes so many times what was predicted is told."""
+"""A warning is given if a plan runs longer than predicted by this factor."""
 
 
 def auto_checkpoint(
@@ -39,10 +39,10 @@ def auto_checkpoint(
     threads: int = 0,
     seed: int = 1,
 ) -> Module:
-    """Checkpoints those modules of a model with which a training step holds a memory budget in the least time.
+    """Checkpoints modules of a model so that a training step fits within a memory budget with the smallest overhead.
 
     The model stays eager and is changed in place: parameters, their names, the state dictionary and classes stay, and
-    results, gradients, buffers and generators equal those without checkpoints in every bit, which is checked. A few
+    results, gradients, buffers and generators are bitwise equal to those without checkpoints, which is checked. A few
     steps are run; afterwards parameters, buffers, gradients and generators are as they were. `checkpoints(model)` has
     the plan, `remove_checkpoints(model)` undoes it.
 
@@ -52,9 +52,9 @@ def auto_checkpoint(
         In the mode (`train` or `eval`) in which it will run, before DistributedDataParallel or `fully_shard`.
     batch : Any
         Of the shapes that memory is planned for: a tensor, a sequence of the model's arguments, or a mapping by name.
-        Other batches have the same results; their memory is not promised.
+        Other batches have the same results; their memory is not guaranteed.
     budget : int or str
-        Bytes ("8GiB") with all that is there throughout, or a share ("60%") of what the eager step takes beyond that.
+        Bytes ("8GiB") with all permanently resident memory, or a share ("60%") of the eager step's transient memory.
     loss : callable, optional
         Gives the scalar whose `backward()` is called, from the model and the batch. By default what the model returns
         for the batch, or its attribute or key "loss".
@@ -124,7 +124,7 @@ def _tell_slower(plan: Plan, device: torch.device) -> None:
 
 
 def refuse(model: torch.nn.Module) -> None:
-    """Refuses models for which nothing can be chosen."""
+    """Rejects models for which nothing can be chosen."""
     if not isinstance(model, torch.nn.Module):
         raise TypeError(f"auto_checkpoint takes a torch.nn.Module, not {type(model).__name__}")
     refuse_own_checkpoints(model)
@@ -152,7 +152,7 @@ def step_of(model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor
 
 
 def _tell_excluded(excluded: dict[str, str]) -> None:
-    """Says which modules may remember; those that only work in place are many, small, and nobody's fault."""
+    """Reports modules that may have hidden state; not those that only work in place, which are many and small."""
     found = [(name, reason) for name, reason in excluded.items() if name and reason.startswith("takes")]
     if found:
         name, reason = found[0]

@@ -57,8 +57,8 @@ def auto_fsdp(
     """Chooses which blocks of a sharded model are resharded after their forward and which are checkpointed.
 
     All processes of the job call it together, each with its own batch, all of the same shapes. The first one plans for
-    all; each runs the plan, and none may take more than the budget. Results and gradients equal those of FSDP2 without
-    the plan in every bit, which is checked. Afterwards parameters, buffers, gradients and generators are as they were.
+    all; each runs the plan, and none may use more than the budget. Results and gradients are bitwise equal to those of
+    FSDP2 without the plan, which is checked. Afterwards parameters, buffers, gradients and generators are as they were.
 
     Parameters
     ----------
@@ -67,8 +67,8 @@ def auto_fsdp(
     batch : Any
         A tensor, a sequence of the model's arguments, or a mapping by name; memory is planned for its shapes.
     budget : int or str
-        Bytes of a process ("8GiB") with all that is there throughout, or a share ("60%") of what the step takes beyond
-        that if all parameters are kept after the forward and nothing is checkpointed.
+        Bytes of a process ("8GiB") with all permanently resident memory, or a share ("60%") of the step's transient
+        memory if all parameters are kept after the forward and nothing is checkpointed.
     loss, reserve, time_limit, threads, seed
         As for `auto_checkpoint`.
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What Inductor calls: our partitioner, and the two parts of its own that may be ours.
+"""Hooks of Inductor: our partitioner, and replacements for two parts of its own.
 
 Inductor's caches ask each for a name (`uuid`), which is that of these sources and of the settings: whatever was
 compiled with them is found again, and nothing is partitioned then.
@@ -44,12 +44,12 @@ InductorPlan = Plan
 
 
 class Named:
-    """What caches know an object by: its class, its settings, our sources and the engine's answers."""
+    """An object with an identity for caches: its class, its settings, our sources and the engine's answers."""
 
     settings: dict[str, Any]
 
     def uuid(self) -> bytes:
-        """The same for two objects just if they do the same."""
+        """Equal for two objects if and only if they do the same."""
         text = json.dumps([type(self).__name__, sources(), engine_schema(), self.settings], sort_keys=True)
         return bytes.fromhex(digest(text))
 
@@ -59,7 +59,7 @@ class Named:
 
 @dataclass(frozen=True)
 class Planned:
-    """A graph that was parted: the number of its plan, the place of its code, and what is there between its parts."""
+    """A partitioned graph: the number of its plan, the place of its code, and the memory between its parts."""
 
     plan: int
     where: str
@@ -73,7 +73,7 @@ def place_of_capture() -> str:
 
 
 class Partitioner(Named, CustomPartitionerFn):
-    """Parts each joint graph so that both parts hold the budget.
+    """Partitions each joint graph so that both parts fit within the budget.
 
     Attributes
     ----------
@@ -93,7 +93,7 @@ class Partitioner(Named, CustomPartitionerFn):
         self._guard: dict[str, Any] = {}  # the settings with which Inductor refuses fusions that raise a peak
 
     def enter(self) -> None:
-        """Lets Inductor call it, refuse fusions that raise a program's peak, and compile both parts at once."""
+        """Lets Inductor call it, reject fusions that raise a program's peak, and compile both parts at once."""
         import torch._functorch.config as functorch
         from torch._dynamo.callback import callback_handler
         from torch._inductor import config
@@ -114,7 +114,7 @@ class Partitioner(Named, CustomPartitionerFn):
         self._patches.close()
 
     def _guarded(self, _: object = None) -> None:
-        """Lets Inductor refuse fusions that raise a peak."""
+        """Lets Inductor reject fusions that raise a peak."""
         from torch._inductor import config
 
         for name, value in self._guard.items():
@@ -149,16 +149,16 @@ class Partitioner(Named, CustomPartitionerFn):
         return joint.saving(chosen.saved, chosen.order)
 
     def uuid(self) -> bytes:
-        """The same for two partitioners just if they do the same with the graph that is compiled now."""
+        """Equal for two partitioners if and only if they do the same with the graph that is compiled now."""
         return super().uuid() + str((self._before().held, self._later_graphs())).encode()
 
     def _before(self) -> Before:
-        """What ran before the graph that is compiled now, where the budget is one for all."""
+        """Code that ran before the graph that is compiled now, if the budget is one for all."""
         return Before() if self.options.is_share else before_this_graph()
 
     @functools.cached_property
     def _later(self) -> dict[str, Later]:
-        """What later graphs lacked, by the place of the code whose graph leaves room for it when it is planned anew."""
+        """Bytes that later graphs lacked, by the place of the code whose graph leaves room when it is planned anew."""
         told = same_answer(
             f"later/{self._later_path.name}", lambda: read_json(self._later_path) if self.options.cache else {}
         )
@@ -172,7 +172,7 @@ class Partitioner(Named, CustomPartitionerFn):
         return self._later.get(place_of_capture(), Later())
 
     def _enter_in_earlier(self, before: Before, plan: Plan) -> None:
-        """Tells earlier graphs what a later one takes while they wait for their backward parts."""
+        """Reserves, in earlier graphs, the memory of a later one while they wait for their backward parts."""
         earlier = [self._graphs[number] for number in before.graphs if number in self._graphs]
         for graph in earlier:
             old = self.plans[graph.plan]
@@ -203,8 +203,8 @@ class Partitioner(Named, CustomPartitionerFn):
         if self.options.cache:
             write_json(self._later_path, {where: [row.needed, row.gradients] for where, row in self._later.items()})
         self._warn(
-            f"no promise: the graph of {graph.where} takes {why}. After torch._dynamo.reset() it is planned anew, and "
-            f"leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
+            f"budget not met: the graph of {graph.where} takes {why}. After torch._dynamo.reset() it is planned anew, "
+            f"and leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
         )
 
     def _tell(self, plan: Plan) -> None:
@@ -219,8 +219,8 @@ class Partitioner(Named, CustomPartitionerFn):
         if not plan.promised:
             kept = f", {held:,} of them kept by what ran before it" if held else ""
             self._warn(
-                f"no promise: {plan.budget:,} bytes are allowed for a compiled graph; the least that is known for it "
-                f"is {plan.predicted_peak:,} bytes{kept}, and that partition is compiled"
+                f"budget not met: the smallest known partition of this graph needs {plan.predicted_peak:,} bytes "
+                f"(budget {plan.budget:,}){kept}; it is used"
             )
         self.options.say(str(plan), end="\n")
 
@@ -265,7 +265,7 @@ class Partitioner(Named, CustomPartitionerFn):
 
 
 class MeasuredRuntime(Named, CustomRuntimeEstimator):
-    """What a node of a joint graph takes by itself, measured, in milliseconds: for Inductor's own knapsack."""
+    """Run time of a node of a joint graph by itself, measured, in milliseconds: for Inductor's own knapsack."""
 
     def __init__(self, cost: str, told: Callable[[str], None]) -> None:
         self.settings = {"cost": cost, "threads": torch.get_num_threads()}
@@ -293,9 +293,10 @@ class Knapsack(Named, CustomKnapsackSolver):
         node_info: Any,
         all_recomputable_banned_nodes: list[fx.Node],
     ) -> tuple[list[int], list[int]]:
-        """The numbers of the nodes that are saved, and of those that are made again.
+        """The numbers of the nodes that are saved, and of those that are recomputed.
 
-        The time of those made again is least, each for itself, as `activation_memory_budget_runtime_estimator` says.
+        The time of the recomputed ones is minimal, each by itself, as `activation_memory_budget_runtime_estimator`
+        says.
         """
         from torch._functorch.partitioners import estimate_runtime
 

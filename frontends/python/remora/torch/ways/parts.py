@@ -111,7 +111,7 @@ def _is_sharded(module: torch.nn.Module) -> bool:
 
 
 def _refuse_sharded(module: torch.nn.Module) -> None:
-    """Refuses what Dynamo could not capture whole, with what to wrap instead."""
+    """Rejects sharded modules that Dynamo cannot capture as one graph, and says what to wrap instead."""
     if not torch.distributed.is_available():
         return
     from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel

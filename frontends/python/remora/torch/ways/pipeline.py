@@ -46,10 +46,10 @@ def auto_pipeline(
     seed: int = 1,
     **kwargs: Any,
 ) -> Plan:
-    """Checkpoints modules of each stage of a pipeline so that a step holds each process's budget in the least time.
+    """Checkpoints modules of each stage so that a pipeline step fits within each process's budget in minimum time.
 
     All processes of the pipeline call it together, as they call `schedule.step`: a few steps are run to measure. Each
-    stage's module is changed in place; gradients equal those without checkpoints in every bit, which is checked.
+    stage's module is changed in place; gradients are bitwise equal to those without checkpoints, which is checked.
     Afterwards parameters, buffers, gradients and generators are as they were.
 
     Parameters
@@ -59,8 +59,8 @@ def auto_pipeline(
     *args, target, **kwargs
         What `schedule.step` is given on this process.
     budget : int or str, or a sequence of them
-        Bytes ("8GiB") of each process, or one for each, with all that is there throughout; or a share ("60%") of what
-        the stage's step takes beyond parameters, buffers and gradients.
+        Bytes ("8GiB") of each process, or one for each, with all permanently resident memory; or a share ("60%") of the
+        stage's transient memory, beyond parameters, buffers and gradients.
     modes : int
         So many ways to run a microbatch are offered for a stage, at most.
     time_limit : float
@@ -76,7 +76,7 @@ def auto_pipeline(
     Raises
     ------
     BudgetError
-        If a stage does not hold its budget in any mode.
+        If a stage does not fit within its budget in any mode.
     CheckpointError
         If the schedule is another one, or a stage cannot be traced, or differs when it runs again.
     """
@@ -138,7 +138,7 @@ def _by_stage(stage: Any, value: T) -> list[T]:
 
 
 def _jointly(stage: Any, make: Callable[[], T]) -> T:
-    """What this process makes; where one fails, all do."""
+    """Result of this process; if one fails, all do."""
     found, failed = None, ""
     try:
         found = make()
