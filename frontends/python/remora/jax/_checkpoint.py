@@ -199,16 +199,29 @@ class _Search:
             if not is_new and (below is None or following in (below, room)):
                 break
             room = following
-        if best is None:
-            choices = choose(self.pairs, -1, self.limits, self.device)
-            best = choices if self._measured(choices) <= allowed and self.equal[choices] else None
+        return best or self._carries_within(allowed)
+
+    def _carries_within(self, allowed: int) -> tuple[Choice, ...] | None:
+        """The choices that save carries alone, in as many iterations as fit."""
+        best: tuple[Choice, ...] | None = None
+        low, high = 0, max(1, sum(pair.length * pair.carry_bytes for pair in self.pairs))
+        room = low
+        while room < high:
+            choices = carries(self.pairs, room)
+            if self._measured(choices) <= allowed and self.equal[choices]:
+                best, low = choices, room
+            elif best is None:
+                break
+            else:
+                high = room
+            room = (low + high + 1) // 2
         return best
 
     def _minimum(self) -> int:
         """The smallest figure that was measured, if a search with it as the budget finds it again."""
         smallest = min((taken for choices, taken in self.known.items() if self.equal[choices]), default=self.before)
         # Every search without a better choice ends with the one that saves the least.
-        last = choose(self.pairs, -1, self.limits, self.device)
+        last = carries(self.pairs, 0)
         enough = min(self.before, self.known[last] if self.equal[last] else self.before)
         return smallest if smallest < enough and self._within(smallest) else enough
 
@@ -277,7 +290,7 @@ def choose(pairs: Sequence[Pair], allowed: int, limits: Limits, device: Roofline
     """A choice for each pair: together at most so many bytes, where that is possible, with the smallest recomputation.
 
     All pairs are one problem, in which each value of a body counts as often as the body runs. Where not even the
-    carries fit, each pair saves the same part of them.
+    carries fit, only some of them are saved.
     """
     ops: list[Work] = []
     sizes: dict[int, int] = {}
@@ -298,6 +311,11 @@ def choose(pairs: Sequence[Pair], allowed: int, limits: Limits, device: Roofline
                 Choice(tuple(sorted(value - begin for value in found.values if begin <= value < end)), 1)
                 for begin, end in pairwise(shifts)
             )
+    return carries(pairs, allowed)
+
+
+def carries(pairs: Sequence[Pair], allowed: int) -> tuple[Choice, ...]:
+    """The choice that saves, for each pair, the same part of the carries: together at most so many bytes."""
     whole = max(1, sum(pair.length * pair.carry_bytes for pair in pairs))
     starts = [max(1, min(pair.length, pair.length * max(0, allowed) // whole)) for pair in pairs]
     return tuple(pair.sparse(-(-pair.length // count)) for pair, count in zip(pairs, starts, strict=True))
