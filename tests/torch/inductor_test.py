@@ -26,7 +26,7 @@ import remora.torch as rt
 import remora.torch.inductor as ri
 from remora.torch.capture.launches import Kernel, Launch, look_of
 from remora.torch.cost.kernels import _measured, key_of
-from remora.torch.decide.partitions import Known
+from remora.torch.decide.partitions import KnownPartitions
 from remora.torch.measure import timed
 from remora.torch.problem.partition import Later, Partition, loss_outside
 
@@ -157,22 +157,23 @@ def test_a_smaller_budget_is_never_faster(tmp_path: Path, monkeypatch: pytest.Mo
 
 
 def test_the_shortest_known_partition_is_taken() -> None:
-    known = Known("none", False)
     slow, fast = Partition(("a",), (), 80, 90, 60, 10, 50), Partition(("b",), (), 70, 60, 65, 5, 40)
-    none, much = Later(), Later(needed=20, gradients=10)
-    known.learn(slow)
-    assert known.best(89, none) is None and known.best(90, none) == slow == known.least(none)
-    assert known.best(99, much) is None and known.best(100, much) == slow
-    known.learn(fast)
-    assert known.best(90, none) == fast == known.least(none) and known.best(84, much) is None
+    known, much = KnownPartitions(None, Later()), KnownPartitions(None, Later(needed=20, gradients=10))
+    for row in (known, much):
+        row.learn(slow)
+    assert known.best(89) is None and known.best(90) == slow == known.least()
+    assert much.best(99) is None and much.best(100) == slow
+    for row in (known, much):
+        row.learn(fast)
+    assert known.best(90) == fast == known.least() and much.best(84) is None
     known.learn(Partition(("c",), (), 50, 50, 50, 5, None))
-    assert known.best(60, none) is None and known.best(90, none) == fast, "one that was not measured is not taken"
+    assert known.best(60) is None and known.best(90) == fast, "one that was not measured is not taken"
     known.stock = Partition((), (), 90, 95, 90, 30, 41)
     known.learn(known.stock)
-    assert known.best(95, none) == known.stock and known.best(94, none) == fast, "a gain of 2 % is noise"
+    assert known.best(95) == known.stock and known.best(94) == fast, "a gain of 2 % is noise"
     known.learn(replace(fast, time=38, guarded=True))
     assert [row.guarded for row in known.rows if row.saved == ("b",)] == [False, True]
-    shortest = known.best(95, none)
+    shortest = known.best(95)
     assert shortest is not None and shortest.nanoseconds == 38, "7 % are a gain"
 
 

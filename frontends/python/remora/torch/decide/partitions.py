@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import functools
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping
@@ -30,8 +31,8 @@ from ..capture.launches import Look, look_of
 from ..options import Options
 from ..problem.loops import CUT, graph_of, merged
 from ..problem.partition import Joint, Later, Partition, vals
-from ..store import cache_folder, digest, write_json
-from .within import TRIES
+from ..store import digest, write_json
+from .within import TRIES, Known
 
 CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
@@ -47,52 +48,44 @@ LEAST_SHARE = 0.02
 """Minimum share of its time that a loop takes if it is recomputed and fused with its reader."""
 
 
-class Known:
-    """Known partitions of a joint graph; `stock` is Inductor's own.
+class KnownPartitions(Known[Partition]):
+    """The partitions of a joint graph; `stock` is Inductor's own, `later` what later graphs ask for."""
 
-    Parameters
-    ----------
-    key : str
-        Of the graph, and all that its partitions depend on.
-    kept : bool
-        Whether it is read from a file and written to it.
-    """
+    def __init__(self, path: Path | None, later: Later) -> None:
+        super().__init__(path)
+        self.later = later
+        self.rows = [partition_of(row) for row in self.document.get("rows", [])]
+        self.asked: list[list[int]] = self.document.get("asked", [])  # budgets, and what later graphs asked for
+        self.stock = partition_of(self.document["stock"]) if self.document else None
 
-    def __init__(self, key: str, kept: bool) -> None:
-        self._path = cache_folder() / "partitions" / f"{key}.json" if kept else None
-        self.rows: list[Partition] = []
-        self.asked: list[list[int]] = []  # budgets, and what later graphs asked for
-        self.stock: Partition | None = None
-        if self._path is not None and self._path.exists():
-            told = json.loads(self._path.read_text(encoding="utf-8"))
-            self.asked, self.stock = told["asked"], partition_of(told["stock"])
-            self.rows = [partition_of(row) for row in told["rows"]]
+    def figures(self, row: Partition) -> tuple[int, float]:
+        """Bytes and nanoseconds of a partition."""
+        return row.peak(self.later), math.inf if row.time is None else row.time
 
     def learn(self, found: Partition) -> None:
         """Keeps a partition."""
         self.rows = [*(row for row in self.rows if _choice(row) != _choice(found)), found]
 
-    def best(self, budget: int, later: Later) -> Partition | None:
-        """The shortest timed one within a budget; Inductor's own if others gain too little."""
-        holding = [row for row in self.rows if row.peak(later) <= budget and row.time is not None]
-        if not holding:
-            return None
-        shortest, own = min(holding, key=lambda row: (row.nanoseconds, row.peak(later))), self.stock
-        if own in holding and own.nanoseconds <= (1 + MARGIN) * shortest.nanoseconds:
-            return own
-        return shortest
+    def best(self, budget: int) -> Partition | None:
+        """The fastest within a budget, of those whose time is known; Inductor's own if others gain too little."""
+        found, own = self.fastest(budget), self.stock
+        if found is None or own is None or own.time is None or own.peak(self.later) > budget:
+            return found
+        return own if own.time <= (1 + MARGIN) * found.nanoseconds else found
 
-    def least(self, later: Later) -> Partition:
+    def least(self) -> Partition:
         """The one with the smallest peak."""
-        return min(self.rows, key=lambda row: (row.peak(later), row.time is None, row.time))
+        found = self.smallest()
+        assert found is not None, "Inductor's own partition is known"
+        return found
 
     def write(self) -> None:
         """Writes what is known, so that it is not looked for again."""
-        if self._path is not None:
+        if self.path is not None:
             assert self.stock is not None
             rows = [asdict(row) for row in self.rows]
             told = {"asked": self.asked, "stock": asdict(self.stock), "rows": rows}
-            write_json(self._path, told)
+            write_json(self.path, told)
 
 
 def _choice(row: Partition) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
@@ -206,7 +199,7 @@ class Search:
     Parameters
     ----------
     joint : Joint
-    known : Known
+    known : KnownPartitions
         What was found before; learns what is found.
     options : Options
     own : mapping
@@ -217,7 +210,7 @@ class Search:
     """
 
     def __init__(
-        self, joint: Joint, known: Known, options: Options, own: Mapping[str, Any], say: Callable[[str], None]
+        self, joint: Joint, known: KnownPartitions, options: Options, own: Mapping[str, Any], say: Callable[[str], None]
     ) -> None:
         self.joint, self.known, self.options, self._own, self._say = joint, known, options, own, say
         self._end = time.monotonic() + options.time_limit
@@ -230,7 +223,7 @@ class Search:
 
         Once the time limit has passed, no further partition is lowered, except for the one that saves fewest bytes.
         """
-        stock, later = self.known.stock, self.joint.later
+        stock = self.known.stock
         assert stock is not None
         if budget < self._peak(stock):
             light = self._light.partition
@@ -238,15 +231,15 @@ class Search:
                 for base, graph in self._bases:
                     self._look(base, graph, budget)
         self._knapsack(budget)
-        best = self.known.best(budget, later)
+        best = self.known.best(budget)
         if best is not None and best.guarded and not self._is_late:
             free = self._partition(best.saved, best.order, budget, guarded=False)
             self._say(f"budget {budget:,}: with all fusions the shortest takes {self._peak(free):,}")
-        if self.known.best(budget, later) is None:
+        if self.known.best(budget) is None:
             for choice in () if self._is_late else self._leasts:
                 self._partition(*choice, budget)
-        least = self.known.least(later)
-        if self.known.best(budget, later) is None and least.time is None:
+        least = self.known.least()
+        if self.known.best(budget) is None and least.time is None:
             self._say(f"the smallest known one needs {self._peak(least):,}")
             self._partition(least.saved, least.order, self._peak(least), least.guarded)
 
@@ -285,7 +278,7 @@ class Search:
                     return
                 found = self._partition(saved, (), budget, guarded)
                 self._say(f"budget {budget:,}: a point of Inductor's knapsack takes {self._peak(found):,}")
-            if self.known.best(budget, self.joint.later) is not None:
+            if self.known.best(budget) is not None:
                 return
 
     @functools.cached_property

@@ -25,6 +25,7 @@ from ..job import same_answer
 from ..options import GOOD_ENOUGH, Options
 from ..problem.aten import LATER
 from ..store import answer_file, digest, write_json
+from .within import Known
 
 FEW = 2
 """A search begins with so many runs of each op."""
@@ -36,36 +37,24 @@ MOST = 24
 """So many schedules of one graph are kept."""
 
 
-class KnownSchedules:
-    """The schedules of one graph in one order of its ops, none of them both longer and larger than another.
+class KnownSchedules(Known[list[Any]]):
+    """The schedules of one graph, none both longer and larger than another: peak, duration, ops by number.
 
-    Parameters
-    ----------
-    digest : str
-        Of the graph (`digest_of`).
-    order : {"input", "free", "auto"}
-        Of the problem: a schedule in input order is one in any order, but not the other way round.
-    kept : bool
-        Whether they are read from a file and written to it.
+    In a problem in input order these are schedules in that order; otherwise all of them, since those are in any order.
     """
 
-    def __init__(self, digest: str, order: str, kept: bool) -> None:
-        self.path: Path | None = None
-        self.rows: list[list[Any]] = []  # peak, duration, ops by number
-        if kept:
-            self.path = answer_file("known", digest, order == "input")
-            if self.path.exists():
-                self.rows = json.loads(self.path.read_text(encoding="utf-8"))
+    def __init__(self, path: Path | None) -> None:
+        super().__init__(path)
+        self.rows = self.document.get("rows", [])
+
+    def figures(self, row: list[Any]) -> tuple[int, float]:
+        """Bytes and nanoseconds of a schedule."""
+        return row[0], row[1]
 
     def start(self, budget: int) -> list[int] | None:
-        """The ops of the shortest schedule that fits within a budget."""
-        holding = [row for row in self.rows if row[0] <= budget]
-        return min(holding, key=lambda row: int(row[1]))[2] if holding else None
-
-    @property
-    def least(self) -> int | None:
-        """The smallest peak, in bytes."""
-        return min((int(row[0]) for row in self.rows), default=None)
+        """The ops of the fastest schedule within a budget."""
+        found = self.fastest(budget)
+        return None if found is None else found[2]
 
     def learn(self, found: remora.Schedule | None) -> None:
         """Keeps a schedule, unless there is none, or another is as short and as small."""
@@ -77,7 +66,7 @@ class KnownSchedules:
         rest = [row for row in self.rows if row[0] < new[0] or row[1] < new[1]]
         self.rows = sorted([*rest, new])[:MOST]
         if self.path is not None:
-            write_json(self.path, self.rows)
+            write_json(self.path, {"rows": self.rows})
 
 
 def digest_of(graph: remora.Graph) -> str:
@@ -100,7 +89,8 @@ def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: fl
     def found() -> remora.Schedule:
         if options.cache and path.exists():
             return remora.Schedule.load(path, graph)
-        known = KnownSchedules(digest, options.order, options.cache)
+        kept = answer_file("known_schedules", digest, options.order == "input")
+        known = KnownSchedules(kept if options.cache else None)
         if start:
             known.learn(replayed(graph, start, "input" if options.order == "input" else "free"))
         limit = options.time_limit if seconds is None else seconds
@@ -222,7 +212,8 @@ class _Question:
     def _refused(self, refusal: remora.NoSchedule) -> BudgetError:
         """The error where the engine has no schedule; the peak of any known schedule is enough."""
         graph, why = self.graph, refusal.refusal
-        least = min(graph.baseline_peak, self.known.least or graph.baseline_peak)
+        smallest = self.known.smallest()
+        least = min(graph.baseline_peak, smallest[0] if smallest is not None else graph.baseline_peak)
         op = (why.op.name, why.needed) if why.reason == "op" and why.op is not None else None
         is_proved = isinstance(refusal, remora.Infeasible)
         return BudgetError(self.budget, least, is_proved, graph.fixed_memory, graph.baseline_peak, why.lower_bound, op)

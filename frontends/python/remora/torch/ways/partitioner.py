@@ -26,7 +26,7 @@ from remora._engine import engine_schema
 from ..capture.before import Before, before_this_graph, this_graph
 from ..capture.launches import Launch, look_of
 from ..cost.kernels import Calls
-from ..decide.partitions import Known, Search, key_of, partition_of, sources
+from ..decide.partitions import KnownPartitions, Search, key_of, partition_of, sources
 from ..errors import CaptureError, RemoraWarning
 from ..job import same_answer
 from ..ledger import frame_of_capture
@@ -229,7 +229,8 @@ class Partitioner(Named, CustomPartitionerFn):
         key, later = key_of(joint, self.options), joint.later
 
         def found() -> Any:
-            known = Known(key, self.options.cache)
+            path = cache_folder() / "partitions" / f"{key}.json"
+            known = KnownPartitions(path if self.options.cache else None, later)
             own, search = dict.fromkeys(self._guard), None
             if known.stock is None:
                 search = Search(joint, known, self.options, own, self.options.say)
@@ -241,7 +242,7 @@ class Partitioner(Named, CustomPartitionerFn):
                 search.look(budget)
                 known.asked.append(asked)
                 known.write()
-            chosen = known.best(budget, later) or known.least(later)
+            chosen = known.best(budget) or known.least()
             return [asdict(chosen), asdict(known.stock), budget]
 
         question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
