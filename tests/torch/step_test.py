@@ -13,6 +13,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from torch.overrides import TorchFunctionMode
 
 import remora.torch as rt
 from remora.torch import inductor
@@ -240,6 +241,46 @@ def test_another_budget_captures_nothing_again() -> None:
     points = case.step.sweep(points=3, time_limit=3)
     assert [p.budget for p in points] == sorted(p.budget for p in points)
     assert points[-1].overhead == 0
+
+
+class Passing(TorchFunctionMode):
+    def __torch_function__(self, function: Any, types: Any, arguments: Any = (), named: Any = None) -> Any:
+        return function(*arguments, **(named or {}))
+
+
+def small_step(**options: Any) -> tuple[nn.Module, Any, torch.Tensor]:
+    model = nn.Linear(4, 4, device="cpu")
+
+    @rt.train_step(cost="flops", threads=1, **options)
+    def step(x: torch.Tensor) -> torch.Tensor:
+        loss = (model(x) * torch.ones(4, device="cpu")).square().mean()
+        loss.backward()
+        return loss.detach()
+
+    return model, step, torch.randn(2, 4, device="cpu")
+
+
+def test_a_default_device_is_set() -> None:
+    model, step, x = small_step()
+    eager, gradient = step.function(x), model.weight.grad
+    default = torch.get_default_device() if torch._C._len_torch_function_stack() else None
+    try:
+        torch.set_default_device("cpu")
+        for place in ("cpu", "cpu", "meta"):
+            with torch.device(place):
+                model.zero_grad()
+                assert torch.equal(step(x), eager) and torch.equal(model.weight.grad, gradient)
+        assert torch.get_default_device().type == "cpu" and torch._C._len_torch_function_stack() == 1
+        plan = rt.plan(lambda: nn.Linear(4, 4), (x,), lambda model, x: model(x).sum(), cost="flops")
+        assert plan.fits
+    finally:
+        torch.set_default_device(default)
+
+
+def test_another_mode_of_functions_is_refused() -> None:
+    _, step, x = small_step()
+    with Passing(), pytest.raises(rt.CaptureError, match=r"exit that mode before the step is called"):
+        step(x)
 
 
 def test_names_of_the_release_before_tell_the_new_ones() -> None:

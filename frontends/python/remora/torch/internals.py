@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
+from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+from torch.utils._device import DeviceContext, _device_constructors
 
 
 @dataclass(frozen=True)
@@ -57,6 +59,10 @@ NAMES: tuple[Name, ...] = (
         "torch._guards.tracing",
         "torch.nn.Module._call_impl",
         "torch.nn.Module._compiled_call_impl",
+        "torch._C._len_torch_function_stack",
+        "torch.overrides._pop_mode",
+        "torch.overrides._push_mode",
+        "torch.utils._device.DeviceContext",
     ),
     *_names(
         "messages about graph breaks and recompilation",
@@ -219,6 +225,43 @@ def hidden_kernels(ops: Iterable[Any], keys: Iterable[Any], instead: Callable[[A
             op.py_kernels[key] = kernel
         for op in {id(op): op for op in (*replaced, *(op for op, _, _ in hidden))}.values():
             op._dispatch_cache.clear()
+
+
+# -- A backward pass that is traced under a default device -------------------------------------------------------------
+
+
+class _Placing(TorchFunctionMode):
+    """Places new tensors as a default device does, but leaves `backward()` to whoever runs or traces it."""
+
+    def __init__(self, device: torch.device) -> None:
+        self.device = device
+
+    def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        named = kwargs or {}
+        if func is torch.Tensor.backward:
+            return args[0].backward(*args[1:], **named)
+        if func in _device_constructors() and named.get("device") is None:
+            named["device"] = self.device
+        return func(*args, **named)
+
+
+@contextlib.contextmanager
+def traceable_backward() -> Iterator[None]:
+    """While it lasts, Dynamo traces `backward()` although a default device is set.
+
+    A default device is a function mode, below all others, and Dynamo skips a `Tensor.backward` that a mode calls.
+    """
+    modes = [_pop_mode() for _ in range(torch._C._len_torch_function_stack())][::-1]
+    own = [_Placing(mode.device) if isinstance(mode, DeviceContext) else mode for mode in modes]
+    for mode in own:
+        _push_mode(mode)
+    try:
+        yield
+    finally:
+        for _ in own:
+            _pop_mode()
+        for mode in modes:
+            _push_mode(mode)
 
 
 # -- Settings of Dynamo that are functions -----------------------------------------------------------------------------

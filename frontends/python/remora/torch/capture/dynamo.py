@@ -17,7 +17,7 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 
 from ..errors import CaptureError, in_plain_words
-from ..internals import setting_of
+from ..internals import setting_of, traceable_backward
 from ..ledger import Ledger
 from .whole_ops import whole_ops
 
@@ -53,7 +53,7 @@ def compiled_step(
 
     def called(*arguments: Any, **options: Any) -> Any:
         refuse_anomaly_mode()
-        with in_plain_words(), tracing(trace_autograd_ops=True):
+        with in_plain_words(), tracing(trace_autograd_ops=True), traceable_backward():
             return compiled(*arguments, **options)
 
     return called
