@@ -22,7 +22,7 @@ _HINTS = {
     "gradients behind the step",
     "torch._dynamo.disable": "FSDP's hooks are such a call: give each block that fully_shard shards to "
     "remora.torch.wrap, and not the whole model",
-    "the function `backward`": "PyTorch cannot trace backward() under a TorchFunctionMode: exit that mode before the step "
+    "the function `backward`": "backward() cannot be traced under a TorchFunctionMode: exit that mode before the step "
     "is called",
     "Sparse": "Sparse gradients (Embedding(sparse=True)) have sizes that depend on data: use sparse=False",
     "does not support RNN": "Write the layer with LSTMCell or GRUCell in a loop, or wrap the other parts",
