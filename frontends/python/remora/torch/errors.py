@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
@@ -55,6 +56,11 @@ class TorchError(ShortenTraceback, Error):  # Dynamo wraps all other exceptions 
 
 class RemoraWarning(UserWarning):
     """Something runs outside of what was planned, or costs more than it need; said once."""
+
+
+def warn(text: str, stacklevel: int = 2) -> None:
+    """Warns; 2 places the warning at the line that calls this."""
+    warnings.warn(f"remora: {text}", RemoraWarning, stacklevel=stacklevel)
 
 
 class CaptureError(TorchError):

@@ -9,6 +9,7 @@ for the length of a call, or read what it writes.
 from __future__ import annotations
 
 import contextlib
+import inspect
 import re
 import threading
 from collections.abc import Callable, Iterable, Iterator
@@ -189,6 +190,23 @@ NAMES: tuple[Name, ...] = (
 )
 
 
+_NOTHING = object()
+
+
+@contextlib.contextmanager
+def instead(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """While it lasts, an attribute has another value."""
+    own = vars(owner).get(name, _NOTHING)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        if own is _NOTHING:
+            delattr(owner, name)
+        else:
+            setattr(owner, name, own)
+
+
 # -- Kernels that are hidden while a step is captured ------------------------------------------------------------------
 
 
@@ -291,7 +309,14 @@ def setting_of(functions: Iterable[Any]) -> Any:
     return found
 
 
-# -- Inductor's partitioner --------------------------------------------------------------------------------------------
+# -- Inductor ----------------------------------------------------------------------------------------------------------
+
+
+def compiler_extra(compile_fx: Any, module: Any) -> Any:
+    """Settings of a compilation of Inductor: before PyTorch 2.15 for all graphs, then for one."""
+    make = compile_fx.create_compiler_config_extra
+    return make(compile_fx.config if "config" in inspect.signature(make).parameters else module)
+
 
 _partitioning = threading.RLock()
 
@@ -309,16 +334,8 @@ def saved_values_chosen_by(choose: Callable[[Any, Any], list[Any]] | None) -> It
         if choose is None:
             yield
             return
-        stock = partitioners.choose_saved_values_set
-
-        def chosen(graph: Any, info: Any, memory_budget: float = 1.0) -> list[Any]:
-            return choose(graph, info)
-
-        partitioners.choose_saved_values_set = chosen  # type: ignore[assignment]
-        try:
+        with instead(partitioners, "choose_saved_values_set", lambda graph, info, **_: choose(graph, info)):
             yield
-        finally:
-            partitioners.choose_saved_values_set = stock
 
 
 def stock_choice() -> Callable[..., list[Any]]:

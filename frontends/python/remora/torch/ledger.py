@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import sys
 import types
-import warnings
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -23,7 +22,7 @@ from torch._dynamo.callback import callback_handler
 from torch._dynamo.utils import counters, get_metrics_context
 from torch._guards import CompileContext
 
-from .errors import RemoraWarning
+from .errors import warn
 
 if TYPE_CHECKING:
     from .planning import Plan
@@ -131,7 +130,7 @@ class Ledger:
             self.outside.append(outside)
         if text not in self._told:
             self._told.add(text)
-            warnings.warn(f"remora: {text}", RemoraWarning, stacklevel=2)
+            warn(text, 3)
 
     def read_break(self, module: fx.GraphModule, where: str) -> None:
         """Warns about the graph break at which a graph ends, if it does."""

@@ -186,6 +186,11 @@ class StepGraph:
         """The nodes that a node reads."""
         return (self.resolve(source) for source in node.all_input_nodes)
 
+    def given(self, node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The fake arguments of a node."""
+        found: Any = fx.node.map_arg((node.args, node.kwargs), lambda n: self.value[self.resolve(n)])
+        return found
+
     def call_of(self, node: fx.Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """The function that runs a node, and its arguments."""
         arguments = tuple(reversed(node.args)) if node in self.swapped else node.args

@@ -10,16 +10,17 @@ from __future__ import annotations
 
 import copy
 import functools
-import inspect
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
 
 import torch
 from torch import fx
 from torch._guards import TracingContext
+
+from ..internals import compiler_extra, instead
 
 
 @dataclass(frozen=True)
@@ -130,27 +131,14 @@ class _Nothing:
 
 
 @contextmanager
-def compiling_by(make: Callable[[Callable[[Any], Any], Any], Any]) -> Iterator[None]:
-    """While it lasts, `make` compiles what Inductor has lowered: it is given Inductor's own way, and the graph."""
-    from torch._inductor.graph import GraphLowering
-
-    lowering: Any = GraphLowering
-    own = lowering.compile_to_module
-    lowering.compile_to_module = lambda graph: make(own, graph)
-    try:
-        yield
-    finally:
-        lowering.compile_to_module = own
-
-
-@contextmanager
 def _stopped(metadata: Any) -> Iterator[tuple[Any, Any]]:
     """Lets Inductor compile up to its kernels, in the surroundings of the graph that is compiled at present."""
     from torch._inductor import compile_fx, config
+    from torch._inductor.graph import GraphLowering
 
     written: list[Lowered] = []
 
-    def stop(_: Callable[[Any], Any], graph: Any) -> _Nothing:
+    def stop(graph: Any) -> _Nothing:
         code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
         written.append(_read(graph, code.value))
         return _Nothing()
@@ -161,29 +149,15 @@ def _stopped(metadata: Any) -> Iterator[tuple[Any, Any]]:
 
     context = TracingContext.try_get()
     assert context is not None, "a graph is lowered while another is compiled"
-    before = context.fw_metadata
-    context.fw_metadata = metadata
-    try:
-        with (
-            compiling_by(stop),
-            config.patch(fx_graph_cache=False, fx_graph_remote_cache=False),
-            torch.no_grad(),
-            torch._C._DisableAutocast(),
-            TracingContext.report_output_strides() as strides,
-        ):
-            yield lambda: _with_strides(found(), strides), functools.partial(_compiler_extra, compile_fx)
-    finally:
-        context.fw_metadata = before
-
-
-def _compiler_extra(compile_fx: Any, module: fx.GraphModule) -> Any:
-    """Settings of a compilation; before PyTorch 2.15 they are those of Inductor, not of a graph."""
-    make = compile_fx.create_compiler_config_extra
-    return make(compile_fx.config if list(inspect.signature(make).parameters) == ["config"] else module)
-
-
-def _with_strides(lowered: Lowered, strides: Any) -> Lowered:
-    return Lowered(**{**lowered.__dict__, "strides": list(strides or [])})
+    with (
+        instead(context, "fw_metadata", metadata),
+        instead(GraphLowering, "compile_to_module", stop),
+        config.patch(fx_graph_cache=False, fx_graph_remote_cache=False),
+        torch.no_grad(),
+        torch._C._DisableAutocast(),
+        TracingContext.report_output_strides() as strides,
+    ):
+        yield lambda: replace(found(), strides=list(strides or [])), functools.partial(compiler_extra, compile_fx)
 
 
 def _read(graph: Any, source: str) -> Lowered:

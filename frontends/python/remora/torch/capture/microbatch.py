@@ -10,6 +10,7 @@ from typing import Any
 import torch
 from torch.utils import _pytree as pytree
 
+from ..internals import instead
 from ..step import EagerStep
 from .graph import tensors_in
 
@@ -89,12 +90,10 @@ def _first_of(step: ScheduledStep, schedule: Any) -> tuple[Any, list[Any]]:
 
     hook = step.model.register_forward_hook(note, with_kwargs=True)
     try:
-        schedule._loss_fn = None if loss is None else noting
-        with step.kept():
+        with instead(schedule, "_loss_fn", None if loss is None else noting), step.kept():
             step.run()
     finally:
         hook.remove()
-        schedule._loss_fn = loss
     return first[0], targets[:1]
 
 

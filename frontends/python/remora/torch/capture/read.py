@@ -205,7 +205,7 @@ class _Reader:
             self.step.rebound[node] = dropout_backward
 
     def _run(self, node: fx.Node) -> Any:
-        arguments, options = fx.node.map_arg((node.args, node.kwargs), lambda n: self.value[self.step.resolve(n)])
+        arguments, options = self.step.given(node)
         with self.step.mode, torch.no_grad():
             return node.target(*arguments, **options)  # type: ignore[operator]
 

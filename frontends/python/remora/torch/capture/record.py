@@ -11,7 +11,6 @@ from __future__ import annotations
 import contextlib
 import itertools
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 from typing import Any
 
 import torch
@@ -21,6 +20,7 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
+from ..internals import instead
 from ..measure import COLLECTED, Clock, profiled, random_state, rounded, set_random_state
 from ..step import CheckpointError, EagerStep, same_bits
 from .trace import FIXED, PLAIN, EagerOp, Event, ModuleCall, Trace
@@ -159,39 +159,28 @@ def traced(step: EagerStep) -> Trace:
         raise CheckpointError("a step is measured by PyTorch's profiler, which runs already: end it first")
     with step.kept():
         step.run()  # kernels prepare themselves once
-    times = _timed(step)
+    timed, call_seconds = _timed(step)
     recorder, memory = _forward(step)
-    backward = _backward(step)
+    saves, backward = _backward(step)
     trace = recorder.trace
-    timed = times.trace
-    if [op.name for op in timed.ops] != [op.name for op in trace.ops] or len(trace.saved) != backward.saves:
+    if [op.name for op in timed.ops] != [op.name for op in trace.ops] or len(trace.saved) != saves:
         raise CheckpointError("two runs of the same step do not run the same ops, so that none can be planned")
     trace.sizes, trace.fixed, trace.turn = recorder.storages.sizes, step.fixed_bytes(), len(trace.events)
     _read_ops(trace, memory)
-    for op, seconds in zip(trace.ops, times.op_seconds, strict=True):
-        op.seconds = seconds
-    for call, seconds in zip(trace.calls, times.call_seconds, strict=True):
+    for op, other in zip(trace.ops, timed.ops, strict=True):
+        op.seconds = other.seconds
+    for call, seconds in zip(trace.calls, call_seconds, strict=True):
         call.seconds = seconds
-    trace.mode_seconds, trace.seconds = times.mode_seconds, times.seconds
-    _read_backward(trace, backward.memory, step.device)
+    trace.mode_seconds, trace.seconds = timed.mode_seconds, timed.seconds
+    _read_backward(trace, backward, step.device)
     if trace.saved and not any(kind is Event.UNPACK for kind, _ in trace.events):
         raise CheckpointError("PyTorch's profiler does not tell when the backward asks for what the forward saved")
     return trace
 
 
-@dataclass
-class _Times:
-    trace: Trace
-    op_seconds: list[float]
-    call_seconds: list[float]
-    mode_seconds: float
-    seconds: float
-
-
 @contextlib.contextmanager
 def _entered(model: torch.nn.Module, around: Callable[[str, torch.nn.Module, Any], Any]) -> Iterator[None]:
     """Each module's forward runs inside `around(name, module, arguments)`."""
-    own: list[tuple[torch.nn.Module, Any]] = []
 
     def wrapped(name: str, module: torch.nn.Module) -> Callable[..., Any]:
         inner = module.forward
@@ -202,17 +191,10 @@ def _entered(model: torch.nn.Module, around: Callable[[str, torch.nn.Module, Any
 
         return forward
 
-    try:
+    with contextlib.ExitStack() as stack:
         for name, module in model.named_modules():
-            own.append((module, module.__dict__.get("forward")))
-            module.forward = wrapped(name, module)
+            stack.enter_context(instead(module, "forward", wrapped(name, module)))
         yield
-    finally:
-        for module, forward in own:
-            if forward is None:
-                del module.forward
-            else:
-                module.forward = forward
 
 
 # -- Reading the allocator ---------------------------------------------------------------------------------------------
@@ -296,8 +278,8 @@ RUNS = 3
 """Number of timings of the forward's modules; the minimum counts, as other work disturbs the others more."""
 
 
-def _timed(step: EagerStep) -> _Times:
-    """Seconds of each op, of each call, and of the step."""
+def _timed(step: EagerStep) -> tuple[Trace, list[float]]:
+    """A trace with the seconds of the step and of each op; and those of each call."""
     clock = Clock(step.device)
     marks: list[tuple[Any, Any]] = []
 
@@ -332,9 +314,12 @@ def _timed(step: EagerStep) -> _Times:
         start = clock.mark()
         step.run(backward=False)
         under = clock.between(start, clock.mark())
-    ops = [clock.between(a, b) for a, b in recorder.marks]
-    beside = max(0.0, under - min(forwards)) / max(1, len(ops))
-    return _Times(recorder.trace, ops, best, min(beside, 1e-4), min(whole))
+    trace = recorder.trace
+    for op, (start, end) in zip(trace.ops, recorder.marks, strict=True):
+        op.seconds = clock.between(start, end)
+    trace.mode_seconds = min(max(0.0, under - min(forwards)) / max(1, len(trace.ops)), 1e-4)
+    trace.seconds = min(whole)
+    return trace, best
 
 
 def _forward(step: EagerStep) -> tuple[_Forward, list[list[tuple[str, int]]]]:
@@ -358,13 +343,8 @@ class _Saved:
             pass
 
 
-@dataclass
-class _Backward:
-    saves: int
-    memory: list[list[tuple[str, int]]]
-
-
-def _backward(step: EagerStep) -> _Backward:
+def _backward(step: EagerStep) -> tuple[int, list[list[tuple[str, int]]]]:
+    """How many tensors autograd saves, and what is recorded while it runs."""
     count = itertools.count()
     saves = 0
 
@@ -386,4 +366,4 @@ def _backward(step: EagerStep) -> _Backward:
         with record_function("remora done 0"):
             pass
         del loss
-    return _Backward(saves, memory)
+    return saves, memory

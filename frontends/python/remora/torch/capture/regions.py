@@ -10,7 +10,6 @@ compiled in a folder of its own (`TORCHINDUCTOR_CACHE_DIR`).
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -20,6 +19,7 @@ from torch._guards import TracingContext, tracing
 from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
+from ..internals import compiler_extra
 from ..store import digest
 
 _compiled: dict[str, Callable[..., list[torch.Tensor]]] = {}
@@ -89,14 +89,12 @@ def decomposed(function: Callable[..., Any], inputs: list[Any], mode: FakeTensor
 
 def _by_inductor(module: fx.GraphModule, inputs: list[Any], mode: FakeTensorMode) -> Callable[[list[Any]], Any]:
     """Compiles a graph with Inductor: returns a function of a list of tensors."""
-    from torch._inductor import compile_fx, config
+    from torch._inductor import compile_fx
     from torch._inductor.virtualized import V
 
     lowered = decomposed(module, inputs, mode)
     count = len(lowered.graph.find_nodes(op="output")[0].args[0])
-    # PyTorch 2.11 asks for its settings here, 2.15 for the graph.
-    describe: Callable[[Any], Any] = compile_fx.create_compiler_config_extra
-    extra = describe(config if "config" in inspect.signature(describe).parameters else lowered)
+    extra = compiler_extra(compile_fx, lowered)
     with torch.no_grad(), tracing(TracingContext(mode)), V.set_fake_mode(mode):
         # As of a model's outputs, so strides are what the captured ops give.
         compiled: Any = compile_fx.compile_fx_forward(lowered, inputs, count, len(inputs), extra, is_inference=True)

@@ -20,6 +20,7 @@ from torch.autograd.profiler import record_function
 from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule
 from torch.distributed.tensor import DTensor
 
+from ..internals import instead
 from ..measure import COLLECTED, COLLECTIVE, profiled
 from ..step import CheckpointError, EagerStep
 from .trace import Event, Trace
@@ -188,15 +189,11 @@ class _Settled:
 @contextlib.contextmanager
 def settled(units: dict[str, FSDPModule], device: torch.device) -> Iterator[None]:
     """Collectives on the CPU are measurable inside: see `cost.calls.profiled`."""
-    groups = groups_of(units.values()) if device.type == "cpu" else []
-    own = [(group._all_gather_comm, group._reduce_scatter_comm) for group in groups]
-    try:
-        for group, (gather, scatter) in zip(groups, own, strict=True):
-            group._all_gather_comm, group._reduce_scatter_comm = _Settled(gather), _Settled(scatter)
+    with contextlib.ExitStack() as stack:
+        for group in groups_of(units.values()) if device.type == "cpu" else []:
+            stack.enter_context(instead(group, "_all_gather_comm", _Settled(group._all_gather_comm)))
+            stack.enter_context(instead(group, "_reduce_scatter_comm", _Settled(group._reduce_scatter_comm)))
         yield
-    finally:
-        for group, (gather, scatter) in zip(groups, own, strict=True):
-            group._all_gather_comm, group._reduce_scatter_comm = gather, scatter
 
 
 def gather_of(unit: FSDPModule, device: torch.device) -> Gather:

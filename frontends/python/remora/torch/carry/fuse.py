@@ -135,8 +135,7 @@ def _is_loop(step: StepGraph, node: fx.Node, known: dict[Any, bool]) -> bool:
 
 
 def _lowers_to_loops(step: StepGraph, node: fx.Node) -> bool:
-    given = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
-    leaves, spec = pytree.tree_flatten(given)
+    leaves, spec = pytree.tree_flatten(step.given(node))
     places = [i for i, leaf in enumerate(leaves) if isinstance(leaf, torch.Tensor)]
 
     def run(*tensors: torch.Tensor) -> Any:

@@ -21,11 +21,12 @@ import torch.utils.checkpoint
 from torch.utils import _pytree as pytree
 
 from ..errors import CheckError
+from ..internals import instead
 from ..job import any_process
 from .differences import Difference, described, differences
 from .first import FirstOp, first_between, first_of_recompute, made_again
 from .ops import Call, Phase, Recorder
-from .plain import instead, plainly
+from .plain import plainly
 from .state import Kind, Outcome, State, hooks_of
 
 SHOWN = 4

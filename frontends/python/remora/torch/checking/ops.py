@@ -28,7 +28,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .plain import instead
+from ..internals import instead
 
 CHUNK = 1 << 18
 """So many numbers are hashed at once: hashing needs a few megabytes beyond the step."""

@@ -11,6 +11,8 @@ from typing import Any
 import torch
 import torch.utils.checkpoint
 
+from ..internals import instead
+
 
 @contextlib.contextmanager
 def plainly(hooks: Sequence[Any] = ()) -> Iterator[None]:
@@ -35,22 +37,6 @@ def plainly(hooks: Sequence[Any] = ()) -> Iterator[None]:
 
 _GENERATORS = ("_checkpoint_without_reentrant_generator", "_checkpoint_without_reentrant_generator_impl")
 """Code that PyTorch runs around a checkpointed call, up to and after its one `yield`."""
-
-_NOTHING = object()
-
-
-@contextlib.contextmanager
-def instead(owner: Any, name: str, value: Any) -> Iterator[None]:
-    """While it lasts, an attribute is another one."""
-    own = vars(owner).get(name, _NOTHING)
-    setattr(owner, name, value)
-    try:
-        yield
-    finally:
-        if own is _NOTHING:
-            delattr(owner, name)
-        else:
-            setattr(owner, name, own)
 
 
 @contextlib.contextmanager

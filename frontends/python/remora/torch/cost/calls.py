@@ -15,7 +15,7 @@ not model workspaces, so the peak of a schedule may be exceeded by these.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container, Iterable
+from collections.abc import Callable, Container
 from dataclasses import dataclass
 from typing import Any
 
@@ -71,53 +71,43 @@ def measured(
     All processes of a job take those that one of them measured. A call for which `instead` gives a cost is not run.
     """
     nodes = [node for op in step.ops for node in op.nodes]
-
-    def rows() -> list[list[Any]]:
-        costs = _measured(step, nodes, say, instead)
-        return [[c.duration, c.workspace, list(c.outputs), c.draws] for c in map(costs.__getitem__, nodes)]
-
     calls = [[str(n.target), *([str(t.dtype), *t.shape] for t in tensors_in(step.value[n]))] for n in nodes]
     question = digest([step.device.type, calls])
-    found = same_answer(f"costs/{question}", rows)
-    return {n: Cost(t, w, tuple(o), draws=d) for n, (t, w, o, d) in zip(nodes, found, strict=True)}
+    rows = same_answer(f"costs/{question}", lambda: _measured(step, nodes, say, instead))
+    return {n: Cost(t, w, tuple(o), draws=bool(d)) for n, (t, w, o, *d) in zip(nodes, rows, strict=True)}
 
 
 def _measured(
-    step: StepGraph,
-    nodes: list[fx.Node],
-    say: Callable[[str], None],
-    instead: Callable[[Call], Cost | None],
-) -> dict[fx.Node, Cost]:
+    step: StepGraph, nodes: list[fx.Node], say: Callable[[str], None], instead: Callable[[Call], Cost | None]
+) -> list[list[Any]]:
+    """For each node its time, its workspace, the sizes of its outputs, and perhaps that it draws random numbers."""
     device = step.device
     path = cache_folder() / "costs" / f"torch-{torch.__version__}-{device_name(device)}.json"
     known: dict[str, list[Any]] = read_json(path)
     strays = _strays(step) if device.type == "cuda" else frozenset()
     calls = {node: Call(step, node, strays) for node in nodes if not has_effect(node)}
     missing = {call.key: call for call in calls.values() if call.key not in known}
-    told: dict[str, Cost] = {}
+    told: dict[str, list[Any]] = {}
     if missing:
         # Nothing is fake here, whoever captures, and nothing is cast.
         with _disable_current_modes(), torch._C._DisableAutocast(), torch.random.fork_rng():
             if device.type == "cuda":
                 _wake(device)
-            told = {key: cost for key, call in missing.items() if (cost := instead(call)) is not None}
+            told = {key: _row(cost) for key, call in missing.items() if (cost := instead(call)) is not None}
             missing = {key: call for key, call in missing.items() if key not in told}
             for i, call in enumerate(missing.values()):
                 say(f"measuring op {i + 1} of {len(missing)}")
                 known[call.key] = [call.time()]
-            for call, (workspace, outputs) in zip(
-                missing.values(), _memory(list(missing.values()), device), strict=True
-            ):
-                known[call.key] += [workspace, outputs, *([True] if call.draws else [])]
+            memory = _gpu_memory if device.type == "cuda" else cpu_memory
+            for key, call in missing.items():
+                known[key] += [*memory(call), *([True] if call.draws else [])]
         write_json(path, {**read_json(path), **known})
-    costs = {node: _roofline(step, node, device) for node in nodes if node not in calls}
-    for node, call in calls.items():
-        if call.key in told:
-            costs[node] = told[call.key]
-            continue
-        duration, workspace, outputs, *draws = known[call.key]
-        costs[node] = Cost(int(duration), int(workspace), tuple(outputs), draws=bool(draws))
-    return costs
+    found = {**known, **told}
+    return [found[calls[n].key] if n in calls else _row(_roofline(step, n, device)) for n in nodes]
+
+
+def _row(cost: Cost) -> list[Any]:
+    return [cost.duration, cost.workspace, list(cost.outputs), *([True] if cost.draws else [])]
 
 
 def by_flops(step: StepGraph, device: torch.device | None = None) -> dict[fx.Node, Cost]:
@@ -156,12 +146,8 @@ class Call:
         self.target, arguments, options = step.call_of(node)
         self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
         if strays:
-            cpu = torch.device("cpu")
-            self.given = pytree.tree_map(
-                lambda leaf: (
-                    leaf.to(cpu) if isinstance(leaf, torch.Tensor) and step.storage_of(leaf) in strays else leaf
-                ),
-                self.given,
+            self.given = pytree.tree_map_only(
+                torch.Tensor, lambda t: t.to("cpu") if step.storage_of(t) in strays else t, self.given
             )
         leaves, spec = pytree.tree_flatten(self.given)
         modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), cpu_clock().__name__]
@@ -224,13 +210,6 @@ def _wake(device: torch.device) -> None:
         for _ in range(20):
             some @ some
         torch.cuda.synchronize()
-
-
-def _memory(calls: list[Call], device: torch.device) -> Iterable[tuple[int, list[int]]]:
-    """Workspace and output sizes of each call."""
-    if device.type == "cuda":
-        return [_gpu_memory(call) for call in calls]
-    return [cpu_memory(call) for call in calls]
 
 
 def cpu_memory(call: Call) -> tuple[int, list[int]]:
@@ -299,8 +278,7 @@ def made_like(leaf: Any, truth: bool = True) -> Any:
 
 def work_of(step: StepGraph, node: fx.Node) -> tuple[int, int]:
     """The floating-point operations of a node's call, and the bytes that it reads and writes."""
-    arguments, options = fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)])
-    result = step.value[node]
+    (arguments, options), result = step.given(node), step.value[node]
     count = flop_registry.get(getattr(node.target, "overloadpacket", None))
     operations = int(count(*arguments, **options, out_val=result)) if count is not None else 0
     # An expanded tensor is read from what lies beneath it.

@@ -89,7 +89,8 @@ class PipelineFitting:
         tried: Callable[[Plan], list[int]],
     ) -> None:
         self.stages, self.options, self.shared, self.tried = stages, options, shared, tried
-        self.budgets = [stage.sizes.budget(given) for stage, given in zip(stages, options, strict=True)]
+        sizes = zip((stage.sizes for stage in stages), options, strict=True)
+        self.budgets = [given.in_bytes(size.fixed, size.unscheduled) for size, given in sizes]
         self._engine = partial(remora.pipeline, microbatches=microbatches, schedule=order, limits=options[0].limits)
         # What the model of a step does not know, or counts though the schedule has given it back.
         plain = self._engine([remora.Stage(str(i), s.modes[:1], s.sizes.fixed) for i, s in enumerate(stages)])

@@ -28,8 +28,11 @@ from torch.autograd import Variable
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 from torch.fx import traceback as fx_traceback
 
+from ..internals import hidden_kernels, instead
+
 FLASH_WIDTH = 256
 """Heads of up to so many numbers have flash attention."""
+_KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
 BIAS_ALIGNMENT = 16
 """The memory-efficient kernel reads rows of a bias that begin at multiples of so many numbers."""
 
@@ -40,23 +43,18 @@ def standing_in(device: torch.device) -> Iterator[None]:
     if device.type != "cuda" or torch.cuda.is_available():
         yield
         return
-    amp = torch.cuda.amp.common
     variable: Any = Variable
-    kernels: Any = torch._C
-    engine, absent = variable._execution_engine, amp.amp_definitely_not_available
-    half, reserve = torch.cuda.is_bf16_supported, kernels._get_cudnn_batch_norm_reserve_space_size
-    variable._execution_engine = _Engine(engine)
-    amp.amp_definitely_not_available = lambda: False
-    torch.cuda.is_bf16_supported = lambda *_, **__: True
-    kernels._get_cudnn_batch_norm_reserve_space_size = lambda *_: 0  # but for channels last in half precision
-    try:
-        with _fused_attention():
-            yield
-    finally:
-        variable._execution_engine = engine
-        amp.amp_definitely_not_available = absent
-        torch.cuda.is_bf16_supported = half
-        kernels._get_cudnn_batch_norm_reserve_space_size = reserve
+    changes = [
+        instead(variable, "_execution_engine", _Engine(variable._execution_engine)),
+        instead(torch.cuda.amp.common, "amp_definitely_not_available", lambda: False),
+        instead(torch.cuda, "is_bf16_supported", lambda *_, **__: True),
+        instead(torch._C, "_get_cudnn_batch_norm_reserve_space_size", lambda *_: 0),  # but for channels last in half
+        hidden_kernels([torch.ops.aten.scaled_dot_product_attention.default], _KEYS, lambda _: attention),
+    ]
+    with contextlib.ExitStack() as stack:
+        for change in changes:
+            stack.enter_context(change)
+        yield
 
 
 # -- A backward pass in Python -----------------------------------------------------------------------------------------
@@ -180,24 +178,6 @@ class _Walk:
 
 
 # -- Attention ---------------------------------------------------------------------------------------------------------
-
-
-@contextlib.contextmanager
-def _fused_attention() -> Iterator[None]:
-    """While it lasts, attention is traced as the kernel that a GPU runs."""
-    op = torch.ops.aten.scaled_dot_product_attention.default
-    keys = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
-    hidden = {key: op.py_kernels.pop(key) for key in keys if key in op.py_kernels}
-    for key in keys:
-        op.py_impl(key)(attention)
-    op._dispatch_cache.clear()
-    try:
-        yield
-    finally:
-        for key in keys:
-            del op.py_kernels[key]
-        op.py_kernels.update(hidden)
-        op._dispatch_cache.clear()
 
 
 def attention(

@@ -25,8 +25,6 @@ from remora.errors import InputError
 from ..capture.graph import StepGraph, tensors_in
 from ..cost.calls import Cost, work_of
 
-CLASSES = ("product", "convolution", "attention", "memory")
-"""Ops that differ in the share of a device's rates that they reach."""
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm")
 _TYPES = {torch.float32: "fp32", torch.float64: "fp64", torch.bfloat16: "bf16", torch.float16: "fp16"}
 
@@ -93,10 +91,6 @@ class FitDevice:
         """Time of a step whose ops take so long, one after the other."""
         return max(seconds, ops * self.host)
 
-    def seconds(self, work: Work) -> float:
-        """Seconds of one op."""
-        return work.seconds(self.machine)
-
     @property
     def machine(self) -> _engine.Machine:
         """The engine's roofline of it."""
@@ -110,7 +104,7 @@ class Work:
     Attributes
     ----------
     kind : str
-        Its class, one of `CLASSES`.
+        Its class: "product", "convolution", "attention" or "memory", which differ in the share of rates they reach.
     numbers : str
         The type in which it computes: "fp32", "bf16", "fp16", "fp64".
     operations, moved : int
@@ -134,14 +128,14 @@ def work_in(step: StepGraph, node: fx.Node) -> Work:
     """Amount of work of a node of a step."""
     operations, moved = work_of(step, node)
     made = tensors_in(step.value[node])
-    read = tensors_in(fx.node.map_arg((node.args, node.kwargs), lambda n: step.value[step.resolve(n)]))
+    read = tensors_in(step.given(node))
     kinds = [_TYPES[t.dtype] for t in (*read, *made) if t.dtype in _TYPES]
     shape = tuple(map(int, made[0].shape)) if made else ()
     return Work(class_of(node), kinds[0] if kinds else "fp32", operations, moved, shape)
 
 
 def class_of(node: fx.Node) -> str:
-    """The class of a node's op, one of `CLASSES`."""
+    """The class of a node's op."""
     name = getattr(getattr(node.target, "overloadpacket", None), "__name__", "")
     if name in _PRODUCTS:
         return "product"

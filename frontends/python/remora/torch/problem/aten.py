@@ -24,7 +24,6 @@ import remora
 
 from ..capture.graph import Op, Run, StepGraph
 from ..cost.calls import Cost, op_cost
-from ..options import Options
 
 LATER = {"micro_step": "later"}
 """Key in a graph's meta for a step that adds to the gradients of earlier micro-steps; the first has no such entry."""
@@ -85,10 +84,6 @@ class StepProblem:
         """Upper bound in bytes on the generator states that a program saves; the engine does not count them."""
         count = sum(op.random for op in self.step.ops)
         return _state_bytes(self.step) * (1 + count) if count else 0
-
-    def budget(self, options: Options) -> int:
-        """Budget in bytes, less what is reserved."""
-        return options.in_bytes(self.fixed, self.unscheduled)
 
     def replayed(self, schedule: remora.Schedule) -> Replayed:
         """A schedule of the graph, replayed as the program allocates."""

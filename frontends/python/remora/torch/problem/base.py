@@ -27,10 +27,6 @@ class Sizes:
     unscheduled: int
     of: str
 
-    def budget(self, options: Options) -> int:
-        """Budget in bytes, less what is reserved."""
-        return options.in_bytes(self.fixed, self.unscheduled)
-
     def refusal(
         self, budget: int, least: int, options: Options, proved: bool = False, lower: int | None = None
     ) -> BudgetError:

@@ -83,7 +83,3 @@ class ShardedReplay:
         if number + 1 < len(self.units):
             return min(self.units[number + 1].asked, unit.asked), unit.asked
         return self.root[1] if self.root is not None else unit.asked, unit.asked
-
-    def peak(self, choices: Mapping[str, Choice], resharded: Collection[str]) -> int:
-        """The most of the whole step."""
-        return max(self.high(choices, resharded))

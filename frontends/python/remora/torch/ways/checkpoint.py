@@ -7,7 +7,6 @@ chooses (`decide.modes`), and the plan is applied (`carry.checkpoints`), run and
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -16,7 +15,7 @@ import torch
 from ..capture.graph import tensors_in
 from ..carry.checkpoints import Module, applied, apply_checkpoints, refuse_own_checkpoints
 from ..decide.checkpoints import Fitting
-from ..errors import BudgetError, RemoraWarning
+from ..errors import BudgetError, warn
 from ..job import same_answer
 from ..options import Options
 from ..planning import Plan
@@ -82,12 +81,8 @@ def auto_checkpoint(
     step = step_of(model, batch, loss)
     reference = Reference(step)
     if reference.unsteady:
-        warnings.warn(
-            f"remora: two eager steps differ in {reference.unsteady[0]} and {len(reference.unsteady) - 1} more: only "
-            "larger differences are found",
-            RemoraWarning,
-            stacklevel=2,
-        )
+        more = f"{reference.unsteady[0]} and {len(reference.unsteady) - 1} more"
+        warn(f"two eager steps differ in {more}: only larger differences are found", 3)
 
     def planned() -> Any:
         """The plan's file as JSON gives it, or the arguments of a BudgetError."""
@@ -115,12 +110,8 @@ def _tell_slower(plan: Plan, device: torch.device) -> None:
     """Says where a plan takes much longer than predicted; on a CPU other work is the usual reason."""
     if device.type == "cpu" or plan.measured_time <= SLOWER * plan.predicted_time:
         return
-    warnings.warn(
-        f"remora: the plan takes {plan.measured_time / 1e6:.1f} ms where {plan.predicted_time / 1e6:.1f} "
-        "were predicted: another one may be faster",
-        RemoraWarning,
-        stacklevel=3,
-    )
+    took, predicted = plan.measured_time / 1e6, plan.predicted_time / 1e6
+    warn(f"the plan takes {took:.1f} ms where {predicted:.1f} were predicted: another one may be faster", 4)
 
 
 def refuse(model: torch.nn.Module) -> None:
@@ -156,9 +147,8 @@ def _tell_excluded(excluded: dict[str, str]) -> None:
     found = [(name, reason) for name, reason in excluded.items() if name and reason.startswith("takes")]
     if found:
         name, reason = found[0]
-        warnings.warn(
-            f"remora: {len(found)} modules are not checkpointed, as {name}, which {reason}. Where that is a cache of "
-            "keys and values, set use_cache=False",
-            RemoraWarning,
-            stacklevel=3,
+        warn(
+            f"{len(found)} modules are not checkpointed, as {name}, which {reason}. Where that is a cache of keys and "
+            "values, set use_cache=False",
+            4,
         )

@@ -7,8 +7,7 @@ Each process then runs the plan, and none may exceed the budget.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import torch
@@ -92,20 +91,13 @@ def auto_fsdp(
     refuse_planned(model)
     refuse_own_checkpoints(model)
     _refuse_different(model, units, batch)
-    with _all_kept(model, units):
-        plan = _planned(model, units, lambda: loss_of(model, batch, loss), tensors_in(batch), options)
-    return apply_checkpoints(model, plan)
-
-
-@contextmanager
-def _all_kept(model: torch.nn.Module, units: Mapping[str, FSDPModule]) -> Iterator[None]:
-    """While it lasts, parameters are kept after the forward; flags are afterwards as they were."""
     restore = flags_of(units)
     try:
         model.set_reshard_after_forward(False)  # type: ignore[operator]
-        yield
+        plan = _planned(model, units, lambda: loss_of(model, batch, loss), tensors_in(batch), options)
     finally:
         restore()
+    return apply_checkpoints(model, plan)
 
 
 def _planned(

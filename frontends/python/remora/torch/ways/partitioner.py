@@ -10,7 +10,6 @@ from __future__ import annotations
 import contextlib
 import functools
 import json
-import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -27,7 +26,7 @@ from ..capture.before import Before, before_this_graph, this_graph
 from ..capture.launches import Launch, look_of
 from ..cost.kernels import Calls
 from ..decide.partitions import KnownPartitions, Search, key_of, partition_of, sources
-from ..errors import CaptureError, RemoraWarning
+from ..errors import CaptureError, warn
 from ..job import same_answer
 from ..ledger import frame_of_capture
 from ..options import Options
@@ -37,10 +36,6 @@ from ..store import cache_folder, digest, read_json, write_json
 
 GRAIN = 10_000
 """A knapsack's capacity in the units in which it is solved; sizes are rounded up, so it is never exceeded."""
-
-
-InductorPlan = Plan
-"""The name of earlier versions."""
 
 
 class Named:
@@ -136,7 +131,7 @@ class Partitioner(Named, CustomPartitionerFn):
         try:
             chosen, plan = self._chosen(joint, before.held)
         except CaptureError as error:
-            self._warn(f"a graph cannot be planned, and runs without a budget: {error}")
+            warn(f"a graph cannot be planned, and runs without a budget: {error}")
             self._unguarded()
             return joint.parted(None)
         self._tell(plan)
@@ -202,7 +197,7 @@ class Partitioner(Named, CustomPartitionerFn):
         self._later[graph.where] = Later(max(known.needed, needed), max(known.gradients, gradients))
         if self.options.cache:
             write_json(self._later_path, {where: [row.needed, row.gradients] for where, row in self._later.items()})
-        self._warn(
+        warn(
             f"budget not met: the graph of {graph.where} takes {why}. After torch._dynamo.reset() it is planned anew, "
             f"and leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
         )
@@ -211,14 +206,14 @@ class Partitioner(Named, CustomPartitionerFn):
         self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
         held = plan.partition.held_before if plan.partition is not None else 0
         if len(self._frames) == 2 and not held:
-            self._warn(
+            warn(
                 "several graphs are compiled, be it for a graph break or since there are several models. A percentage "
                 "is of each of them alone; bytes count what one graph keeps for backward while another runs only where "
                 "its results lead to the other one"
             )
         if not plan.promised:
             kept = f", {held:,} of them kept by what ran before it" if held else ""
-            self._warn(
+            warn(
                 f"budget not met: the smallest known partition of this graph needs {plan.predicted_peak:,} bytes "
                 f"(budget {plan.budget:,}){kept}; it is used"
             )
@@ -260,9 +255,6 @@ class Partitioner(Named, CustomPartitionerFn):
             predicted_time=chosen.nanoseconds,
         )
         return chosen, plan
-
-    def _warn(self, text: str) -> None:
-        warnings.warn(f"remora: {text}", RemoraWarning, stacklevel=2)
 
 
 class MeasuredRuntime(Named, CustomRuntimeEstimator):

@@ -298,7 +298,7 @@ class _Parts:
 
         problem = read(joint, self.owner.options)
         options, plain = self.owner.in_bytes(problem), problem.unscheduled
-        if problem.budget(options) < plain and keep_old_values(problem.step, self.parameters):
+        if options.in_bytes(problem.fixed, plain) < plain and keep_old_values(problem.step, self.parameters):
             problem = read(joint, options)
         try:
             problem, plan, runs = scheduled(problem, options, seconds, read)
