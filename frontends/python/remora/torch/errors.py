@@ -15,8 +15,6 @@ from remora.errors import Error
 
 _ADVICE = ("Set TORCHDYNAMO_VERBOSE=1", "For even more developer context", "You can suppress this exception")
 """How Dynamo's own advice begins, which asks to report a bug to PyTorch."""
-
-
 _HINTS = {
     "set_runtime_stats_and_log": "That is DistributedDataParallel's forward: use "
     "DistributedDataParallel(remora.torch.wrap(model)), or call the model inside it (`.module`) and all-reduce the "

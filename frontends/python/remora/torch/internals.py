@@ -189,7 +189,6 @@ NAMES: tuple[Name, ...] = (
     ),
 )
 
-
 _NOTHING = object()
 
 

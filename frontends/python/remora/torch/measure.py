@@ -17,16 +17,10 @@ import torch
 
 RUNS = 5
 """Timed runs of an op, fewer where one takes long."""
-
-
 LONG = 0.05
 """Seconds of timed runs after which no further one starts."""
-
-
 ROW = 1e-3
 """Seconds that runs on a GPU take together, back to back."""
-
-
 CYCLES = 2e9
 """Ticks of a GPU's clock in a second, roughly."""
 

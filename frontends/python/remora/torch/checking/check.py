@@ -31,8 +31,6 @@ from .state import Kind, Outcome, State, hooks_of
 
 SHOWN = 4
 """So many differences are reported in full."""
-
-
 _WRONG = "The step is wrong. From the same state, plain eager (no checkpoints, nothing compiled) leaves other values:"
 _UNSTEADY = "Not deterministic, and not wrong: two runs of plain eager differ as much from each other as the step does:"
 

@@ -45,8 +45,6 @@ _BY_ROW = (
 )
 """These ops, and those of their backward pass, do the same for each row of their largest tensors; so do all that work
 number by number."""
-
-
 _SIDES: dict[str, dict[int, int | None]] = {
     "embedding": {0: 0},
     "embedding_dense_backward": {2: None},

@@ -27,15 +27,10 @@ from ..cost.calls import Cost, op_cost
 
 LATER = {"micro_step": "later"}
 """Key in a graph's meta for a step that adds to the gradients of earlier micro-steps; the first has no such entry."""
-
-
 _ROOT = re.compile(r"^[A-Za-z_]\w*(\['[^']*'\])?\.?")
-
 
 _KINDS = {"threshold": "relu", "addmm": "mm", "baddbmm": "bmm"}
 """Name of the backward form of an op, or of the product in it."""
-
-
 _ITEM = re.compile(r"_modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]")
 
 
