@@ -23,24 +23,12 @@ from torch.utils._device import DeviceContext, _device_constructors
 
 @dataclass(frozen=True)
 class Name:
-    """A private name of PyTorch.
+    """A private name of PyTorch."""
 
-    Attributes
-    ----------
-    name : str
-        Importable, with an attribute at its end; of an object, the class that has it, then `.attribute`.
-    purpose : str
-        What Remora does with it.
-    since : str
-        Oldest version of PyTorch, of 2.11 and 2.15, that has it.
-    without : str
-        What is lost in older versions; empty if all supported versions have it.
-    """
-
-    name: str
-    purpose: str
-    since: str = "2.11"
-    without: str = ""
+    name: str  # importable, with an attribute at its end; of an object, the class that has it, then `.attribute`
+    purpose: str  # what Remora does with it
+    since: str = "2.11"  # oldest version of PyTorch, of 2.11 and 2.15, that has it
+    without: str = ""  # what is lost in older versions; empty if all supported versions have it
 
 
 def _names(purpose: str, *names: str) -> tuple[Name, ...]:

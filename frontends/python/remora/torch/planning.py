@@ -39,25 +39,16 @@ class Choice:
 
 @dataclass(frozen=True)
 class Parted:
-    """The two parts into which Inductor cuts a joint graph, in bytes.
+    """The two parts into which Inductor cuts a joint graph, in bytes."""
 
-    Attributes
-    ----------
-    forward_peak, backward_peak : int
-        Of each part.
-    saved_bytes : int
-        What the forward part saves for the backward part, beyond the arguments.
-    held_before : int
-        What autograd keeps of what ran before this graph, part of the budget and of all peaks. 0 where the budget is a
-        percentage: that is of each graph's own.
-    later_gradients : int
-        Gradients that graphs compiled after this one have left when its backward part runs; part of that one's peak.
-    """
-
+    # forward_peak, backward_peak: of each part
     forward_peak: int
     backward_peak: int
-    saved_bytes: int
+    saved_bytes: int  # what the forward part saves for the backward part, beyond the arguments
+    # what autograd keeps of what ran before this graph, part of the budget and of all peaks. 0 where the budget is a
+    # percentage: that is of each graph's own.
     held_before: int = 0
+    # gradients that graphs compiled after this one have left when its backward part runs; part of that one's peak
     later_gradients: int = 0
 
 

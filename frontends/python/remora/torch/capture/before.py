@@ -23,21 +23,12 @@ from torch._guards import TracingContext
 
 @dataclass(frozen=True)
 class Before:
-    """Nodes of autograd that ran before a graph.
+    """Nodes of autograd that ran before a graph."""
 
-    Attributes
-    ----------
-    held : int
-        Bytes that autograd keeps of it, beyond the graph's own inputs.
-    graphs : tuple of int
-        AOTAutograd's numbers of the compiled graphs among it.
-    gradients : int
-        Bytes of the gradients that the graph itself leaves to its parameters: they are there while the backward parts
-        of what ran before it run.
-    """
-
-    held: int = 0
-    graphs: tuple[int, ...] = ()
+    held: int = 0  # bytes that autograd keeps of it, beyond the graph's own inputs
+    graphs: tuple[int, ...] = ()  # AOTAutograd's numbers of the compiled graphs among it
+    # bytes of the gradients that the graph itself leaves to its parameters: they are there while the backward parts of
+    # what ran before it run
     gradients: int = 0
 
 

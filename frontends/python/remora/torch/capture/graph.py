@@ -50,24 +50,15 @@ class Storage:
 
 @dataclass(eq=False)
 class Op:
-    """A unit of scheduling: a node that allocates, and the nodes that then work in place in its storage.
-
-    Attributes
-    ----------
-    inputs, outputs : list of int
-        Storages that are read, and those that are allocated.
-    recompute : bool
-        Whether it may run again.
-    random : bool
-        Whether it draws from a generator, whose state is restored when it runs again.
-    """
+    """A unit of scheduling: a node that allocates, and the nodes that then work in place in its storage."""
 
     name: str
     nodes: list[fx.Node]
+    # inputs, outputs: storages that are read, and those that are allocated
     inputs: list[int]
     outputs: list[int]
-    recompute: bool = True
-    random: bool = False
+    recompute: bool = True  # whether it may run again
+    random: bool = False  # whether it draws from a generator, whose state is restored when it runs again
     backward: bool = False
 
 
@@ -83,20 +74,13 @@ class Taking:
 
 @dataclass(frozen=True)
 class Run:
-    """One step of a schedule: an op, and the storages that are released behind it.
-
-    Attributes
-    ----------
-    offsets : dict of int to int
-        Where in an arena the storages lie that it allocates.
-    workspace : int
-        Where its workspace lies.
-    """
+    """One step of a schedule: an op, and the storages that are released behind it."""
 
     op: Op
     free: tuple[int, ...]
+    # where in an arena the storages lie that it allocates
     offsets: dict[int, int] = field(default_factory=dict, hash=False, compare=False)
-    workspace: int = 0
+    workspace: int = 0  # where its workspace lies
 
 
 @dataclass

@@ -33,47 +33,23 @@ _POINTERS = ("in_ptr", "out_ptr", "in_out_ptr", "ws_ptr", "seed_offset")
 
 @dataclass(frozen=True)
 class Launch:
-    """One call that a program makes.
+    """One call that a program makes."""
 
-    Attributes
-    ----------
-    target
-        An op of PyTorch, or a `Kernel`.
-    given
-        Its arguments and keyword arguments, with a `Look` for each tensor.
-    held : int
-        Bytes beyond what was there at the start, results of this call included.
-    line : str
-        Where the program makes it.
-    """
-
-    target: Any
-    given: Any
-    held: int
-    line: str
+    target: Any  # an op of PyTorch, or a `Kernel`
+    given: Any  # its arguments and keyword arguments, with a `Look` for each tensor
+    held: int  # bytes beyond what was there at the start, results of this call included
+    line: str  # where the program makes it
 
 
 @dataclass
 class Trace:
-    """Recorded actions of a program.
-
-    Attributes
-    ----------
-    launches : list of Launch
-    peak : int
-        The most bytes that were held at once beyond what was there at the start, workspaces not counted.
-    end : int
-        Bytes held when it is done.
-    results : list
-        Fake tensors, and whatever else the program returns.
-    given : frozenset of int
-        What stands for the storages of its arguments; it is `storage_of` a result that lies in one.
-    """
+    """Recorded actions of a program."""
 
     launches: list[Launch] = field(default_factory=list)
-    peak: int = 0
-    end: int = 0
-    results: list[Any] = field(default_factory=list)
+    peak: int = 0  # the most bytes that were held at once beyond what was there at the start, workspaces not counted
+    end: int = 0  # bytes held when it is done
+    results: list[Any] = field(default_factory=list)  # fake tensors, and whatever else the program returns
+    # what stands for the storages of its arguments; it is `storage_of` a result that lies in one
     given: frozenset[int] = frozenset()
 
 

@@ -25,64 +25,30 @@ from ..internals import compiler_extra, instead
 
 @dataclass(frozen=True)
 class Loop:
-    """One node of Inductor's scheduler: a fused loop, or a call of a library.
-
-    Attributes
-    ----------
-    name : str
-    reads : tuple of str
-        Buffers and inputs of the graph.
-    writes : tuple of str
-        Buffers that it makes.
-    origins : frozenset of str
-        The nodes of the graph that it computes, or a part of them.
-    call : bool
-        Whether it is a call of a library, which is not fused with what reads it.
-    """
+    """One node of Inductor's scheduler: a fused loop, or a call of a library."""
 
     name: str
-    reads: tuple[str, ...]
-    writes: tuple[str, ...]
-    origins: frozenset[str]
-    call: bool
+    reads: tuple[str, ...]  # buffers and inputs of the graph
+    writes: tuple[str, ...]  # buffers that it makes
+    origins: frozenset[str]  # the nodes of the graph that it computes, or a part of them
+    call: bool  # whether it is a call of a library, which is not fused with what reads it
 
 
 @dataclass(frozen=True)
 class Lowered:
-    """A graph as Inductor would run it.
+    """A graph as Inductor would run it."""
 
-    Attributes
-    ----------
-    source : str
-        The program in Python that Inductor writes, kernels included.
-    constants : dict
-        Tensors that the program reads by name.
-    loops : tuple of Loop
-        In the order in which they run.
-    nodes : dict
-        For each buffer that a node of the graph stands for, the name of that node.
-    sizes : dict
-        Bytes of each buffer.
-    stands : dict
-        Buffers that have no memory of their own, and the buffers whose memory it is: the parts of what is written in
-        parts, and what is changed in place.
-    tuples : frozenset of str
-        Buffers that are tuples of others.
-    outputs : tuple of str
-        The buffer or input of each output; "" where an output is none.
-    strides : list
-        Of each output, as Inductor lays it out; None where it is no tensor.
-    """
-
-    source: str
-    constants: dict[str, Any]
-    loops: tuple[Loop, ...]
-    nodes: dict[str, str]
-    sizes: dict[str, int]
+    source: str  # the program in Python that Inductor writes, kernels included
+    constants: dict[str, Any]  # tensors that the program reads by name
+    loops: tuple[Loop, ...]  # in the order in which they run
+    nodes: dict[str, str]  # for each buffer that a node of the graph stands for, the name of that node
+    sizes: dict[str, int]  # bytes of each buffer
+    # buffers that have no memory of their own, and the buffers whose memory it is: the parts of what is written in
+    # parts, and what is changed in place
     stands: dict[str, tuple[str, ...]]
-    tuples: frozenset[str]
-    outputs: tuple[str, ...]
-    strides: list[Any]
+    tuples: frozenset[str]  # buffers that are tuples of others
+    outputs: tuple[str, ...]  # the buffer or input of each output; "" where an output is none
+    strides: list[Any]  # of each output, as Inductor lays it out; None where it is no tensor
 
     def solid(self, name: str) -> list[str]:
         """The buffers whose memory a buffer is: itself, unless it stands for others."""

@@ -35,20 +35,11 @@ COPY_OUT = "fsdp.split_with_sizes_copy.default"
 
 @dataclass(frozen=True)
 class Gather:
-    """Cost of gathering a unit's parameters, in bytes beyond those allocated before, and seconds.
+    """Cost of gathering a unit's parameters, in bytes beyond those allocated before, and seconds."""
 
-    Attributes
-    ----------
-    parameters : int
-        The part that stays: the gathered parameters.
-    flat : int
-        Bytes allocated between the two halves: the collective's result.
-    issue, wait : int
-        The maximum in the first half, and in the second.
-    """
-
-    parameters: int
-    flat: int
+    parameters: int  # the part that stays: the gathered parameters
+    flat: int  # bytes allocated between the two halves: the collective's result
+    # issue, wait: the maximum in the first half, and in the second
     issue: int
     wait: int
     seconds: float
@@ -56,24 +47,17 @@ class Gather:
 
 @dataclass(frozen=True)
 class ShardedUnit:
-    """A module that FSDP shards, but not the root; places are events of the trace.
-
-    Attributes
-    ----------
-    call : int
-        Of the trace.
-    gathered, left, asked : int
-        Where its parameters are first there, where its forward has ended, and where the backward gathers them again.
-    outer : str
-        The outermost unit around it, whose flag it has, such as the block around an adapter; "" if there is none.
-    """
+    """A module that FSDP shards, but not the root; places are events of the trace."""
 
     name: str
-    call: int
+    call: int  # of the trace
+    # gathered, left, asked: where its parameters are first there, where its forward has ended, and where the backward
+    # gathers them again
     gathered: int
     left: int
     asked: int
     gather: Gather
+    # the outermost unit around it, whose flag it has, such as the block around an adapter; "" if there is none
     outer: str = ""
 
 

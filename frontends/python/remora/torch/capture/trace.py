@@ -63,37 +63,20 @@ class ModuleCall:
 
 @dataclass
 class Trace:
-    """A step; amounts in bytes and seconds.
-
-    Attributes
-    ----------
-    events : list of (Event, int)
-    turn : int
-        Events from here on are the backward's.
-    sizes : list of int
-        Of each storage that the forward made.
-    saved : list of int
-        The storage of each saved tensor, or FIXED.
-    stretches : list of (int, int)
-        Of each stretch of the backward: the most that its own tensors took beyond its beginning, and what they left.
-    changed : set of str
-        Buffers that the forward writes.
-    written : dict of int to int
-        Of each storage that is written again after it was made, the last event that does so.
-    fixed : int
-        Parameters, buffers, and the step's arguments.
-    """
+    """A step; amounts in bytes and seconds."""
 
     events: list[tuple[Event, int]] = field(default_factory=list)
-    turn: int = 0
+    turn: int = 0  # events from here on are the backward's
     ops: list[EagerOp] = field(default_factory=list)
     calls: list[ModuleCall] = field(default_factory=list)
-    sizes: list[int] = field(default_factory=list)
-    saved: list[int] = field(default_factory=list)
+    sizes: list[int] = field(default_factory=list)  # of each storage that the forward made
+    saved: list[int] = field(default_factory=list)  # the storage of each saved tensor, or FIXED
+    # of each stretch of the backward: the most that its own tensors took beyond its beginning, and what they left
     stretches: list[tuple[int, int]] = field(default_factory=list)
-    changed: set[str] = field(default_factory=set)
+    changed: set[str] = field(default_factory=set)  # buffers that the forward writes
+    # of each storage that is written again after it was made, the last event that does so
     written: dict[int, int] = field(default_factory=dict)
-    fixed: int = 0
+    fixed: int = 0  # parameters, buffers, and the step's arguments
     seconds: float = 0.0
     mode_seconds: float = 0.0  # what a dispatch mode of Python takes an op
     marks: dict[str, list[int]] = field(default_factory=dict)  # by a range's name, the events at which it begins

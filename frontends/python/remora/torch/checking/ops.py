@@ -51,37 +51,18 @@ class Phase(str, enum.Enum):
 
 @dataclass(frozen=True)
 class Call:
-    """One op that ran.
+    """One op that ran."""
 
-    Attributes
-    ----------
-    op : str
-        "aten.addmm".
-    module : str
-        The path of the module that ran it; of a backward op, of the module whose forward op's gradient it computes.
-    kind : str
-        The class of the module.
-    number : int
-        It was the n-th call of this op in this module and phase, from 1.
-    where : str
-        "train.py:12" in the user's source; "" if that is not known.
-    results : tuple
-        Of each result its shape, type and hash.
-    random : bool
-        Whether it draws random numbers.
-    changes : str
-        The tensor that it changes in place, if the walk knows it.
-    """
-
-    op: str
+    op: str  # "aten.addmm"
+    # the path of the module that ran it; of a backward op, of the module whose forward op's gradient it computes
     module: str
-    kind: str
+    kind: str  # the class of the module
     phase: Phase
-    number: int
-    where: str
-    results: tuple[Any, ...]
-    random: bool
-    changes: str
+    number: int  # it was the n-th call of this op in this module and phase, from 1
+    where: str  # "train.py:12" in the user's source; "" if that is not known
+    results: tuple[Any, ...]  # of each result its shape, type and hash
+    random: bool  # whether it draws random numbers
+    changes: str  # the tensor that it changes in place, if the walk knows it
 
     @property
     def key(self) -> tuple[str, str]:

@@ -55,37 +55,18 @@ Outcome = dict[tuple[Kind, str], Any]
 
 @dataclass
 class Found:
-    """Objects found by a walk.
-
-    Attributes
-    ----------
-    tensors : dict of str to Tensor
-    kinds : dict of str to Kind
-        Of the tensors.
-    values : dict of str to object
-        Numbers, texts, and lengths of lists.
-    modules : dict of int to str
-        Names by `id`.
-    instances : list of Module
-        The same modules.
-    generators : dict of str to object
-    containers : list
-        What can be filled again.
-    variables : list of function
-        Each sets a variable of a closure, or a global one, to what it is now.
-    compiled : bool
-        Whether something is compiled, or runs by Remora.
-    """
+    """Objects found by a walk."""
 
     tensors: dict[str, torch.Tensor] = field(default_factory=dict)
-    kinds: dict[str, Kind] = field(default_factory=dict)
-    values: dict[str, Any] = field(default_factory=dict)
-    modules: dict[int, str] = field(default_factory=dict)
-    instances: list[torch.nn.Module] = field(default_factory=list)
+    kinds: dict[str, Kind] = field(default_factory=dict)  # of the tensors
+    values: dict[str, Any] = field(default_factory=dict)  # numbers, texts, and lengths of lists
+    modules: dict[int, str] = field(default_factory=dict)  # names by `id`
+    instances: list[torch.nn.Module] = field(default_factory=list)  # the same modules
     generators: dict[str, Any] = field(default_factory=dict)
-    containers: list[Any] = field(default_factory=list)
+    containers: list[Any] = field(default_factory=list)  # what can be filled again
+    # each sets a variable of a closure, or a global one, to what it is now
     variables: list[Callable[[], None]] = field(default_factory=list)
-    compiled: bool = False
+    compiled: bool = False  # whether something is compiled, or runs by Remora
 
 
 def walk(roots: dict[str, Any]) -> Found:

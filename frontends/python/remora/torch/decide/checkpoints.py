@@ -24,21 +24,13 @@ SHARED = 0.001
 
 @dataclass
 class Fitting:
-    """Finds a plan, tries it, and asks for less where it exceeds the budget.
-
-    Attributes
-    ----------
-    applied : callable
-        Context in which the step runs by a plan.
-    group : Any
-        The processes that run the step together; the first of them searches.
-    """
+    """Finds a plan, tries it, and asks for less where it exceeds the budget."""
 
     problem: EagerProblem
     reference: Reference
     options: Options
-    applied: Callable[[Plan], AbstractContextManager[Any]]
-    group: Any = ALONE
+    applied: Callable[[Plan], AbstractContextManager[Any]]  # context in which the step runs by a plan
+    group: Any = ALONE  # the processes that run the step together; the first of them searches
     bound: int | None = None  # nanoseconds beyond the step as it is
     proved: bool = False  # that no plan stays within the budget
     found: list[Plan] = field(default_factory=list)

@@ -31,19 +31,12 @@ NEVER = 2**62
 
 @dataclass
 class Chosen:
-    """A mode for each unit of a cut.
-
-    Attributes
-    ----------
-    time, bound : int
-        Nanoseconds beyond the step as it is: of this plan; no plan of the family takes less.
-    peak : int
-        Bytes, summed over the units.
-    """
+    """A mode for each unit of a cut."""
 
     modes: list[Mode]
+    # time, bound: nanoseconds beyond the step as it is: of this plan; no plan of the family takes less
     time: int
-    peak: int
+    peak: int  # bytes, summed over the units
     bound: int
 
 

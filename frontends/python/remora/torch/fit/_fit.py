@@ -43,34 +43,20 @@ PART, LEAST = 0.05, 1 << 20
 
 @dataclass
 class Captured:
-    """A step on a device, before anything is said of a budget.
+    """A step on a device, before anything is said of a budget."""
 
-    Attributes
-    ----------
-    name, shapes : str, list
-        The model's class; type and shape of each tensor of the batch.
-    costs : dict
-        What the step's nodes take on the device.
-    items : list of Item
-        Memory on the device in addition to the step's own tensors.
-    gradients : int
-        Bytes.
-    accumulate : int
-        Micro-steps to an update. Where there are several the step is a later one, and `items` has the gradients.
-    checkpoints : int
-        The model's own, which are taken out of the step.
-    """
-
+    # name, shapes: the model's class; type and shape of each tensor of the batch
     name: str
     shapes: list[list[Any]]
     step: StepGraph
-    costs: dict[fx.Node, Cost]
-    items: list[Item]
+    costs: dict[fx.Node, Cost]  # what the step's nodes take on the device
+    items: list[Item]  # memory on the device in addition to the step's own tensors
     optimizer: OptimizerMemory
-    gradients: int
+    gradients: int  # bytes
     device: FitDevice | None
+    # micro-steps to an update. Where there are several the step is a later one, and `items` has the gradients.
     accumulate: int = 1
-    checkpoints: int = 0
+    checkpoints: int = 0  # the model's own, which are taken out of the step
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property

@@ -41,18 +41,11 @@ OPTIMIZERS: dict[str, Optimizer] = {
 
 @dataclass(frozen=True)
 class OptimizerMemory:
-    """Bytes on the device.
+    """Bytes on the device."""
 
-    Attributes
-    ----------
-    state : int
-        What stays.
-    first, later : int
-        The most that the first step takes beyond parameters and gradients, its state included; the most that a later
-        one takes beyond these and the state.
-    """
-
-    state: int = 0
+    state: int = 0  # what stays
+    # first, later: the most that the first step takes beyond parameters and gradients, its state included; the most
+    # that a later one takes beyond these and the state
     first: int = 0
     later: int = 0
 

@@ -99,25 +99,15 @@ class FitDevice:
 
 @dataclass(frozen=True)
 class Work:
-    """Amount of work of one op.
+    """Amount of work of one op."""
 
-    Attributes
-    ----------
-    kind : str
-        Its class: "product", "convolution", "attention" or "memory", which differ in the share of rates they reach.
-    numbers : str
-        The type in which it computes: "fp32", "bf16", "fp16", "fp64".
-    operations, moved : int
-        Floating-point operations; bytes read and written.
-    shape : tuple of int
-        Of its first result.
-    """
-
+    # its class: "product", "convolution", "attention" or "memory", which differ in the share of rates they reach
     kind: str
-    numbers: str
+    numbers: str  # the type in which it computes: "fp32", "bf16", "fp16", "fp64"
+    # operations, moved: floating-point operations; bytes read and written
     operations: int
     moved: int
-    shape: tuple[int, ...]
+    shape: tuple[int, ...]  # of its first result
 
     def seconds(self, machine: _engine.Machine) -> float:
         """Seconds on a machine."""

@@ -47,22 +47,11 @@ FEW = 4096
 
 @dataclass
 class Subject:
-    """A training step on fake tensors.
+    """A training step on fake tensors."""
 
-    Attributes
-    ----------
-    model : torch.nn.Module
-        Its parameters and buffers are fake, and lie on the device.
-    batch : Any
-        Arguments of the loss after the model, a tuple or a mapping; fake, on the device.
-    loss : callable
-        From the model and the batch to a scalar.
-    autocast : torch.dtype or None
-    """
-
-    model: torch.nn.Module
-    batch: Any
-    loss: Callable[..., torch.Tensor]
+    model: torch.nn.Module  # its parameters and buffers are fake, and lie on the device
+    batch: Any  # arguments of the loss after the model, a tuple or a mapping; fake, on the device
+    loss: Callable[..., torch.Tensor]  # from the model and the batch to a scalar
     autocast: torch.dtype | None
     device: torch.device
     mode: FakeTensorMode
@@ -117,19 +106,11 @@ class Subject:
 
 @dataclass
 class CapturedStep:
-    """A captured step.
-
-    Attributes
-    ----------
-    trained : list of torch.nn.Parameter
-        The parameters that have gradients behind it.
-    checkpoints : int
-        The model's own, which were taken out of it.
-    """
+    """A captured step."""
 
     step: StepGraph
-    trained: list[torch.nn.Parameter]
-    checkpoints: int
+    trained: list[torch.nn.Parameter]  # the parameters that have gradients behind it
+    checkpoints: int  # the model's own, which were taken out of it
 
 
 def _program(module: fx.GraphModule, mode: FakeTensorMode) -> Callable[[list[Any]], list[Any]]:

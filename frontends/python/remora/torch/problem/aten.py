@@ -36,18 +36,11 @@ _ITEM = re.compile(r"_modules\['([^']*)'\]|\['([^']*)'\]|\[(\d+)\]")
 
 @dataclass(frozen=True)
 class Replayed:
-    """A schedule as the program will run it.
-
-    Attributes
-    ----------
-    runs : list of Run
-    peak : int
-        Bytes, fixed memory included: exactly what the program will allocate.
-    """
+    """A schedule as the program will run it."""
 
     schedule: remora.Schedule
     runs: list[Run]
-    peak: int
+    peak: int  # bytes, fixed memory included: exactly what the program will allocate
 
 
 @dataclass

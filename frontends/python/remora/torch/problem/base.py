@@ -11,21 +11,11 @@ from ..options import Options
 
 @dataclass
 class Sizes:
-    """A step in bytes.
+    """A step in bytes."""
 
-    Attributes
-    ----------
-    fixed : int
-        Always allocated.
-    unscheduled : int
-        Peak of the step as it is, `fixed` included: 100 %.
-    of : str
-        What step that is, for a refusal.
-    """
-
-    fixed: int
-    unscheduled: int
-    of: str
+    fixed: int  # always allocated
+    unscheduled: int  # peak of the step as it is, `fixed` included: 100 %
+    of: str  # what step that is, for a refusal
 
     def refusal(
         self, budget: int, least: int, options: Options, proved: bool = False, lower: int | None = None

@@ -21,18 +21,11 @@ Choices = Mapping[str, Choice]
 
 @dataclass
 class Replayed:
-    """Bytes, and the seconds that run again or wait for copies.
+    """Bytes, and the seconds that run again or wait for copies."""
 
-    Attributes
-    ----------
-    high, left : list of int
-        The maximum at each event, and the bytes allocated after it.
-    turn : int
-        At the end of the forward.
-    """
-
+    # high, left: the maximum at each event, and the bytes allocated after it
     high: list[int]
-    turn: int
+    turn: int  # at the end of the forward
     seconds: float
     left: list[int]
 
@@ -44,23 +37,15 @@ class Replayed:
 
 @dataclass
 class Rates:
-    """Costs of checkpointing itself.
+    """Costs of checkpointing itself."""
 
-    Attributes
-    ----------
-    state : int
-        Bytes of a generator's state.
-    frame, saved, mode : float
-        Seconds of a checkpointed call, of each tensor saved in it, and of each op that runs under a policy.
-    copy : float
-        Bytes per second between the device and the CPU.
-    """
-
-    state: int = 0
+    state: int = 0  # bytes of a generator's state
+    # frame, saved, mode: seconds of a checkpointed call, of each tensor saved in it, and of each op that runs under a
+    # policy
     frame: float = 0.0
     saved: float = 0.0
     mode: float = 0.0
-    copy: float = 1e9
+    copy: float = 1e9  # bytes per second between the device and the CPU
 
 
 @dataclass

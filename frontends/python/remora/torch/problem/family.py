@@ -52,44 +52,23 @@ PRODUCTS = frozenset(
 
 @dataclass
 class Mode:
-    """One way to run a unit.
+    """One way to run a unit."""
 
-    Attributes
-    ----------
-    choices : dict of str to Choice
-        Of the unit, and of units inside of it.
-    time : int
-        Nanoseconds beyond the unit as it is.
-    saved : list of int
-        Bytes less than with the unit as it is, at the top of each slot; negative where it takes more.
-    resharded : tuple of str
-        Units of FSDP2 whose gathered parameters are freed after their forward.
-    """
-
-    choices: dict[str, Choice]
-    time: int
+    choices: dict[str, Choice]  # of the unit, and of units inside of it
+    time: int  # nanoseconds beyond the unit as it is
+    # bytes less than with the unit as it is, at the top of each slot; negative where it takes more
     saved: list[int] = field(repr=False)
-    resharded: tuple[str, ...] = ()
+    resharded: tuple[str, ...] = ()  # units of FSDP2 whose gathered parameters are freed after their forward
 
 
 @dataclass
 class Unit:
-    """A module that may be checkpointed.
-
-    Attributes
-    ----------
-    calls : list of int
-        Of the trace.
-    active : (int, int)
-        Slots between its last forward and its first backward.
-    modes : list of Mode
-        The first is the module as it is; the others by their time.
-    """
+    """A module that may be checkpointed."""
 
     name: str
-    calls: list[int]
-    active: tuple[int, int] = (0, 0)
-    modes: list[Mode] = field(default_factory=list)
+    calls: list[int]  # of the trace
+    active: tuple[int, int] = (0, 0)  # slots between its last forward and its first backward
+    modes: list[Mode] = field(default_factory=list)  # the first is the module as it is; the others by their time
 
 
 @dataclass

@@ -27,21 +27,13 @@ CUT = "cut"
 
 @dataclass(frozen=True)
 class Half:
-    """The forward or the backward part of a partition.
-
-    Attributes
-    ----------
-    inputs : tuple of str
-        Names of its arguments.
-    sizes : tuple of int
-        Bytes of their storages.
-    """
+    """The forward or the backward part of a partition."""
 
     module: fx.GraphModule
     program: Lowered
     trace: Trace
-    inputs: tuple[str, ...]
-    sizes: tuple[int, ...]
+    inputs: tuple[str, ...]  # names of its arguments
+    sizes: tuple[int, ...]  # bytes of their storages
 
 
 def graph_of(

@@ -32,53 +32,27 @@ Halves = tuple[fx.GraphModule, fx.GraphModule]
 
 @dataclass(frozen=True)
 class Later:
-    """Memory needed by graphs that run between a graph's forward and backward part.
+    """Memory needed by graphs that run between a graph's forward and backward part."""
 
-    Attributes
-    ----------
-    needed : int
-        Bytes that they use in addition to those allocated between the two parts.
-    gradients : int
-        Bytes of the gradients that they leave, which are there while the backward part runs.
-    """
-
-    needed: int = 0
-    gradients: int = 0
+    needed: int = 0  # bytes that they use in addition to those allocated between the two parts
+    gradients: int = 0  # bytes of the gradients that they leave, which are there while the backward part runs
 
 
 @dataclass(frozen=True)
 class Partition:
-    """One way to part a joint graph.
+    """One way to part a joint graph."""
 
-    Attributes
-    ----------
-    saved : tuple of str
-        The nodes that are saved, by name; arguments of the graph are there anyway.
-    order : tuple of str
-        The nodes of the backward part that come first, by name and in this order; () leaves PyTorch's order.
-    forward_peak, backward_peak : int
-        Bytes, with the graph's arguments.
-    between : int
-        Bytes that are there between both parts, with the graph's arguments and the user's results.
-    held : int
-        Bytes saved, beyond the graph's arguments.
-    time : int or None
-        Nanoseconds of both parts; None where its kernels were not measured.
-    guarded : bool
-        True if Inductor rejects fusions that raise a program's peak while it compiles both parts.
-    loss : int
-        Bytes that the user's loss needs between both parts, where it lies outside of the graph.
-    """
-
-    saved: tuple[str, ...]
+    saved: tuple[str, ...]  # the nodes that are saved, by name; arguments of the graph are there anyway
+    # the nodes of the backward part that come first, by name and in this order; () leaves PyTorch's order
     order: tuple[str, ...]
+    # forward_peak, backward_peak: bytes, with the graph's arguments
     forward_peak: int
     backward_peak: int
-    between: int
-    held: int
-    time: int | None
-    guarded: bool = False
-    loss: int = 0
+    between: int  # bytes that are there between both parts, with the graph's arguments and the user's results
+    held: int  # bytes saved, beyond the graph's arguments
+    time: int | None  # nanoseconds of both parts; None where its kernels were not measured
+    guarded: bool = False  # true if Inductor rejects fusions that raise a program's peak while it compiles both parts
+    loss: int = 0  # bytes that the user's loss needs between both parts, where it lies outside of the graph
 
     def peak(self, later: Later) -> int:
         """Bytes, with the graph's arguments and what the loss or later graphs need in addition."""
