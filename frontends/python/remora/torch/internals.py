@@ -31,132 +31,73 @@ class Name:
     without: str = ""  # what is lost in older versions; empty if all supported versions have it
 
 
-def _names(purpose: str, *names: str) -> tuple[Name, ...]:
-    return tuple(Name(name, purpose) for name in names)
+_ALWAYS = """
+capture of a step by Dynamo and AOTAutograd:
+    torch._dynamo.backends.common.aot_autograd torch._dynamo.config.recompile_limit torch._functorch.config.patch
+    torch._functorch._aot_autograd.descriptors.SavedForBackwardsAOTOutput
+    torch._functorch.partitioners._extract_fwd_bwd_modules torch._guards.CompileContext torch._guards.TracingContext
+    torch._guards.tracing torch.nn.Module._call_impl torch.nn.Module._compiled_call_impl
+    torch._C._len_torch_function_stack torch.overrides._pop_mode torch.overrides._push_mode
+    torch.utils._device.DeviceContext
+messages about graph breaks and recompilation:
+    torch._dynamo.callback.callback_handler torch._dynamo.exc.BackendCompilerFailed torch._dynamo.exc.ShortenTraceback
+    torch._dynamo.exc.TorchDynamoException torch._dynamo.utils.counters torch._dynamo.utils.get_metrics_context
+ops: schemas, effects, storages, and fake tensors:
+    torch._higher_order_ops.effects._get_effect torch._neg_view torch._ops.OpOverload torch._ops.OpOverload._opname
+    torch._ops.OpOverload._overloadname torch._ops.OpOverload._schema torch._subclasses.FakeTensor
+    torch._subclasses.FakeTensorMode torch._subclasses.fake_tensor.FakeTensor
+    torch._subclasses.fake_tensor.unset_fake_temporarily torch.UntypedStorage._cdata torch.Tensor._use_count
+    torch.fx.node._side_effectful_functions torch.fx.Graph._codegen torch.ops.aten._batch_norm_impl_index
+    torch.ops.aten._batch_norm_with_update torch.ops.aten._native_batch_norm_legit
+    torch.ops.aten._native_batch_norm_legit_functional torch.utils._python_dispatch.TorchDispatchMode
+    torch.utils._python_dispatch._disable_current_modes torch.utils._pytree.tree_map
+kernels that are hidden while a step is captured (`hidden_kernels`):
+    torch._C.DispatchKey torch._ops.OpOverload._dispatch_cache
+memory and time of calls:
+    torch.cuda._sleep torch._C._DisableAutocast torch._C._autograd._disable_profiler_legacy
+    torch._C._autograd._enable_profiler_legacy torch._C._autograd._profiler_enabled torch._C._len_torch_dispatch_stack
+    torch._C._profiler.ProfilerConfig torch._C._profiler.ProfilerState.CPU torch._C._profiler._ExperimentalConfig
+the autograd node that runs, and hooks that a captured step would leave out:
+    torch._C._autograd._get_sequence_nr torch._C._current_autograd_node torch.autograd.graph.Node._input_metadata
+    torch.autograd.graph.Node._sequence_nr torch.Tensor._backward_hooks torch.nn.Module._backward_hooks
+    torch.nn.Module._backward_pre_hooks torch.nn.Module._buffers torch.nn.Module._parameters
+    torch.amp.GradScaler._lazy_init_scale_growth_tracker torch.amp.GradScaler._scale
+Inductor's compiler, its lowering, and its partitioner:
+    torch._functorch._aot_autograd.graph_compile.collect_fw_donated_buffer_idxs
+    torch._functorch.partitioners.choose_saved_values_set torch._functorch.partitioners.estimate_runtime
+    torch._inductor.async_compile.AsyncCompile torch._inductor.compile_fx.compile_fx_backward
+    torch._inductor.compile_fx.compile_fx_forward torch._inductor.config
+    torch._inductor.custom_graph_pass.CustomKnapsackSolver torch._inductor.custom_graph_pass.CustomPartitionerFn
+    torch._inductor.custom_graph_pass.CustomRuntimeEstimator torch._inductor.decomposition.select_decomp_table
+    torch._inductor.dependencies.WeakDep torch._inductor.graph.GraphLowering torch._inductor.ir
+    torch._inductor.lowering.fallbacks torch._inductor.lowering.lowerings torch._inductor.virtualized.V
+FSDP2's groups of parameters, the schedules of pipelines, and the store of a job:
+    torch.distributed.distributed_c10d._get_default_store torch.distributed.fsdp.FSDPModule._get_fsdp_state
+    torch.distributed.fsdp._fully_shard._fsdp_state.FSDPState._states_to_backward_prefetch
+    torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._all_gather_comm
+    torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._reduce_scatter_comm
+    torch.distributed.pipelining.schedules.PipelineScheduleSingle._stage
+    torch.distributed.pipelining.schedules._PipelineSchedule._n_microbatches
+`rt.plan`: devices that are absent, and the constructors of tensors:
+    torch.autograd.Variable._execution_engine torch.optim.optimizer._foreach_supported_types
+    torch.utils._device._device_constructors torch._C._get_cudnn_batch_norm_reserve_space_size
+    torch.ops.aten._scaled_dot_product_attention_math torch.ops.aten._scaled_dot_product_efficient_attention
+    torch.ops.aten._scaled_dot_product_flash_attention
+"""
+"""What every supported version has: a purpose, and the names that serve it."""
+
+
+def _names(table: str) -> Iterator[Name]:
+    purpose = ""
+    for line in table.strip().splitlines():
+        if not line.startswith(" "):
+            purpose = line.removesuffix(":")
+            continue
+        yield from (Name(name, purpose) for name in line.split())
 
 
 NAMES: tuple[Name, ...] = (
-    *_names(
-        "capture of a step by Dynamo and AOTAutograd",
-        "torch._dynamo.backends.common.aot_autograd",
-        "torch._dynamo.config.recompile_limit",
-        "torch._functorch.config.patch",
-        "torch._functorch._aot_autograd.descriptors.SavedForBackwardsAOTOutput",
-        "torch._functorch.partitioners._extract_fwd_bwd_modules",
-        "torch._guards.CompileContext",
-        "torch._guards.TracingContext",
-        "torch._guards.tracing",
-        "torch.nn.Module._call_impl",
-        "torch.nn.Module._compiled_call_impl",
-        "torch._C._len_torch_function_stack",
-        "torch.overrides._pop_mode",
-        "torch.overrides._push_mode",
-        "torch.utils._device.DeviceContext",
-    ),
-    *_names(
-        "messages about graph breaks and recompilation",
-        "torch._dynamo.callback.callback_handler",
-        "torch._dynamo.exc.BackendCompilerFailed",
-        "torch._dynamo.exc.ShortenTraceback",
-        "torch._dynamo.exc.TorchDynamoException",
-        "torch._dynamo.utils.counters",
-        "torch._dynamo.utils.get_metrics_context",
-    ),
-    *_names(
-        "ops: schemas, effects, storages, and fake tensors",
-        "torch._higher_order_ops.effects._get_effect",
-        "torch._neg_view",
-        "torch._ops.OpOverload",
-        "torch._ops.OpOverload._opname",
-        "torch._ops.OpOverload._overloadname",
-        "torch._ops.OpOverload._schema",
-        "torch._subclasses.FakeTensor",
-        "torch._subclasses.FakeTensorMode",
-        "torch._subclasses.fake_tensor.FakeTensor",
-        "torch._subclasses.fake_tensor.unset_fake_temporarily",
-        "torch.UntypedStorage._cdata",
-        "torch.Tensor._use_count",
-        "torch.fx.node._side_effectful_functions",
-        "torch.fx.Graph._codegen",
-        "torch.ops.aten._batch_norm_impl_index",
-        "torch.ops.aten._batch_norm_with_update",
-        "torch.ops.aten._native_batch_norm_legit",
-        "torch.ops.aten._native_batch_norm_legit_functional",
-        "torch.utils._python_dispatch.TorchDispatchMode",
-        "torch.utils._python_dispatch._disable_current_modes",
-        "torch.utils._pytree.tree_map",
-    ),
-    *_names(
-        "kernels that are hidden while a step is captured (`hidden_kernels`)",
-        "torch._C.DispatchKey",
-        "torch._ops.OpOverload._dispatch_cache",
-    ),
-    *_names(
-        "memory and time of calls",
-        "torch.cuda._sleep",
-        "torch._C._DisableAutocast",
-        "torch._C._autograd._disable_profiler_legacy",
-        "torch._C._autograd._enable_profiler_legacy",
-        "torch._C._autograd._profiler_enabled",
-        "torch._C._len_torch_dispatch_stack",
-        "torch._C._profiler.ProfilerConfig",
-        "torch._C._profiler.ProfilerState.CPU",
-        "torch._C._profiler._ExperimentalConfig",
-    ),
-    *_names(
-        "the autograd node that runs, and hooks that a captured step would leave out",
-        "torch._C._autograd._get_sequence_nr",
-        "torch._C._current_autograd_node",
-        "torch.autograd.graph.Node._input_metadata",
-        "torch.autograd.graph.Node._sequence_nr",
-        "torch.Tensor._backward_hooks",
-        "torch.nn.Module._backward_hooks",
-        "torch.nn.Module._backward_pre_hooks",
-        "torch.nn.Module._buffers",
-        "torch.nn.Module._parameters",
-        "torch.amp.GradScaler._lazy_init_scale_growth_tracker",
-        "torch.amp.GradScaler._scale",
-    ),
-    *_names(
-        "Inductor's compiler, its lowering, and its partitioner",
-        "torch._functorch._aot_autograd.graph_compile.collect_fw_donated_buffer_idxs",
-        "torch._functorch.partitioners.choose_saved_values_set",
-        "torch._functorch.partitioners.estimate_runtime",
-        "torch._inductor.async_compile.AsyncCompile",
-        "torch._inductor.compile_fx.compile_fx_backward",
-        "torch._inductor.compile_fx.compile_fx_forward",
-        "torch._inductor.config",
-        "torch._inductor.custom_graph_pass.CustomKnapsackSolver",
-        "torch._inductor.custom_graph_pass.CustomPartitionerFn",
-        "torch._inductor.custom_graph_pass.CustomRuntimeEstimator",
-        "torch._inductor.decomposition.select_decomp_table",
-        "torch._inductor.dependencies.WeakDep",
-        "torch._inductor.graph.GraphLowering",
-        "torch._inductor.ir",
-        "torch._inductor.lowering.fallbacks",
-        "torch._inductor.lowering.lowerings",
-        "torch._inductor.virtualized.V",
-    ),
-    *_names(
-        "FSDP2's groups of parameters, the schedules of pipelines, and the store of a job",
-        "torch.distributed.distributed_c10d._get_default_store",
-        "torch.distributed.fsdp.FSDPModule._get_fsdp_state",
-        "torch.distributed.fsdp._fully_shard._fsdp_state.FSDPState._states_to_backward_prefetch",
-        "torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._all_gather_comm",
-        "torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._reduce_scatter_comm",
-        "torch.distributed.pipelining.schedules.PipelineScheduleSingle._stage",
-        "torch.distributed.pipelining.schedules._PipelineSchedule._n_microbatches",
-    ),
-    *_names(
-        "`rt.plan`: devices that are absent, and the constructors of tensors",
-        "torch.autograd.Variable._execution_engine",
-        "torch.optim.optimizer._foreach_supported_types",
-        "torch.utils._device._device_constructors",
-        "torch._C._get_cudnn_batch_norm_reserve_space_size",
-        "torch.ops.aten._scaled_dot_product_attention_math",
-        "torch.ops.aten._scaled_dot_product_efficient_attention",
-        "torch.ops.aten._scaled_dot_product_flash_attention",
-    ),
+    *_names(_ALWAYS),
     Name(
         "torch.distributed.fsdp._fully_shard._fsdp_state.FSDPState._fsdp_param_groups",
         "the groups of parameters of a module that FSDP2 shards",
