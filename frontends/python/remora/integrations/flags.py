@@ -189,7 +189,7 @@ def _best(
     refuse(model)
     problem = EagerProblem(step_of(model, batch, loss))
     replay, sizes = problem.replay, problem.sizes
-    limit = sizes.budget(options)
+    limit = options.in_bytes(sizes)
     refused = refused_in(replay.trace)
     found = []
     for words, modules in offered.items():

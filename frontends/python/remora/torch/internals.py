@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch.overrides import TorchFunctionMode, _pop_mode, _push_mode
+from torch.overrides import TorchFunctionMode
 from torch.utils._device import DeviceContext, _device_constructors
 
 
@@ -197,17 +197,19 @@ def traceable_backward() -> Iterator[None]:
 
     A default device is a function mode, below all others, and Dynamo skips a `Tensor.backward` that a mode calls.
     """
-    modes = [_pop_mode() for _ in range(torch._C._len_torch_function_stack())][::-1]
+    pop: Callable[[], Any] = torch.overrides._pop_mode
+    push: Callable[[Any], None] = torch.overrides._push_mode
+    modes = [pop() for _ in range(torch._C._len_torch_function_stack())][::-1]
     own = [_Placing(mode.device) if isinstance(mode, DeviceContext) else mode for mode in modes]
     for mode in own:
-        _push_mode(mode)
+        push(mode)
     try:
         yield
     finally:
         for _ in own:
-            _pop_mode()
+            pop()
         for mode in modes:
-            _push_mode(mode)
+            push(mode)
 
 
 # -- Settings of Dynamo that are functions -----------------------------------------------------------------------------

@@ -10,14 +10,45 @@ from __future__ import annotations
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 import remora
 from remora._engine import parse_budget
 from remora.errors import InputError
 
+from .errors import BudgetError
+
 # A relative gap that is good enough: the measured durations of ops vary by more.
 GOOD_ENOUGH = 0.005
+
+
+class SizedStep(Protocol):
+    """A step in bytes."""
+
+    @property
+    def fixed(self) -> int:
+        """Always allocated."""
+
+    @property
+    def unscheduled(self) -> int:
+        """Peak of the step as it is, `fixed` included: 100 %."""
+
+
+@dataclass
+class Sizes:
+    """A step in bytes; `of` says what step that is, for a refusal."""
+
+    fixed: int
+    unscheduled: int
+    of: str
+
+    def refusal(
+        self, budget: int, least: int, options: Options, proved: bool = False, lower: int | None = None
+    ) -> BudgetError:
+        """The error of a budget, from amounts less what is reserved; what is proved of the budget is a lower bound."""
+        lower = lower if lower is not None else budget + 1 if proved else 0
+        found = BudgetError(budget, least, proved, self.fixed, self.unscheduled, lower, of=self.of)
+        return found.beside(options.reserve)
 
 
 @dataclass
@@ -130,34 +161,25 @@ class Options:
         """True if the budget is a percentage."""
         return isinstance(self.budget, str) and "%" in self.budget
 
-    def in_bytes(self, fixed: int, unscheduled: int) -> int:
-        """Budget in bytes, less what is reserved.
-
-        Parameters
-        ----------
-        fixed : int
-            Bytes that are allocated throughout.
-        unscheduled : int
-            Peak in bytes that a percentage refers to, `fixed` included; 100 % is the whole of it. A percentage already
-            leaves out what is reserved.
-        """
+    def in_bytes(self, step: SizedStep) -> int:
+        """Budget of a step in bytes, less what is reserved; a percentage already leaves that out."""
         if isinstance(self.budget, int):
             return self.budget - self.reserve
         try:
-            size: int = parse_budget(self.budget, fixed, unscheduled)
+            size: int = parse_budget(self.budget, step.fixed, step.unscheduled)
         except InputError as error:
             raise InputError("budget", str(error)) from None
         return size if self.is_share else size - self.reserve
 
-    def fixed_in_bytes(self, fixed: int, unscheduled: int, limit: int | None) -> tuple[Options, int | None]:
+    def fixed_in_bytes(self, step: SizedStep, limit: int | None) -> tuple[Options, int | None]:
         """Options with a percentage replaced by bytes, and the largest such amount so far.
 
-        The percentage is of this graph, or of an earlier and larger one (`limit`): a smaller last batch gets the
-        bytes of the others.
+        The percentage is of this step, or of an earlier and larger one (`limit`): a smaller last batch gets the bytes
+        of the others.
         """
         if not self.is_share:
             return self, limit
-        limit = max(self.in_bytes(fixed, unscheduled), limit or 0)
+        limit = max(self.in_bytes(step), limit or 0)
         return replace(self, budget=limit + self.reserve), limit
 
     @property

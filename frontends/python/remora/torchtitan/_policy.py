@@ -85,7 +85,7 @@ def tag_policy(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
     """
     options = options_of(config)
     planned = Planned.read(module, options)
-    budget = planned.budget(options)
+    budget = options.in_bytes(planned)
     chooser = Chooser(Family(planned.step), planned.graph)
 
     def chosen() -> list[int]:
@@ -123,7 +123,7 @@ def schedule_pass(module: fx.GraphModule, example_inputs: Any = None, *, config:
     """
     options = options_of(config)
     planned = Planned.read(module, options)
-    budget = planned.budget(options)
+    budget = options.in_bytes(planned)
     found = schedule_for(planned.graph, budget, options)
     made = rewritten(planned.step, runs_of(planned.step, found))
     peak = planned.peak_of(made)

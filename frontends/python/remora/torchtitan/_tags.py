@@ -30,8 +30,7 @@ import remora
 from remora.asking import ask, replayed
 from remora.torch.capture.graph import StepGraph
 from remora.torch.decide.within import TRIES, within
-from remora.torch.options import Options
-from remora.torch.problem.base import Sizes
+from remora.torch.options import Options, Sizes
 
 OUTSIDE = ("lm_head", "loss")
 """Modules whose backward comes before the region in which the trainer makes values again."""

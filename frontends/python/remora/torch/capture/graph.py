@@ -172,7 +172,9 @@ class StepGraph:
 
     def given(self, node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The fake arguments of a node."""
-        found: Any = fx.node.map_arg((node.args, node.kwargs), lambda n: self.value[self.resolve(n)])
+        found: tuple[tuple[Any, ...], dict[str, Any]] = fx.node.map_arg(
+            (node.args, node.kwargs), lambda n: self.value[self.resolve(n)]
+        )
         return found
 
     def call_of(self, node: fx.Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:

@@ -44,7 +44,7 @@ class Fitting:
             If none is found.
         """
         options, sizes = self.options, self.problem.sizes
-        budget = options.in_bytes(sizes.fixed, sizes.unscheduled)
+        budget = options.in_bytes(sizes)
         plan = within(budget, lambda asked: self._tried(lambda: self._best(asked)), _peak_of)
         if plan is None:
             plan = self._tried(lambda: self.problem.plan(self.least().modes))

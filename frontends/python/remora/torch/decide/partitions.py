@@ -142,8 +142,8 @@ class Base:
             for loops in merged(part)
         }
 
-    def graph(self, fused: float = 1.0) -> dict[str, Any]:
-        """As a `remora-graph`; `fused`: the share of its time that a forward loop takes when it is recomputed."""
+    def graph(self, fused: float = 1.0) -> remora.Graph:
+        """As the engine sees it; `fused`: the share of its time that a forward loop takes when it is recomputed."""
         joint, (forward, backward) = self.joint, self.halves
         once = joint.once
         later = joint.later.needed, joint.later.gradients
@@ -154,7 +154,7 @@ class Base:
         """The share of its time that a recomputed loop takes, from the time of everything that `light` recomputes."""
         dropped = set(self.partition.saved) - set(light.saved)
         buffers = {f"forward/{name}" for name, nodes in self._buffers.items() if not dropped.isdisjoint(nodes)}
-        again = sum(op["duration"] for op in self.graph()["ops"] if not buffers.isdisjoint(op["outputs"]))
+        again = sum(op.duration for op in self.graph().ops if not buffers.isdisjoint(t.name for t in op.outputs))
         return max(LEAST_SHARE, min(1.0, (light.nanoseconds - self.partition.nanoseconds) / again)) if again else 1.0
 
     def _nodes_by_buffer(self) -> dict[str, list[str]]:
@@ -267,8 +267,7 @@ class Search:
     def _bases(self) -> list[tuple[Base, remora.Graph]]:
         """Partitions to start from: PyTorch's own, whose values can mostly be recomputed, and one that saves less."""
         stock = self._stock.graph(self._stock.fused_by(self._light.partition))
-        graphs = [(self._stock, stock), (self._light, self._light.graph())]
-        return [(base, remora.Graph.from_json(graph)) for base, graph in graphs]
+        return [(self._stock, stock), (self._light, self._light.graph())]
 
     def _knapsack(self, budget: int) -> None:
         """Looks at the saved values of PyTorch's knapsack: recomputing may be faster than saving."""

@@ -16,9 +16,8 @@ import remora
 from remora.pipelining import PipelineOrder
 
 from ..errors import BudgetError
-from ..options import Options
+from ..options import Options, Sizes
 from ..planning import Choice, Plan
-from ..problem.base import Sizes
 from ..problem.checkpoints import EagerProblem, choices_of
 from ..problem.family import family_of
 from ..step import CheckpointError
@@ -89,8 +88,7 @@ class PipelineFitting:
         tried: Callable[[Plan], list[int]],
     ) -> None:
         self.stages, self.options, self.shared, self.tried = stages, options, shared, tried
-        sizes = zip((stage.sizes for stage in stages), options, strict=True)
-        self.budgets = [given.in_bytes(size.fixed, size.unscheduled) for size, given in sizes]
+        self.budgets = [given.in_bytes(stage.sizes) for stage, given in zip(stages, options, strict=True)]
         self._engine = partial(remora.pipeline, microbatches=microbatches, schedule=order, limits=options[0].limits)
         # What the model of a step does not know, or counts though the schedule has given it back.
         plain = self._engine([remora.Stage(str(i), s.modes[:1], s.sizes.fixed) for i, s in enumerate(stages)])

@@ -68,7 +68,7 @@ def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[P
     SolverError
         If the replays of all that are found exceed it.
     """
-    budget = options.in_bytes(problem.fixed, problem.unscheduled)
+    budget = options.in_bytes(problem)
     start = time.perf_counter()
     refused: BudgetError | None = None
     lowest = budget - problem.states  # whatever states are saved, a schedule of so many bytes is within the budget
@@ -176,4 +176,4 @@ def _fused(
     module = fuse(read_step(laid_out, step.cut, options.pure), twice, options.say)
     module.meta["is_cut"] = bool(twice)
     seconds["compile"] = time.perf_counter() - start
-    return module, replace(options, budget=options.in_bytes(problem.fixed, problem.unscheduled) + options.reserve)
+    return module, replace(options, budget=options.in_bytes(problem) + options.reserve)

@@ -88,8 +88,7 @@ class Captured:
             return constant + int((self.device.memory - constant) / (1 + holes_of(self.device)))
         if budget is None or (isinstance(budget, str) and "%" in budget):
             asked = Options(budget=budget if budget is not None else "100%")
-            unscheduled = unscheduled_peak(self.step, self.costs)
-            return max(asked.in_bytes(fixed_memory(self.step), unscheduled) + self.reserve, self.update)
+            return max(asked.in_bytes(StepProblem(self.step, self.costs)) + self.reserve, self.update)
         return budget if isinstance(budget, int) else int(parse_budget(budget, 0, 0))
 
 

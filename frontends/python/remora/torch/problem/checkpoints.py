@@ -15,9 +15,9 @@ from ..capture.record import traced
 from ..capture.trace import Trace
 from ..job import ALONE, gathered
 from ..measure import Clock, random_state, rounded
+from ..options import Sizes
 from ..planning import Choice, Plan
 from ..step import EagerStep, peak_of
-from .base import Sizes
 from .eager import Rates, Replay
 from .family import Family, Mode, family_of
 

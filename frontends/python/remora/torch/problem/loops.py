@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A partitioned graph as a `remora-graph`: an op a loop of Inductor, a tensor a buffer, and the cut between its parts.
+"""A partitioned graph for the engine: an op a loop of Inductor, a tensor a buffer, and the cut between its parts.
 
 The loops are those of Inductor's own partition, which saves the result of its min cut. Values of the forward part that
 its backward part reads may be saved or recomputed by the forward's loops; so the graph gives the cost of a smaller
@@ -12,9 +12,11 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 from torch import fx
+
+import remora
+from remora.graph import TensorLike
 
 from ..capture.launches import Trace
 from ..capture.lowered import Loop, Lowered
@@ -46,18 +48,15 @@ def graph_of(
     later: tuple[int, int] = (0, 0),
     fused: float = 1.0,
     loss: int = 0,
-) -> dict[str, Any]:
-    """A partition as a `remora-graph`.
+) -> remora.Graph:
+    """A partition as a graph.
 
     Parameters
     ----------
-    forward, backward : Half
     shown : int
         How many outputs of the forward part are the user's.
     fixed : int
         Bytes of the forward part's arguments.
-    calls : Calls
-        Costs of calls.
     again : callable
         Whether a node of the graph, by its name, may run again.
     later : tuple of int
@@ -67,54 +66,43 @@ def graph_of(
     loss : int
         Bytes that the user's loss needs outside of the graph.
     """
-    made: dict[str, str] = {}  # a buffer's name in its part, to the tensor's
+    graph = remora.Graph("inductor", fixed_memory=fixed, duration_unit="ns")
+    graph.meta |= {"source": "remora.torch.inductor"}
+    made: set[str] = set()  # tensors, each a buffer's name behind that of its part
     outputs = forward.program.outputs
-    saved = {
-        node.name: outputs[shown + i]
-        for i, node in enumerate(forward.module.graph.find_nodes(op="output")[0].args[0][shown:])
-        if node is not None
-    }
-    tensors: list[dict[str, Any]] = []
-    ops: list[dict[str, Any]] = []
+    results = forward.module.graph.find_nodes(op="output")[0].args[0][shown:]
+    saved = {node.name: outputs[shown + i] for i, node in enumerate(results) if node is not None}
 
-    def write(half: Half, prefix: str, named: Callable[[str], list[str]], keep: frozenset[str]) -> None:
+    def write(half: Half, prefix: str, named: Callable[[str], list[str]], keep: set[str]) -> None:
         durations = _durations(half, calls)
         taken = reused_buffers(half.program.source)
         for loops in merged(half):
             own = {name for loop in loops for name in loop.writes}
-            names = [name for loop in loops for name in loop.writes if half.program.sizes.get(name, 0)]
             reads = {t for loop in loops for name in loop.reads if name not in own for t in named(name)}
-            name = f"{prefix}/{loops[0].name}"
-            written = [f"{prefix}/{n}" for n in names] or [f"{name} done"]
-            for n in own:
-                made[f"{prefix}/{n}"] = f"{prefix}/{n}"
-            tensors.extend(
-                {"name": t, "size": half.program.sizes.get(t.removeprefix(f"{prefix}/"), 0)}
-                | ({"keep": True} if t.removeprefix(f"{prefix}/") in keep else {})
-                for t in written
-            )
+            name, sizes = f"{prefix}/{loops[0].name}", half.program.sizes
+            written = {f"{prefix}/{n}": sizes[n] for loop in loops for n in loop.writes if sizes.get(n, 0)}
+            written = written or {f"{name} done": 0}
+            made.update(f"{prefix}/{n}" for n in own)
             origins = frozenset().union(*(loop.origins for loop in loops))
             duration = sum(durations.get(loop.name, 0) for loop in loops)
             if prefix == "forward" and not any(loop.call for loop in loops):
                 duration = round(duration * fused)
-            entry: dict[str, Any] = {
-                "name": name,
-                "type": " ".join(sorted(origins)[:3]),
-                "duration": duration,
-                "inputs": sorted(reads),
-                "outputs": written,
-                "phase": prefix,
-            }
-            pairs: dict[str, str] = {}
+            pairs: dict[str, TensorLike] = {}
             for new, old in taken.items():
                 source = next((t for t in named(old) if t in reads and t not in pairs.values()), None)
                 if source is not None and f"{prefix}/{new}" in written:
                     pairs[f"{prefix}/{new}"] = source
-            if pairs:
-                entry["in_place"] = [list(pair) for pair in pairs.items()]
-            if prefix == "backward" or not all(map(again, origins)):
-                entry["recompute"] = "never"
-            ops.append(entry)
+            graph.op(
+                name,
+                type=" ".join(sorted(origins)[:3]),
+                duration=duration,
+                inputs=sorted(reads),
+                outputs=written,
+                keep=keep & written.keys(),
+                in_place=pairs,
+                phase="forward" if prefix == "forward" else "backward",
+                recompute=prefix == "forward" and all(map(again, origins)),
+            )
 
     def solid(half: Half, prefix: str, name: str) -> list[str]:
         return [f"{prefix}/{n}" for n in half.program.solid(name)]
@@ -122,44 +110,32 @@ def graph_of(
     def from_forward(name: str) -> list[str]:
         return [t for t in solid(forward, "forward", name) if t in made]
 
-    tangents = [n for n in backward.inputs if n.startswith("tangents")]
+    sizes = dict(zip(backward.inputs, backward.sizes, strict=True))
+    tangents = {f"{CUT}/{name}": size for name, size in sizes.items() if name.startswith("tangents")}
 
     def from_backward(name: str) -> list[str]:
         if name in saved:
             return from_forward(saved[name])
-        if name in tangents:
+        if f"{CUT}/{name}" in tangents:
             return [f"{CUT}/{name}"]
         return [t for t in solid(backward, "backward", name) if t in made]
 
-    write(forward, "forward", from_forward, frozenset())
-    sizes = dict(zip(backward.inputs, backward.sizes, strict=True))
-    tensors.extend({"name": f"{CUT}/{name}", "size": sizes[name]} for name in tangents)
-    ops.append(
-        {
-            "name": CUT,
-            "type": "user",
-            "duration": 0,
-            "inputs": sorted({t for name in outputs[:shown] for t in from_forward(name)}),
-            "outputs": [f"{CUT}/{name}" for name in tangents],
-            "phase": "forward",
-            "recompute": "never",
-        }
+    write(forward, "forward", from_forward, set())
+    graph.op(
+        CUT,
+        type="user",
+        duration=0,
+        inputs=sorted({t for name in outputs[:shown] for t in from_forward(name)}),
+        # What later graphs leave; where they leave nothing it stands for the end of the cut.
+        outputs={**tangents, f"{CUT} done": later[1]},
+        keep=[f"{CUT} done"],
+        workspace=max(0, max(loss, later[0]) - later[1] - sum(tangents.values())),
+        phase="forward",
+        recompute=False,
     )
-    # What later graphs leave; where they leave nothing it stands for the end of the cut.
-    tensors.append({"name": f"{CUT} done", "size": later[1], "keep": True})
-    ops[-1]["outputs"].append(f"{CUT} done")
-    ops[-1]["workspace"] = max(0, max(loss, later[0]) - later[1] - sum(sizes[name] for name in tangents))
-    kept = {t.partition("/")[2] for name in backward.program.outputs for t in solid(backward, "backward", name)}
-    write(backward, "backward", from_backward, frozenset(kept))
-    return {
-        "format": "remora-graph",
-        "version": 2,
-        "name": "inductor",
-        "fixed_memory": fixed,
-        "tensors": tensors,
-        "ops": ops,
-        "meta": {"duration_unit": "ns", "source": "remora.torch.inductor"},
-    }
+    kept = {t for name in backward.program.outputs for t in solid(backward, "backward", name)}
+    write(backward, "backward", from_backward, kept)
+    return graph
 
 
 def merged(half: Half) -> list[list[Loop]]:

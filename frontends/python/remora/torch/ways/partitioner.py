@@ -29,7 +29,7 @@ from ..decide.partitions import KnownPartitions, Search, key_of, partition_of, s
 from ..errors import CaptureError, warn
 from ..job import same_answer
 from ..ledger import frame_of_capture
-from ..options import Options
+from ..options import Options, Sizes
 from ..planning import Parted, Plan
 from ..problem.partition import Halves, Joint, Later, Partition
 from ..store import cache_folder, digest, read_json, write_json
@@ -230,7 +230,7 @@ class Partitioner(Named, CustomPartitionerFn):
             if known.stock is None:
                 search = Search(joint, known, self.options, own, self.options.say)
             assert known.stock is not None
-            budget = self.options.in_bytes(joint.fixed, known.stock.peak(Later())) - held
+            budget = self.options.in_bytes(Sizes(joint.fixed, known.stock.peak(Later()), "")) - held
             asked = [budget, later.needed, later.gradients]
             if asked not in known.asked:
                 search = search or Search(joint, known, self.options, own, self.options.say)

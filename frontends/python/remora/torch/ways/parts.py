@@ -228,7 +228,7 @@ class Backend:
 
     def in_bytes(self, problem: StepProblem) -> Options:
         """The options with the budget in bytes."""
-        options, self.limit = self.options.fixed_in_bytes(problem.fixed, problem.unscheduled, self.limit)
+        options, self.limit = self.options.fixed_in_bytes(problem, self.limit)
         return options
 
 
@@ -298,7 +298,7 @@ class _Parts:
 
         problem = read(joint, self.owner.options)
         options, plain = self.owner.in_bytes(problem), problem.unscheduled
-        if options.in_bytes(problem.fixed, plain) < plain and keep_old_values(problem.step, self.parameters):
+        if options.in_bytes(problem) < plain and keep_old_values(problem.step, self.parameters):
             problem = read(joint, options)
         try:
             problem, plan, runs = scheduled(problem, options, seconds, read)

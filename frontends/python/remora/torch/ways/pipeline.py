@@ -21,9 +21,8 @@ from ..carry.checkpoints import applied, apply_checkpoints, refuse_own_checkpoin
 from ..decide.stages import PipelineFitting, StageProblem
 from ..job import gathered
 from ..measure import rounded
-from ..options import Options, check_budget
+from ..options import Options, Sizes, check_budget
 from ..planning import Plan
-from ..problem.base import Sizes
 from ..problem.checkpoints import EagerProblem
 from ..step import CheckpointError, Reference, peak_of
 

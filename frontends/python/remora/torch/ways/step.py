@@ -172,7 +172,7 @@ class TrainStep:
         for captured in self._captured:
             problem = captured.problem
             try:
-                given, limit = options.fixed_in_bytes(problem.fixed, problem.unscheduled, limit)
+                given, limit = options.fixed_in_bytes(problem, limit)
                 found.append(planned(problem, given, self._memory))
             except BudgetError as refusal:
                 if options.fuse or options.arena:
@@ -191,7 +191,7 @@ class TrainStep:
         seconds = {"capture": time.perf_counter() - self._start}
         problem = read_graph(module, self.options, None, seconds, name=_name(self.function))
         problem.step.accumulates = self.ledger.parts[-1].accumulates
-        options, self._limit = self.options.fixed_in_bytes(problem.fixed, problem.unscheduled, self._limit)
+        options, self._limit = self.options.fixed_in_bytes(problem, self._limit)
         plan, program = planned(problem, options, self._memory, seconds)
         self.ledger.parts[-1].keep(plan)
         captured = _Captured(problem, plan, program, plan.predicted_peak)
