@@ -142,12 +142,7 @@ def instead(owner: Any, name: str, value: Any) -> Iterator[None]:
 def hidden_kernels(ops: Iterable[Any], keys: Iterable[Any], instead: Callable[[Any], Any]) -> Iterator[None]:
     """Hides the kernels in Python that ops have under some dispatch keys; tracing then sees the ops themselves.
 
-    Parameters
-    ----------
-    ops : iterable of OpOverload
-    keys : iterable of DispatchKey
-    instead : callable
-        Kernel that takes the place of those of an op, or None.
+    `instead`: kernel that takes the place of those of an op, or None.
     """
     keys, hidden = tuple(keys), list[tuple[Any, Any, Any]]()
     replaced = []

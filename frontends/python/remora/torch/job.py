@@ -41,12 +41,8 @@ def same_answer(
 ) -> T:
     """Answers a question equally in all processes: the first one that asks computes the answer for all.
 
-    Parameters
-    ----------
-    question : str
-        Key of the question in the job's store.
-    encode, decode : callable
-        From the answer to a value that JSON can hold, and back.
+    `question`: key of the question in the job's store. `encode`, `decode`: from the answer to a value that JSON can
+    hold, and back.
 
     If the first process fails, each of the others computes its own answer.
     """

@@ -212,10 +212,7 @@ _CHOICES = {
 def check_budget(budget: Any, name: str = "budget") -> None:
     """Checks that a budget can be read, before anything is captured.
 
-    Raises
-    ------
-    InputError
-        Suggests what to write instead.
+    Raises InputError: suggests what to write instead.
     """
     if isinstance(budget, bool) or not isinstance(budget, (int, str)):
         hint = ""

@@ -173,15 +173,8 @@ class Reference:
     def tried(self, applied: AbstractContextManager[Any], group: Any = ALONE) -> list[Trial]:
         """Runs the step under a plan, which is applied for the length of a context.
 
-        Returns
-        -------
-        list of Trial
-            Of each process of a group, in the order of their ranks.
-
-        Raises
-        ------
-        CheckpointError
-            In all processes of the group, if the step differs in one of them by more than eager steps do.
+        Returns one trial for each process of a group. Raises CheckpointError in all of them if the step differs in one
+        by more than eager steps do.
         """
         step, clock, times = self.step, Clock(self.step.device), list[float]()
         with applied:
@@ -213,10 +206,7 @@ def _noise(low: torch.Tensor, high: torch.Tensor) -> float:
 def loss_of(model: torch.nn.Module, batch: Any, loss: Callable[..., torch.Tensor] | None) -> torch.Tensor:
     """The loss of a model for a batch: from `loss`, or as the model returns it.
 
-    Parameters
-    ----------
-    batch : Any
-        A tensor, a sequence of the model's arguments, or a mapping by name.
+    `batch`: a tensor, a sequence of the model's arguments, or a mapping by name.
     """
     if loss is not None:
         return loss(model, batch)

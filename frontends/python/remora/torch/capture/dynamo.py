@@ -79,9 +79,7 @@ _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical"
 def refuse_anomaly_mode() -> None:
     """Rejects `torch.autograd.detect_anomaly` around a captured step, where no autograd runs that could look.
 
-    Raises
-    ------
-    CaptureError
+    Raises CaptureError.
     """
     if torch.is_anomaly_enabled():
         raise CaptureError(
@@ -121,10 +119,7 @@ def name_of_input(node: fx.Node) -> str:
 def refuse_hooks(arguments: Sequence[Any], names: Sequence[str]) -> None:
     """Rejects a step whose parameters have gradient hooks: a captured step would leave them out.
 
-    Raises
-    ------
-    CaptureError
-        Names the first parameter, the kind of its hook, and what to do.
+    Raises CaptureError: names the first parameter, the kind of its hook, and what to do.
     """
     for argument, name in zip(arguments, names, strict=False):
         if isinstance(argument, torch.Tensor) and argument.requires_grad:

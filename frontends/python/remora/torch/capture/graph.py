@@ -97,35 +97,7 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
 
 
 class StepGraph:
-    """The ops and storages of one captured graph.
-
-    Attributes
-    ----------
-    ops : list of Op
-        In the graph's order.
-    value : dict of fx.Node to fake value
-    needs : dict of fx.Node to list of int
-        The storages that must be there for a node's value to be had: its own, of a view also those of what it is made
-        from.
-    owner : dict of fx.Node to Op
-        The op that runs a node; views have none.
-    alias : dict of fx.Node to fx.Node
-        Nodes for whose value another node's stands.
-    rebound : dict of fx.Node to callable
-        What a node is run by, where that is not its target.
-    in_place : set of fx.Node
-        Nodes that work in the storage of their first argument.
-    swapped : set of fx.Node
-        Nodes that are run with their two arguments exchanged.
-    takes : dict of Op to Taking
-        Ops that may take over an input's storage for their output, where a schedule releases that input behind them.
-    updates : list of (fx.Node, fx.Node)
-        Placeholder, and the node whose value is copied into it when everything has run.
-    outside : int
-        Bytes of results that have no place in an arena, and count throughout.
-    accumulates : bool
-        Whether the step adds to gradients that exist: a later micro-step of gradient accumulation.
-    """
+    """The ops and storages of one captured graph."""
 
     def __init__(self, module: fx.GraphModule, cut: Cut | None = None) -> None:
         nodes = list(module.graph.nodes)
@@ -133,18 +105,19 @@ class StepGraph:
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         self.outputs: list[Any] = list(nodes[-1].args[0])
         self.storages: list[Storage] = []
-        self.ops: list[Op] = []
-        self.value: dict[fx.Node, Any] = {}
+        self.ops: list[Op] = []  # in the graph's order
+        self.value: dict[fx.Node, Any] = {}  # fake
+        # The storages that must be there for a node's value to be had: its own, of a view also those of its source.
         self.needs: dict[fx.Node, list[int]] = {}
-        self.owner: dict[fx.Node, Op] = {}
-        self.alias: dict[fx.Node, fx.Node] = {}
-        self.rebound: dict[fx.Node, Any] = {}
-        self.in_place: set[fx.Node] = set()
-        self.swapped: set[fx.Node] = set()
-        self.takes: dict[Op, Taking] = {}
-        self.updates: list[tuple[fx.Node, fx.Node]] = []
-        self.outside = 0
-        self.accumulates = False
+        self.owner: dict[fx.Node, Op] = {}  # the op that runs a node; views have none
+        self.alias: dict[fx.Node, fx.Node] = {}  # nodes for whose value another node's stands
+        self.rebound: dict[fx.Node, Any] = {}  # what a node is run by, where that is not its target
+        self.in_place: set[fx.Node] = set()  # nodes that work in the storage of their first argument
+        self.swapped: set[fx.Node] = set()  # nodes that are run with their two arguments exchanged
+        self.takes: dict[Op, Taking] = {}  # ops that may take over the storage of an input that is released behind them
+        self.updates: list[tuple[fx.Node, fx.Node]] = []  # placeholder, and what is copied into it in the end
+        self.outside = 0  # bytes of results that have no place in an arena, and are always counted
+        self.accumulates = False  # whether gradients exist, to which the step adds
         self.cut_op: Op | None = None
         self._of: dict[int, int] = {}
         modes = [n.meta["val"].fake_mode for n in self.placeholders if hasattr(n.meta.get("val"), "fake_mode")]

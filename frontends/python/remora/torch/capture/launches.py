@@ -56,14 +56,8 @@ class Trace:
 class Kernel:
     """A kernel that Inductor generated, not compiled: calling it is noted and does nothing.
 
-    Parameters
-    ----------
-    noted : callable
-        Called with each call.
-    how : str
-        The method of `AsyncCompile` that would compile it.
-    arguments : tuple
-        What that method is given: signature and source.
+    `noted`: called with each call. `how`: the method of `AsyncCompile` that would compile it. `arguments`: what that
+    method is given: signature and source.
     """
 
     def __init__(self, noted: Callable[..., None], how: str, arguments: tuple[Any, ...], named: dict[str, Any]) -> None:
@@ -208,15 +202,9 @@ def storage_of(leaf: Any) -> int:
 def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int], storages: Sequence[int] = ()) -> Trace:
     """Runs a program of Inductor without memory.
 
-    Parameters
-    ----------
-    program : Lowered
-    inputs : sequence of FakeTensor and int
-        Its arguments; sizes that are symbols count by their hints.
-    kept : collection of int
-        The numbers of the arguments that somebody else holds, too.
-    storages : sequence of int
-        What stands for the storage of each argument, 0 for one of its own: views of one buffer share it.
+    `inputs`: its arguments; sizes that are symbols count by their hints. `kept`: the numbers of the arguments that
+    somebody else holds, too. `storages`: what stands for the storage of each argument, 0 for one of its own: views of
+    one buffer share it.
     """
     trace = Trace()
     watch = _Watch(trace, program.source)
@@ -258,12 +246,7 @@ def _arguments(looks: Sequence[Any], storages: Sequence[int], mode: FakeTensorMo
 def without_kernels(source: str, names: dict[str, Any], noted: Callable[..., None]) -> dict[str, Any]:
     """The names of a program of Inductor for fake tensors: its `call` allocates, and only notes calls of kernels.
 
-    Parameters
-    ----------
-    names : dict
-        What the program reads and does not define.
-    noted : callable
-        Called with each call of a `Kernel`.
+    `names`: what the program reads and does not define. `noted`: called with each call of a `Kernel`.
     """
     start = "async_compile = AsyncCompile()"
     if start not in source:

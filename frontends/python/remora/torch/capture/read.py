@@ -29,19 +29,9 @@ _SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 def read_step(module: fx.GraphModule, cut: Cut | None = None, pure: Sequence[str] = ()) -> StepGraph:
     """The ops and storages of a captured graph.
 
-    Parameters
-    ----------
-    module : fx.GraphModule
-        A functional ATen graph; only copies into its own placeholders may change anything.
-    cut : Cut, optional
-        Of a joint graph. One op without nodes, `cut_op`, then stands for what the user does between the parts.
-    pure : sequence of str
-        Custom ops that may run again.
-
-    Raises
-    ------
-    CaptureError
-        Names the node that cannot be scheduled.
+    `module`: a functional ATen graph; only copies into its own placeholders may change anything. `cut`: of a joint
+    graph. One op without nodes, `cut_op`, then stands for what the user does between the parts. `pure`: custom ops
+    that may run again. Raises CaptureError: names the node that cannot be scheduled.
     """
     step = StepGraph(module, cut)
     _Reader(step, pure).read()

@@ -29,20 +29,9 @@ _compiled: dict[str, Callable[..., list[torch.Tensor]]] = {}
 class Region:
     """Ops that run as one.
 
-    Parameters
-    ----------
-    name : str
-        Tells its ops.
-    module : fx.GraphModule
-        A functional graph of ATen ops; its result is a tuple of tensors that share no memory with each other or with
-        an argument.
-    inputs : list of FakeTensor
-        What the arguments look like.
-
-    Attributes
-    ----------
-    key : str
-        Equal for two regions if and only if they compute the same from arguments of the same types and layouts.
+    `name`: tells its ops. `module`: a functional graph of ATen ops; its result is a tuple of tensors that share no
+    memory with each other or with an argument. `inputs`: what the arguments look like. `key`: equal for two regions
+    if and only if they compute the same from arguments of the same types and layouts.
     """
 
     def __init__(self, name: str, module: fx.GraphModule, inputs: list[FakeTensor]) -> None:

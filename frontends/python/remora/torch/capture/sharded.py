@@ -211,10 +211,7 @@ def gather_of(unit: FSDPModule, device: torch.device) -> Gather:
 def placed(trace: Trace, names: list[str], gathers: dict[str, Gather]) -> list[ShardedUnit]:
     """The units in the order in which their forwards end, which is that of FSDP's own list.
 
-    Raises
-    ------
-    CheckpointError
-        If one runs not at all or several times, or nothing asks for its gradient.
+    Raises CheckpointError if one runs not at all or several times, or nothing asks for its gradient.
     """
     units = []
     for name in names:

@@ -44,13 +44,7 @@ SMALL = 1 << 16
 
 @functools.cache
 def library() -> Any:
-    """The compiled allocator, installed in this process.
-
-    Raises
-    ------
-    TorchError
-        If there is no compiler, or it fails.
-    """
+    """The compiled allocator, installed in this process; raises TorchError if there is no compiler, or it fails."""
     source = Path(__file__).with_name("arena.cpp")
     root = Path(torch.__file__).parent
     key = digest(source.read_bytes() + torch.__version__.encode())[:16]
@@ -176,11 +170,8 @@ def record(call: Call) -> tuple[Allocation, ...]:
 class Places:
     """The places of all allocations of a program: calls are numbered as they run.
 
-    Parameters
-    ----------
-    after : int, optional
-        The number of an argument that lies in the block of the run before (forward), so that this one (backward) goes
-        on in it.
+    `after`: the number of an argument that lies in the block of the run before (forward), so that this one (backward)
+    goes on in it.
     """
 
     def __init__(
@@ -216,12 +207,8 @@ class Arena:
 class Memory:
     """The block that a step's programs share. While somebody holds a result in it, the next run gets another one.
 
-    Attributes
-    ----------
-    size : int
-        Bytes; 0 before the first run.
-    on_heap : int
-        Bytes that the latest run allocated elsewhere: small results, saved states of generators.
+    `size`: bytes; 0 before the first run. `on_heap`: bytes that the latest run allocated elsewhere: small results,
+    saved states of generators.
     """
 
     def __init__(self) -> None:

@@ -212,16 +212,10 @@ def write_program(
 ) -> Program:
     """Writes and compiles the function of a schedule, or of a part of one.
 
-    Parameters
-    ----------
-    arguments
-        The nodes whose values it is given, in this order; a random op stands for the state of its generator.
-    results
-        Nodes and constants that it returns, in this order, and random ops again.
-    updates
-        Placeholders, and the nodes whose values are copied into them in the end.
-    arena
-        In which it runs; `after` as in `carry.arena.Places`.
+    arguments   the nodes whose values it is given; a random op stands for the state of its generator
+    results     nodes and constants that it returns, and random ops again
+    updates     placeholders, and the nodes whose values are copied into them in the end
+    after       as in `carry.arena.Places`
     """
     last = {run.op: i for i, run in enumerate(runs)}
     given, handed = ({x for x in row if isinstance(x, Op)} for row in (arguments, results))

@@ -76,13 +76,7 @@ class Call:
 
 
 class Recorder(TorchDispatchMode):
-    """Notes each op that runs while it is entered.
-
-    Parameters
-    ----------
-    modules, tensors : dict of int to str
-        Their names, by `id`.
-    """
+    """Notes each op that runs while it is entered; `modules`, `tensors`: their names, by `id`."""
 
     supports_higher_order_operators = True
 

@@ -271,13 +271,7 @@ class _Kept:
 
 
 class State:
-    """Everything that a step can change, as it is when this is made.
-
-    Parameters
-    ----------
-    roots : dict of str to object
-        The step and its arguments, by name.
-    """
+    """Everything that a step can change, as it is when this is made; `roots`: the step and its arguments, by name."""
 
     def __init__(self, roots: dict[str, Any]) -> None:
         self.roots = roots

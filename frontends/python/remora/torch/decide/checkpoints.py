@@ -36,13 +36,7 @@ class Fitting:
     found: list[Plan] = field(default_factory=list)
 
     def run(self) -> Plan:
-        """The plan whose replay and whose runs stay within the budget.
-
-        Raises
-        ------
-        BudgetError
-            If none is found.
-        """
+        """The plan whose replay and whose runs stay within the budget; raises BudgetError if none is found."""
         options, sizes = self.options, self.problem.sizes
         budget = options.in_bytes(sizes)
         plan = within(budget, lambda asked: self._tried(lambda: self._best(asked)), _peak_of)

@@ -77,10 +77,7 @@ def digest_of(graph: remora.Graph) -> str:
 def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: float | None = None) -> remora.Schedule:
     """Finds a schedule in the cache, or by the engine in so many seconds, otherwise in the time limit.
 
-    Raises
-    ------
-    BudgetError
-        With the minimum budget for which a schedule is known.
+    Raises BudgetError with the minimum budget for which a schedule is known.
     """
     start = _ops_of_plan(options.plan, graph) if options.plan else []
     digest = digest_of(graph)
@@ -114,10 +111,7 @@ def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: fl
 def _ops_of_plan(plan: str | Sequence[str], graph: remora.Graph) -> list[int]:
     """The schedule of a plan's file, if the plan is of this graph, whatever its ops take; of several files of one.
 
-    Raises
-    ------
-    CaptureError
-        If one cannot be read, or none is of this graph: names the first op that differs.
+    Raises CaptureError if one cannot be read, or none is of this graph: names the first op that differs.
     """
     paths = [plan] if isinstance(plan, (str, os.PathLike)) else list(plan)
     read = [(path, *_read_plan(path)) for path in paths]

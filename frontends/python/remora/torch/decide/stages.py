@@ -67,15 +67,8 @@ class StageProblem:
 class PipelineFitting:
     """Finds the modes of all stages whose steps stay within the budgets.
 
-    Parameters
-    ----------
-    options : list of Options
-        Of each stage.
-    shared : callable
-        From what this process found to what the process with the first stage found: the search is the same everywhere
-        but for its clock.
-    tried : callable
-        From a plan to the measured bytes of each stage.
+    `options`: of each stage. `shared`: from what this process found to what the process with the first stage found:
+    the search is the same everywhere but for its clock. `tried`: from a plan to the measured bytes of each stage.
     """
 
     def __init__(
@@ -103,12 +96,8 @@ class PipelineFitting:
     def run(self) -> Plan:
         """The plan whose runs stay within the budgets.
 
-        Raises
-        ------
-        BudgetError
-            If a stage exceeds its budget in every mode.
-        CheckpointError
-            If the runs of all plans that are found exceed one.
+        Raises BudgetError if a stage exceeds its budget in every mode. Raises CheckpointError if the runs of all
+        plans that are found exceed one.
         """
         plan = within_each(self.budgets, self._attempt, lambda plan: plan.peaks)
         if plan is not None:

@@ -61,12 +61,8 @@ def read_graph(
 def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[Plan, list[Run]]:
     """Plans a step under its budget, in a share of the time limit.
 
-    Raises
-    ------
-    BudgetError
-        If no schedule is found within the budget.
-    SolverError
-        If the replays of all that are found exceed it.
+    Raises BudgetError if no schedule is found within the budget. Raises SolverError if the replays of all that are
+    found exceed it.
     """
     budget = options.in_bytes(problem)
     start = time.perf_counter()

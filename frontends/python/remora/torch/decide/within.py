@@ -24,14 +24,8 @@ TRIES = 4
 def within(budget: int, attempt: Callable[[int], T | None], peak_of: Callable[[T], int]) -> T | None:
     """First plan that stays within a budget; None if an attempt finds none, or all of them exceed it.
 
-    Parameters
-    ----------
-    budget : int
-        Bytes.
-    attempt : callable
-        Plan for a budget in bytes, first of all for `budget`; None if there is none.
-    peak_of : callable
-        Bytes that a plan really takes.
+    `budget`: bytes. `attempt`: plan for a budget in bytes, first of all for `budget`; None if there is none.
+    `peak_of`: bytes that a plan really takes.
     """
     return within_each([budget], lambda asked: attempt(asked[0]), lambda found: [peak_of(found)])
 

@@ -57,10 +57,7 @@ class OptimizerMemory:
 def optimizer_of(given: str | Optimizer | None) -> Optimizer | None:
     """An optimizer's maker, from what a user gives.
 
-    Raises
-    ------
-    InputError
-        If it is an optimizer that exists already, or a name that is unknown.
+    Raises InputError if it is an optimizer that exists already, or a name that is unknown.
     """
     if given is None or given == "none":
         return None
@@ -82,10 +79,7 @@ def optimizer_memory(
 ) -> OptimizerMemory:
     """Memory of an optimizer of these fake parameters, all of which have gradients.
 
-    Raises
-    ------
-    InputError
-        Where its step cannot run on tensors without memory.
+    Raises InputError where its step cannot run on tensors without memory.
     """
     trained = [p for p in parameters if p.requires_grad]
     if make is None or not trained:

@@ -143,10 +143,7 @@ def known_devices() -> dict[str, FitDevice]:
 def device_of(given: str | os.PathLike[str] | FitDevice) -> FitDevice:
     """A device by its name, or from a file that `measure_device` wrote.
 
-    Raises
-    ------
-    InputError
-        If there is none of that name; it names those that there are.
+    Raises InputError if there is none of that name; it names those that there are.
     """
     if isinstance(given, FitDevice):
         return given

@@ -64,10 +64,7 @@ class Subject:
     def graph(self, accumulate: bool = False) -> CapturedStep:
         """Captures the step; with `accumulate` that of a later micro-step, where the gradients of the first one exist.
 
-        Raises
-        ------
-        CaptureError
-            Where PyTorch cannot capture it.
+        Raises CaptureError where PyTorch cannot capture it.
         """
         found: list[StepGraph] = []
         ledger = Ledger()
@@ -149,10 +146,7 @@ def subject_of(
 ) -> Subject:
     """Makes a step of fake tensors of what a user gives.
 
-    Raises
-    ------
-    InputError
-        If one of them is nothing that can be read.
+    Raises InputError if one of them is nothing that can be read.
     """
     if precision not in PRECISIONS:
         raise InputError("precision", f"{precision!r} is none of {', '.join(PRECISIONS)}")

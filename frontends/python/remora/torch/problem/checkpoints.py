@@ -25,13 +25,7 @@ from .family import Family, Mode, family_of
 class EagerProblem:
     """A traced and measured step.
 
-    Attributes
-    ----------
-    sizes : Sizes
-    seconds : float
-        Of the step as it is.
-    fixed : list of int
-        Bytes that are always allocated, on each process of the group.
+    `seconds`: of the step as it is. `fixed`: bytes that are always allocated, on each process of the group.
     """
 
     of = "the eager step"

@@ -51,20 +51,12 @@ def graph_of(
 ) -> remora.Graph:
     """A partition as a graph.
 
-    Parameters
-    ----------
-    shown : int
-        How many outputs of the forward part are the user's.
-    fixed : int
-        Bytes of the forward part's arguments.
-    again : callable
-        Whether a node of the graph, by its name, may run again.
-    later : tuple of int
-        Bytes that later graphs take between both parts, and those of the gradients that they leave.
-    fused : float
-        The share of its time that a forward loop takes when it is recomputed, fused with its readers.
-    loss : int
-        Bytes that the user's loss needs outside of the graph.
+    shown   how many outputs of the forward part are the user's
+    fixed   bytes of the forward part's arguments
+    again   whether a node of the graph, by its name, may run again
+    later   bytes that later graphs take between both parts, and those of the gradients that they leave
+    fused   the share of its time that a forward loop takes when it is recomputed, fused with its readers
+    loss    bytes that the user's loss needs outside of the graph
     """
     graph = remora.Graph("inductor", fixed_memory=fixed, duration_unit="ns")
     graph.meta |= {"source": "remora.torch.inductor"}
