@@ -11,7 +11,9 @@ from __future__ import annotations
 import contextlib
 import inspect
 import re
+import sys
 import threading
+import types
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -117,6 +119,15 @@ NAMES: tuple[Name, ...] = (
         without="partitions that recompute are compiled with all fusions, so that some of them need more memory",
     ),
 )
+
+
+def frames() -> Iterator[types.FrameType]:
+    """The frames that run now, innermost first, without this one's caller."""
+    frame = sys._getframe(2)
+    while frame is not None:
+        yield frame
+        frame = frame.f_back  # type: ignore[assignment]
+
 
 _NOTHING = object()
 

@@ -8,7 +8,6 @@ each compilation is listened to as well.
 
 from __future__ import annotations
 
-import sys
 import types
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,6 +22,7 @@ from torch._dynamo.utils import counters, get_metrics_context
 from torch._guards import CompileContext
 
 from .errors import warn
+from .internals import frames
 
 if TYPE_CHECKING:
     from .planning import Plan
@@ -219,11 +219,9 @@ def frame_of_capture() -> tuple[types.CodeType | None, int]:
 
 def _codes() -> Iterator[types.CodeType]:
     """The code objects that Dynamo compiles now, innermost first."""
-    frame = sys._getframe()
-    while frame is not None:
+    for frame in frames():
         if frame.f_code.co_name == "compile_inner" and isinstance(frame.f_locals.get("code"), types.CodeType):
             yield frame.f_locals["code"]
-        frame = frame.f_back  # type: ignore[assignment]
 
 
 def _recompile_reason() -> str:
@@ -269,8 +267,7 @@ class _Listener:
 
 def _ledger_of_capture() -> Ledger | None:
     """The ledger of the backend for which Dynamo compiles now; None if it is not ours, or rejects breaks itself."""
-    frame: types.FrameType | None = sys._getframe()
-    while frame is not None:
+    for frame in frames():
         converter = frame.f_locals.get("self")
         if frame.f_code.co_name == "__call__" and hasattr(converter, "_torchdynamo_orig_backend"):
             given = converter
@@ -282,7 +279,6 @@ def _ledger_of_capture() -> Ledger | None:
                     return None if getattr(converter, "_one_graph", False) else ledger
                 given = getattr(given, "_torchdynamo_orig_backend", None) or getattr(given, "compiler_fn", None)
             return None
-        frame = frame.f_back
     return None
 
 

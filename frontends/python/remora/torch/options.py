@@ -139,12 +139,11 @@ class Options:
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: {getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")
-        for name in ("fuse", "arena", "inference", "cache", "progress"):
-            if not isinstance(getattr(self, name), bool):
-                raise TypeError(f"{name}: {getattr(self, name)!r} is neither True nor False")
-        for name in ("reserve", "threads", "seed"):
+        for name, kind in ((f.name, type(f.default)) for f in fields(self)):
             value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+            if kind is bool and not isinstance(value, bool):
+                raise TypeError(f"{name}: {value!r} is neither True nor False")
+            if kind is int and (isinstance(value, bool) or not isinstance(value, int) or value < 0):
                 raise TypeError(f"{name}: {value!r} is not a whole number of at least 0")
         limit = self.time_limit
         if isinstance(limit, bool) or not isinstance(limit, (int, float)) or not limit > 0:
@@ -203,10 +202,7 @@ class Options:
             )
 
 
-_CHOICES = {
-    "cost": ("measured", "flops"),
-    "order": ("input", "free", "auto"),
-}
+_CHOICES = {"cost": ("measured", "flops"), "order": ("input", "free", "auto")}
 
 
 def check_budget(budget: Any, name: str = "budget") -> None:

@@ -214,6 +214,11 @@ def storage_bytes(tensor: torch.Tensor, device: torch.device) -> int:
     return rounded(int(tensor.untyped_storage().nbytes()), device)
 
 
+def storages_bytes(tensors: Iterable[torch.Tensor], device: torch.device) -> int:
+    """Bytes of the storages of some tensors on a device, each counted once."""
+    return sum({t.untyped_storage()._cdata: storage_bytes(t, device) for t in tensors}.values())
+
+
 def is_random(node: fx.Node) -> bool:
     """True if a node draws random numbers; attention without dropout does not."""
     target = node.target

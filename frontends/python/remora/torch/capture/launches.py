@@ -8,7 +8,6 @@ measured, once for each kernel and its shapes (cost/kernels.py).
 
 from __future__ import annotations
 
-import inspect
 import re
 import weakref
 from collections import Counter
@@ -22,6 +21,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from ..errors import CaptureError
+from ..internals import frames
 from ..measure import rounded
 from .graph import tensors_in
 from .lowered import Lowered
@@ -140,10 +140,7 @@ class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
 
 def line_of_program(lines: Sequence[str]) -> str:
     """The line of the program that runs."""
-    frame = inspect.currentframe()
-    while frame is not None and frame.f_code.co_filename != _FILE:
-        frame = frame.f_back
-    return "" if frame is None else lines[frame.f_lineno - 1]
+    return next((lines[f.f_lineno - 1] for f in frames() if f.f_code.co_filename == _FILE), "")
 
 
 @dataclass(frozen=True)

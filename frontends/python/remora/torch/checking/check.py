@@ -120,12 +120,11 @@ def check(step: Callable[..., Any], *arguments: Any, **named: Any) -> Check:
     >>> print(check(model, torch.nn.functional.cross_entropy, (torch.randn(2, 8), torch.tensor([0, 3]))))
     The step is right: it leaves what plain eager leaves, bit for bit (1 result, 2 gradients, ...).
     """
-    _refuse(step, arguments, named)
+    given = _given(step, arguments, named)
     if isinstance(step, torch.nn.Module):
         model, (loss, batch) = step, arguments
         return _Checking(lambda: _step_of(model, loss, batch), {"": model, "loss": loss, "batch": batch}).run()
-    roots = {**_named(step, arguments, named), "": step}
-    return _Checking(lambda: step(*arguments, **named), roots).run()
+    return _Checking(lambda: step(*arguments, **named), {**given, "": step}).run()
 
 
 class _Checking:
@@ -322,47 +321,37 @@ def _step_of(model: torch.nn.Module, loss: Callable[..., Any], batch: Any) -> to
 # -- What is refused ---------------------------------------------------------------------------------------------------
 
 
-def _refuse(step: Any, arguments: Sequence[Any], named: dict[str, Any]) -> None:
-    if not callable(step):
-        raise TypeError(f"check takes a step, a function that calls backward(), not {type(step).__name__}")
-    if isinstance(step, type):
-        raise TypeError(f"check takes a step, a function that calls backward(), not the class {step.__name__}")
+def _given(step: Any, arguments: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
+    """The arguments by the names that the step has for them; TypeError for anything that cannot be checked."""
+    if not callable(step) or isinstance(step, type):
+        kind = f"the class {step.__name__}" if isinstance(step, type) else type(step).__name__
+        raise TypeError(f"check takes a step, a function that calls backward(), not {kind}")
     if isinstance(step, torch.nn.Module):
         is_loss = len(arguments) == 2 and not named and callable(arguments[0])
         if not is_loss or isinstance(arguments[0], torch.Tensor):
             raise TypeError(
                 "check takes a step and its arguments, or three things: a model, a loss function, and a batch"
             )
-    else:
-        _refuse_arguments(step, arguments, named)
-    for name, value in {**_named(step, arguments, named)}.items():
+    found = _bound(step, arguments, named)
+    for name, value in found.items():
         for leaf in pytree.tree_leaves(value):
             if isinstance(leaf, torch.Tensor) and leaf.grad_fn is not None:
                 raise TypeError(f"check: {name} is computed with gradients, which run once only; give {name}.detach()")
             if isinstance(leaf, Iterator):
                 raise TypeError(f"check: {name} is an iterator, which cannot be set back; give a batch from it")
+    return found
 
 
-def _refuse_arguments(step: Callable[..., Any], arguments: Sequence[Any], named: dict[str, Any]) -> None:
-    """Rejects arguments that the step does not take."""
+def _bound(step: Any, arguments: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
     try:
         signature = inspect.signature(step)
     except (TypeError, ValueError):
-        return
+        return {**{f"argument {i}": value for i, value in enumerate(arguments)}, **named}
     try:
-        signature.bind(*arguments, **named)
+        return dict(signature.bind(*arguments, **named).arguments)
     except TypeError as error:
         name = getattr(step, "__qualname__", type(step).__name__)
         raise TypeError(f"check: {name}{signature} does not take what is given: {error}") from None
-
-
-def _named(step: Any, arguments: Sequence[Any], named: dict[str, Any]) -> dict[str, Any]:
-    """The arguments by the names that the step has for them."""
-    try:
-        bound = inspect.signature(step).bind(*arguments, **named)
-    except (TypeError, ValueError):
-        return {**{f"argument {i}": value for i, value in enumerate(arguments)}, **named}
-    return dict(bound.arguments)
 
 
 def _refuse_without_backward(result: Any, left: Outcome) -> None:

@@ -28,7 +28,7 @@ import torch
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from ..internals import instead
+from ..internals import frames, instead
 
 CHUNK = 1 << 18
 """So many numbers are hashed at once: hashing needs a few megabytes beyond the step."""
@@ -176,14 +176,12 @@ def _is_called_by_engine() -> bool:
 
 def _place_of_user() -> str:
     """The innermost line of the stack that is not torch's: "train.py:12"."""
-    frame = sys._getframe(3)
-    while frame is not None:
+    for frame in frames():
         code = frame.f_code
         if code.co_name == "_engine_run_backward":
-            return ""
+            break
         if not code.co_filename.startswith((_TORCH, _HERE, "<")):
             return f"{os.path.basename(code.co_filename)}:{frame.f_lineno}"
-        frame = frame.f_back  # type: ignore[assignment]
     return ""
 
 

@@ -77,11 +77,6 @@ def sum_of(tensors: Iterable[torch.Tensor]) -> int:
     return sum({t.untyped_storage()._cdata: size_of(t) for t in tensors}.values())
 
 
-def distinct(parameters: Iterable[torch.nn.Parameter]) -> list[torch.nn.Parameter]:
-    """Each parameter once, ties too."""
-    return list({id(p): p for p in parameters}.values())
-
-
 def units_of(model: torch.nn.Module) -> list[torch.nn.Module]:
     """The modules that are usually sharded one by one: the members of the model's largest list of modules."""
     lists = [m for m in model.modules() if isinstance(m, (torch.nn.ModuleList, torch.nn.Sequential)) and len(m) > 1]
@@ -97,13 +92,13 @@ def whole_for_a_while(model: torch.nn.Module, sharding: Sharding) -> int:
     sizes = [(sum_of(unit.parameters()), _trained(unit.parameters())) for unit in units_of(model)]
     sizes.sort(reverse=True)
     inside = {id(p) for unit in units_of(model) for p in unit.parameters()}
-    root = [p for p in distinct(model.parameters()) if id(p) not in inside]
+    root = [p for p in model.parameters() if id(p) not in inside]
     of_units = sum(whole + gradients for whole, gradients in sizes[:2])
     return sum_of(root) + _trained(root) + of_units
 
 
 def _trained(parameters: Iterable[torch.nn.Parameter]) -> int:
-    return sum(size_of(p) for p in distinct(parameters) if p.requires_grad)
+    return sum(size_of(p) for p in parameters if p.requires_grad)
 
 
 def shard_graph(step: StepGraph, gradients: Sequence[torch.Tensor], sharding: Sharding) -> None:
@@ -127,7 +122,7 @@ def throughout(
     average: bool,
 ) -> list[Item]:
     """Permanently resident memory, in addition to the device's own."""
-    parameters = distinct(model.parameters())
+    parameters = list(model.parameters())
     own = {p.untyped_storage()._cdata for p in parameters}
     buffers = [b for b in model.buffers() if b.untyped_storage()._cdata not in own and b.device.type != "meta"]
     place = parameters[0].device if parameters else torch.device("cpu")

@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from remora.errors import InputError
 
-from ..capture.graph import storage_bytes, tensors_in
+from ..capture.graph import storages_bytes, tensors_in
 from ..measure import rounded
 
 Optimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
@@ -115,8 +115,8 @@ def _as_parameters() -> Iterator[None]:
 
 def _state_bytes(optimizer: torch.optim.Optimizer, device: torch.device, real: bool = False) -> int:
     """The bytes of an optimizer's state; `real`: of what has memory in it, the counters of steps."""
-    tensors = [t for t in tensors_in(dict(optimizer.state)) if not (real and isinstance(t, FakeTensor))]
-    return sum({t.untyped_storage()._cdata: storage_bytes(t, device) for t in tensors}.values())
+    tensors = (t for t in tensors_in(dict(optimizer.state)) if not (real and isinstance(t, FakeTensor)))
+    return storages_bytes(tensors, device)
 
 
 class _Numbers(TorchFunctionMode):
