@@ -3,11 +3,9 @@
 
 from ._fit import plan
 from ._largest import FitTable, Largest, fit_table, largest
-from ._measure import measure_device
 from ._memory import Item
-from ._picture import picture
-from ._rates import FitDevice, device_of, known_devices
-from ._result import FitPlan
+from ._rates import FitDevice, device_of, known_devices, measure_device
+from ._result import FitPlan, picture
 
 __all__ = [
     "FitDevice",
