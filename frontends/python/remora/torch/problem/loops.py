@@ -113,13 +113,14 @@ def graph_of(
         return [t for t in solid(backward, "backward", name) if t in made]
 
     write(forward, "forward", from_forward, set())
+    # What later graphs leave; where they leave nothing it stands for the end of the cut.
+    between: dict[str, int] = {**tangents, f"{CUT} done": later[1]}
     graph.op(
         CUT,
         type="user",
         duration=0,
         inputs=sorted({t for name in outputs[:shown] for t in from_forward(name)}),
-        # What later graphs leave; where they leave nothing it stands for the end of the cut.
-        outputs={**tangents, f"{CUT} done": later[1]},
+        outputs=between,
         keep=[f"{CUT} done"],
         workspace=max(0, max(loss, later[0]) - later[1] - sum(tangents.values())),
         phase="forward",
