@@ -79,6 +79,7 @@ FSDP2's groups of parameters, the schedules of pipelines, and the store of a job
     torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._all_gather_comm
     torch.distributed.fsdp._fully_shard._fsdp_param_group.FSDPParamGroup._reduce_scatter_comm
     torch.distributed.pipelining.schedules.PipelineScheduleSingle._stage
+    torch.distributed.pipelining.schedules._PipelineSchedule._loss_fn
     torch.distributed.pipelining.schedules._PipelineSchedule._n_microbatches
 `rt.plan`: devices that are absent, and the constructors of tensors:
     torch.autograd.Variable._execution_engine torch.optim.optimizer._foreach_supported_types
