@@ -162,14 +162,15 @@ class Joint:
                 after[i] = after[i].as_strided(after[i].size(), strides)
         second = lowered_backward(backward, after, donated(inputs, results, vals(ends[1]), self.shown))
         start = self._half(forward, first, ahead, inputs, range(len(ahead)))
-        # Views of one buffer may be saved one by one. What lies in an argument, or in what the user has, is not freed.
+        # Views of one buffer may be saved one by one. What lies in an argument, or in what the user has, is not freed;
+        # a weight that the forward part has laid out anew is.
         lies = {
             n.name: storage_of(t) for n, t in zip(ends[0], start.trace.results, strict=True) if isinstance(n, fx.Node)
         }
         theirs = [] if self.loss else start.trace.results[: self.shown]
         others = {storage_of(t) for t in theirs} | start.trace.given
         storages = [lies.get(node.name, 0) for node in behind]
-        kept = [i for i, n in enumerate(behind) if _is_kept(n) or (storages[i] and storages[i] in others)]
+        kept = [i for i, n in enumerate(behind) if (storages[i] in others if storages[i] else _is_kept(n))]
         return start, self._half(backward, second, behind, after, kept, storages)
 
     def _half(
