@@ -68,6 +68,48 @@ def test_a_region_ends_at_what_is_kept() -> None:
     assert not any("layer_norm" in kind and "sigmoid" in kind for kind in found)
 
 
+class Gelu(nn.Module):
+    """GELU by tanh, written out, as in GPT-2."""
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return 0.5 * x * (1.0 + torch.tanh(0.7978845608 * (x + 0.044715 * torch.pow(x, 3.0))))
+
+
+def test_the_backward_pass_computes_what_is_larger_than_its_inputs() -> None:
+    torch.manual_seed(0)
+    model = nn.Sequential(nn.Linear(16, 64), Gelu(), nn.Linear(64, 256, bias=False))
+    given: list[torch.Tensor] = []
+
+    def loss(x: torch.Tensor, y: torch.Tensor) -> None:
+        with torch.autocast(checking.DEVICE.type, torch.bfloat16):
+            F.cross_entropy(model(x), y).backward()
+
+    def take(module: fx.GraphModule, arguments: list[torch.Tensor]) -> list[Any]:
+        given[:] = [t.detach() for t in arguments]
+        return list(module(*arguments))
+
+    step = graph_test.captured(loss, torch.randn(32, 16), torch.randint(0, 256, (32,)), simple=False, run=take)
+    module = fuse(step, set(), silent)
+    regions = {str(n.target): n for n in module.graph.nodes if isinstance(n.target, Region)}
+    shapes = {name: sorted(tuple(t.shape) for t in node.meta["val"]) for name, node in regions.items()}
+    forward = {name: found for name, found in shapes.items() if not regions[name].meta.get("autograd_backward")}
+    assert sorted(forward.values()) == [[(), ()], [(32, 64)]], "the loss, and what the product reads"
+    gradient = next(node for name, node in regions.items() if "nll_loss_backward" in name)
+    assert gradient.meta["val"][0].dtype == torch.bfloat16 and len(gradient.meta["val"]) == 1
+    called: Any = gradient.target
+    assert all(t.dtype != torch.float32 or t.numel() == 1 for t in called.inputs)
+    assert replay_of(module) < replay_of(step.module) - 4 * 32 * 256
+    with torch.no_grad():
+        plain, mine = (run(*(t.clone() for t in given)) for run in (step.module, module))
+    assert all(map(checking.same, plain, mine))
+
+
+def replay_of(module: fx.GraphModule) -> int:
+    """The peak of a graph in captured order."""
+    step = read_step(module)
+    return replay(step, by_flops(step), once(step))
+
+
 def networks() -> dict[str, tuple[nn.Module, Callable[..., torch.Tensor], tuple[torch.Tensor, ...]]]:
     words = torch.randint(0, 64, (4, 32))
     convolutions = models.convolutions()

@@ -15,13 +15,13 @@ is to be recomputed. A region is a connected set of ops of one level:
     addmm 1 -> add 2 -> | kept | -> layer_norm 3 -> addmm 4      two, where the sum is kept and the norm recomputed
 
 Every path that leaves a region reaches a higher level, so none leads back into it: the regions form a graph without
-cycles. O(edges).
+cycles. O(edges). A region of the backward pass computes some values of the forward pass for itself (`carry.inline`).
 """
 
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Iterator
+from collections.abc import Callable, Collection, Container, Iterable, Mapping
 from typing import Any
 
 import torch
@@ -34,6 +34,7 @@ from ..capture.graph import Op, StepGraph, is_random, tensors_in
 from ..capture.regions import Region, decomposed
 from ..cost.calls import made_like
 from ..errors import CaptureError
+from .inline import Inlined, Values
 
 _PLAIN = frozenset(("full", "cat", "clone", "where", "index", "embedding", "gather", "var_mean", "constant_pad_nd"))
 _PLAIN |= {
@@ -52,20 +53,25 @@ _PLAIN |= {
 """Ops that Inductor makes loops of, though no tag says so."""
 
 
-def fuse(step: StepGraph, again: Container[fx.Node], say: Callable[[str], None]) -> fx.GraphModule:
+def fuse(step: StepGraph, again: Collection[fx.Node], say: Callable[[str], None]) -> fx.GraphModule:
     """Rewrites a step's graph so that ops which Inductor makes one loop of are one node, whose target is a `Region`.
 
     Parameters
     ----------
     step : StepGraph
         As captured, not simplified.
-    again : container of fx.Node
+    again : collection of fx.Node
         The nodes that a schedule of the step runs more than once.
     say : callable
         Called with a line of progress.
     """
-    region_of = _regions(step, again)
-    module = _Rewriter(step, region_of).rewritten()
+    values, loops = Values(step), _loops(step)
+    inlined = Inlined(values, _regions(step, loops, set()), loops)
+    region_of = _regions(step, loops, {node for node in again if node not in inlined.nodes})
+    for op in loops:
+        if inlined.reads(op):
+            region_of.setdefault(op, [op])
+    module = _Rewriter(values, region_of, inlined).rewritten()
     regions = {n.target.key: n.target for n in module.graph.nodes if isinstance(n.target, Region)}
     missing = [region for region in regions.values() if not region.known]
     for i, region in enumerate(missing):
@@ -89,16 +95,21 @@ def _check(region: Region, run: Callable[..., list[torch.Tensor]], mode: FakeTen
         raise CaptureError(f"{region.name}: two results of Inductor, or a result and an argument, share memory")
 
 
-def _regions(step: StepGraph, again: Container[fx.Node]) -> dict[Op, list[Op]]:
-    """The regions of two ops and more: for each of their ops, all of them in captured order."""
-    maker = {s: op for op in step.ops for s in op.outputs}
+def _loops(step: StepGraph) -> dict[Op, bool]:
+    """The ops that Inductor makes loops of, and whether they are of the backward pass."""
     updated = {source for _, source in step.updates}
     known: dict[Any, bool] = {}
-    colour = {
-        op: (op.backward, op.nodes[0] in again)
+    return {
+        op: op.backward
         for op in step.ops
         if op.nodes and op.recompute and op.nodes[0] not in updated and _is_loop(step, op.nodes[0], known)
     }
+
+
+def _regions(step: StepGraph, loops: Mapping[Op, bool], again: Container[fx.Node]) -> dict[Op, list[Op]]:
+    """The regions of two ops and more: for each of their ops, all of them in captured order."""
+    maker = {s: op for op in step.ops for s in op.outputs}
+    colour = {op: (backward, op.nodes[0] in again) for op, backward in loops.items()}
     level: dict[Op, int] = {}
     leader: dict[Op, Op] = {}
 
@@ -115,10 +126,47 @@ def _regions(step: StepGraph, again: Container[fx.Node]) -> dict[Op, list[Op]]:
         for other in joined:
             if level[other] == level[op]:
                 leader[first(other)] = first(op)
-    members: dict[Op, list[Op]] = {}
+    while _join_readers(step, colour, leader, first):
+        pass
+    return {op: ops for ops in _members(step.ops, first).values() if len(ops) > 1 for op in ops}
+
+
+def _members(ops: Iterable[Op], first: Callable[[Op], Op]) -> dict[Op, list[Op]]:
+    """The ops of each region."""
+    found: dict[Op, list[Op]] = {}
+    for op in ops:
+        found.setdefault(first(op), []).append(op)
+    return found
+
+
+def _join_readers(
+    step: StepGraph, colour: Mapping[Op, tuple[bool, bool]], leader: dict[Op, Op], first: Callable[[Op], Op]
+) -> bool:
+    """Joins regions to the one region that reads them, where that keeps no more memory; whether there were any.
+
+    All paths that leave such a region lead into that one, so no cycle arises. In the backward pass they depend on the
+    forward alone, and have a level far below that of their reader.
+    """
+    place = {op: i for i, op in enumerate(step.ops)}
+    readers: dict[int, list[Op]] = {}
     for op in step.ops:
-        members.setdefault(first(op), []).append(op)
-    return {op: ops for ops in members.values() if len(ops) > 1 for op in ops}
+        for s in op.inputs:
+            readers.setdefault(s, []).append(op)
+    joined = False
+    for head, ops in reversed(_members(colour, first).items()):
+        behind = {first(r) for op in ops for s in op.outputs for r in readers.get(s, ())} - {first(head)}
+        if len(behind) != 1 or colour.get(target := behind.pop()) != colour[head]:
+            continue
+        made = {s for op in ops for s in op.outputs}
+        held = [
+            step.storages[s].size
+            for s in {s for op in ops for s in op.inputs} - made
+            if not step.storages[s].fixed and max(place[r] for r in readers[s]) < place[target]
+        ]
+        if sum(held) <= sum(step.storages[s].size for s in made):
+            leader[first(head)] = target
+            joined = True
+    return joined
 
 
 def _is_loop(step: StepGraph, node: fx.Node, known: dict[Any, bool]) -> bool:
@@ -145,7 +193,22 @@ def _lowers_to_loops(step: StepGraph, node: fx.Node) -> bool:
         return node.target(*arguments, **options)  # type: ignore[operator]
 
     lowered = decomposed(run, [leaves[i] for i in places], step.mode)
-    return all(_is_plain(n.target) for n in lowered.graph.nodes if n.op == "call_function")
+    return all(_is_plain(n.target) or _is_filled(n) for n in lowered.graph.nodes if n.op == "call_function")
+
+
+def _is_filled(node: fx.Node) -> bool:
+    """Whether a node writes one number per row into a constant tensor, which Inductor computes as a loop.
+
+    So the gradient of a cross entropy begins.
+    """
+    if node.target is not torch.ops.aten.scatter.value:
+        return False
+    filled, dim, index = node.args[:3]
+    return isinstance(filled, fx.Node) and filled.target is torch.ops.aten.full.default and _is_row(index, dim)
+
+
+def _is_row(index: Any, dim: Any) -> bool:
+    return isinstance(index, fx.Node) and index.meta["val"].shape[dim] == 1
 
 
 def _is_plain(target: Any) -> bool:
@@ -163,12 +226,11 @@ def _is_plain(target: Any) -> bool:
 class _Rewriter:
     """Writes the graph in which each region is one node.
 
-    A node is a value (of an op, an argument, a constant, or an item of an op's outputs) or a view; views are made anew
-    in whatever graph uses them.
+    Views are made anew in whatever graph uses them.
     """
 
-    def __init__(self, step: StepGraph, region_of: dict[Op, list[Op]]) -> None:
-        self.step, self.region_of = step, region_of
+    def __init__(self, values: Values, region_of: dict[Op, list[Op]], inlined: Inlined) -> None:
+        self.step, self.values, self.region_of, self.inlined = values.step, values, region_of, inlined
         self.graph = fx.Graph()
         self.made: dict[fx.Node, fx.Node] = {}
         self.leaving = self._leaving()
@@ -191,50 +253,20 @@ class _Rewriter:
         self.graph.output(results).meta.update(end.meta)
         return fx.GraphModule(step.module, self.graph)
 
-    def _sources(self, node: fx.Node) -> Iterator[fx.Node]:
-        """The values that a node is, or is a view of."""
-        node = self._named(node)
-        if self._is_value(node):
-            yield node
-        else:
-            for read in node.all_input_nodes:
-                yield from self._sources(read)
-
-    def _named(self, node: fx.Node) -> fx.Node:
-        """The one node that stands for a value: of all that take the same item of an op's outputs, the first."""
-        node = self.step.resolve(node)
-        if node.target is operator.getitem:
-            source = node.all_input_nodes[0]
-            return next(u for u in source.users if u.target is operator.getitem and u.args[1] == node.args[1])
-        return node
-
-    def _is_value(self, node: fx.Node) -> bool:
-        if node.target is operator.getitem:
-            return self.step.resolve(node.all_input_nodes[0]) in self.step.owner
-        return node.op in ("placeholder", "get_attr") or node in self.step.owner
-
-    def _op_of(self, value: fx.Node) -> Op | None:
-        node = self.step.resolve(value.all_input_nodes[0]) if value.target is operator.getitem else value
-        return self.step.owner.get(node)
-
     def _home(self, value: fx.Node) -> list[Op] | None:
         """The region that makes a value."""
-        op = self._op_of(value)
+        op = self.values.op_of(value)
         return None if op is None else self.region_of.get(op)
 
     def _leaving(self) -> set[fx.Node]:
         """The values that are read outside the region which makes them."""
-        step = self.step
-        found = {
-            value
-            for op in step.ops
-            for node in op.nodes
-            for read in node.all_input_nodes
-            for value in self._sources(read)
-            if self._home(value) is not self.region_of.get(op)
-        }
-        for node in [*step.results(), *(n for n in step.outputs if isinstance(n, fx.Node))]:
-            found.update(self._sources(node))
+        found = set(self.values.results)
+        for op in self.step.ops:
+            home = self.region_of.get(op)
+            read = self.values.read_by(op)
+            if op.backward and home is not None:
+                read = (source for value in read for source in self.inlined.sources(value))
+            found.update(value for value in read if home is None or self._home(value) is not home)
         return found
 
     def _run(self, op: Op) -> None:
@@ -250,9 +282,9 @@ class _Rewriter:
 
     def _outer(self, node: fx.Node) -> fx.Node:
         """A node of the written graph for a value or view of the captured one."""
-        node = self._named(node)
+        node = self.values.named(node)
         if node not in self.made:
-            op = self._op_of(node)
+            op = self.values.op_of(node)
             if op is not None:
                 self._run(op)
         if node not in self.made:  # a view, a constant, or an item of an op that is not in a region
@@ -265,9 +297,10 @@ class _Rewriter:
         inside = set(region)
 
         def inner(node: fx.Node) -> fx.Node:
-            node = self._named(node)
+            node = self.values.named(node)
             if node not in made:
-                if self._is_value(node) and self._op_of(node) not in inside:
+                outside = self.values.is_value(node) and self.values.op_of(node) not in inside
+                if outside and not (region[0].backward and node in self.inlined.nodes):
                     made[node] = graph.placeholder(f"argument_{len(arguments)}")
                     arguments.append(node)
                 else:
@@ -278,10 +311,16 @@ class _Rewriter:
 
         for op in region:
             inner(op.nodes[0])
-        results = [v for v in self.leaving if self._op_of(v) in inside]
+        results = [v for v in self.leaving if self.values.op_of(v) in inside]
         place = {node: i for i, node in enumerate(self.step.module.graph.nodes)}
         results.sort(key=place.__getitem__)
         graph.output(tuple(inner(v) for v in results))
+        if not results:
+            return  # whatever reads them computes them
+        graph.eliminate_dead_code()
+        for node in [n for n in graph.find_nodes(op="placeholder") if not n.users]:
+            graph.erase_node(node)
+        arguments = [node for node in arguments if made[node].users]
         kinds = dict.fromkeys(
             str(getattr(op.nodes[0].target, "overloadpacket", "")).removeprefix("aten.") for op in region
         )
