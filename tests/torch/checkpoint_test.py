@@ -171,6 +171,47 @@ def test_a_chosen_plan_equals_eager_and_takes_what_was_predicted(name: str) -> N
     assert case.check().peak == case.eager.peak
 
 
+BLOCKS = {
+    "dropout": "blocks",
+    "normalization": "",
+    "nested": "",
+    "gpt2": "transformer.h",
+    "bert": "bert.encoder.layer",
+    "vit": "encoder.layers",
+}
+
+
+@pytest.mark.parametrize("name", list(BLOCKS))
+def test_the_least_is_at_most_that_of_every_block_checkpointed(name: str) -> None:
+    case = Case(name)
+    blocks = [f"{BLOCKS[name]}.{n}".lstrip(".") for n, _ in case.model.get_submodule(BLOCKS[name]).named_children()]
+    rt.apply_checkpoints(case.model, blocks)
+    every = case.outcome().peak
+    rt.remove_checkpoints(case.model)
+    with pytest.raises(rt.BudgetError) as refusal:
+        case.choose("1%")
+    plan = case.choose(refusal.value.least)
+    assert plan.measured_peak <= refusal.value.least <= plan.fixed_memory + every
+
+
+@pytest.mark.parametrize(("rate", "pays"), [(1e3, False), (1e18, True)])
+def test_offloads_take_what_the_link_takes(rate: float, pays: bool) -> None:
+    case = Case("dropout")
+    problem = EagerProblem(step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch)))
+    replay = problem.replay
+    replay.rates.copy = rate
+    found = replay.run({"blocks.1": rt.Choice(offload=True)})
+    trace, (call,) = replay.trace, [call for call in replay.trace.calls if call.name == "blocks.1"]
+    saved = [n for kind, n in trace.events[call.start : call.end] if kind is traces.Event.SAVE]
+    copied = sum(trace.sizes[trace.saved[n]] for n in saved if trace.saved[n] != traces.FIXED)
+    assert copied > 0 and found.seconds == pytest.approx(2 * copied / rate)  # a copy hides behind nothing
+    family = families.family_of(replay, offload=True)
+    budget = int(trace.fixed + 0.6 * (replay.run({}).peak - trace.fixed))
+    chosen = modes.ModeSearch(family, budget, 5.0, 1, 1).run()
+    assert chosen is not None
+    assert any(choice.offload for mode in chosen.modes for choice in mode.choices.values()) == pays
+
+
 @pytest.mark.parametrize("device", ["cpu", "cuda"])
 def test_a_backward_on_a_thread_of_its_own_is_read_as_any_other(device: str) -> None:
     trace = traces.Trace(sizes=[64], saved=[0])
