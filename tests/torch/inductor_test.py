@@ -133,6 +133,18 @@ def test_at_the_whole_budget_everything_is_inductors_own() -> None:
     )
 
 
+def test_the_time_of_the_users_steps_is_told_beside_that_of_the_kernels() -> None:
+    model, inputs = network("perceptron")
+    with ri.install(**OPTIONS) as installed:
+        compiled = torch.compile(model)
+        for _ in range(4):
+            assert installed.plans == [] or not installed.plans[0].measured_time
+            step(compiled, inputs)
+    (plan,) = installed.plans
+    assert plan.measured_time > 0
+    assert f"measured {plan.measured_time / 1e6:.1f} ms ({plan.measured_time / plan.predicted_time:.0%})" in str(plan)
+
+
 def test_a_budget_that_cannot_be_held_is_said() -> None:
     model, inputs = network("perceptron")
     with ri.install(budget=1000, **OPTIONS) as installed, pytest.warns(rt.RemoraWarning, match="budget not met"):
@@ -341,6 +353,7 @@ def test_fusions_are_refused_only_where_the_partition_needs_it() -> None:
 
         with pytest.MonkeyPatch.context() as patched:
             patched.setattr(torch._inductor.scheduler.Scheduler, "__init__", init)
+            torch._dynamo.reset()
             model, inputs = network("perceptron")
             step(torch.compile(model), inputs)
         assert getattr(config, name) == 0.0, "the next graph is planned in the same settings"
@@ -352,6 +365,7 @@ def test_install_and_uninstall() -> None:
     installed = ri.install("80%")
     with pytest.raises(rt.TorchError, match="installed already"):
         ri.install("70%")
+    torch._dynamo.reset()
     ri.uninstall()
     assert config.custom_partitioner_fn is None and not installed.plans
     with pytest.raises(rt.TorchError, match="no partitioner of remora"):

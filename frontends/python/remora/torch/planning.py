@@ -247,6 +247,9 @@ class Plan:
 
     def __str__(self) -> str:
         took = f", measured {self.measured_time / 1e6:.1f} ms" if self.measured_time else ""
+        if took and self.partition is not None and self.predicted_time:
+            ratio = self.measured_time / self.predicted_time
+            took = f", kernels {self.predicted_time / 1e6:.1f} ms{took} ({ratio:.0%})"
         bound = f", bound {self.bound / max(1, self.unscheduled_time) - 1:+.2%}" if self.bound else ""
         times = f"; time {self.overhead:+.2%}{took}{bound}" if self.unscheduled_time else ""
         if not self.budget:

@@ -90,6 +90,12 @@ class Joint:
         self.once: frozenset[str] = frozenset()
         self.loss = loss_outside(vals(module.graph.find_nodes(op="placeholder"), "tangents"))
 
+    @property
+    def device(self) -> torch.device:
+        """The device on which the graph runs."""
+        values = [v for v in vals(self.module.graph.find_nodes(op="placeholder")) if isinstance(v, torch.Tensor)]
+        return next((v.device for v in values if v.device.type == "cuda"), torch.device("cpu"))
+
     def parted(self, choose: Callable[[fx.Graph, Any], list[fx.Node]] | None) -> Halves:
         """Both parts, by PyTorch's own partitioner with our choice of what is saved, or its own."""
         from torch._functorch import partitioners

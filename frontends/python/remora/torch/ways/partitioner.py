@@ -11,8 +11,9 @@ import contextlib
 import functools
 import json
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
@@ -24,11 +25,13 @@ from remora._engine import engine_schema
 
 from ..capture.before import Before, before_this_graph, this_graph
 from ..capture.launches import Launch, look_of
+from ..capture.lowered import compiling_by
 from ..cost.kernels import Calls
 from ..decide.partitions import KnownPartitions, Search, key_of, partition_of, sources
 from ..errors import CaptureError, warn
 from ..job import same_answer
 from ..ledger import frame_of_capture
+from ..measure import Timed
 from ..options import Options, Sizes
 from ..planning import Parted, Plan
 from ..problem.partition import Halves, Joint, Later, Partition
@@ -36,6 +39,12 @@ from ..store import cache_folder, digest, read_json, write_json
 
 GRAIN = 10_000
 """A knapsack's capacity in the units in which it is solved; sizes are rounded up, so it is never exceeded."""
+
+FAR = 0.5
+"""A warning says if a step on a GPU differs from the sum of its kernels' times by more than this part of the sum."""
+
+SHORT = 1_000_000
+"""Nanoseconds: smaller differences are those of launches."""
 
 
 class Named:
@@ -54,11 +63,16 @@ class Named:
 
 @dataclass(frozen=True)
 class Planned:
-    """A partitioned graph: the number of its plan, the place of its code, and the memory between its parts."""
+    """A partitioned graph: the number of its plan, the place of its code, and the memory between its parts.
+
+    `seconds`: run times of its parts in the user's steps, if measured; the key is whether it is the backward part.
+    """
 
     plan: int
     where: str
     between: int
+    device: torch.device
+    seconds: dict[bool, float] = field(default_factory=dict)
 
 
 def place_of_capture() -> str:
@@ -81,6 +95,7 @@ class Partitioner(Named, CustomPartitionerFn):
         self.plans: list[Plan] = []
         self._frames: set[Any] = set()
         self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
+        self._compiled: Planned | None = None  # the one whose parts Inductor compiles now
         kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
         self.settings = {name: value for name, value in asdict(options).items() if name in kept}
         self._calls = Calls(options.cost, options.say)
@@ -90,7 +105,6 @@ class Partitioner(Named, CustomPartitionerFn):
     def enter(self) -> None:
         """Lets Inductor call it, reject fusions that raise a program's peak, and compile both parts at once."""
         import torch._functorch.config as functorch
-        from torch._dynamo.callback import callback_handler
         from torch._inductor import config
 
         guards = [f"fusion_memory_timeline_peak_memory_{unit}" for unit in ("increase_gb", "pct_threshold")]
@@ -98,9 +112,8 @@ class Partitioner(Named, CustomPartitionerFn):
             # A loop that is made again would be fused with a later reader, and what is freed between them lives longer.
             self._guard = {guards[0]: 0.0}
         self._patches.enter_context(config.patch({"custom_partitioner_fn": self, **self._guard}))
-        # The guard is off from a partition's choice to the end of its compilation, where the partition is without it.
-        callback_handler.register_end_callback(self._guarded)
-        self._patches.callback(callback_handler.remove_end_callback, self._guarded)
+        self._patches.callback(self._watch_ends, False)
+        self._patches.enter_context(compiling_by(self._timed))
         # A backward part that is compiled later, out of these settings, would be another one than planned.
         self._patches.enter_context(functorch.patch(force_non_lazy_backward_lowering=True))
 
@@ -108,10 +121,20 @@ class Partitioner(Named, CustomPartitionerFn):
         """Sets back what `enter` set."""
         self._patches.close()
 
+    def _watch_ends(self, watch: bool) -> None:
+        """Whether Dynamo calls `_guarded` at the end of a compilation; `torch._dynamo.reset` forgets that."""
+        from torch._dynamo.callback import callback_handler
+
+        with contextlib.suppress(ValueError):
+            callback_handler.remove_end_callback(self._guarded)
+        if watch:
+            callback_handler.register_end_callback(self._guarded)
+
     def _guarded(self, _: object = None) -> None:
-        """Lets Inductor reject fusions that raise a peak."""
+        """Lets Inductor reject fusions that raise a peak; no partitioned graph is being compiled any more."""
         from torch._inductor import config
 
+        self._compiled = None
         for name, value in self._guard.items():
             setattr(config, name, value)
 
@@ -122,10 +145,36 @@ class Partitioner(Named, CustomPartitionerFn):
         for name in self._guard:
             setattr(config, name, None)
 
+    def _timed(self, own: Callable[[Any], Any], graph: Any) -> Any:
+        """A part's program, whose first calls are timed."""
+        program, planned = own(graph), self._compiled
+        if planned is None or graph.is_inference:
+            return program
+        told = functools.partial(self._took, planned, bool(graph.is_backward))
+        return SimpleNamespace(call=Timed(program.call, planned.device, told), runner=getattr(program, "runner", None))
+
+    def _took(self, planned: Planned, backward: bool, seconds: float) -> None:
+        """Notes what a part took in the user's steps."""
+        planned.seconds[backward] = seconds
+        if len(planned.seconds) < 2:
+            return
+        plan = self.plans[planned.plan]
+        plan.measured_time = round(1e9 * sum(planned.seconds.values()))
+        self.options.say(str(plan), end="\n")
+        off = abs(plan.measured_time - plan.predicted_time)
+        if planned.device.type == "cuda" and off > max(SHORT, FAR * plan.predicted_time):
+            warn(
+                f"a compiled graph takes {plan.measured_time / 1e6:.1f} ms, and the sum of its kernels' times is "
+                f"{plan.predicted_time / 1e6:.1f} ms: another partition may be faster"
+            )
+
     def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **named: Any) -> Halves:
         """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned."""
         named.setdefault("compiler", "inductor")
-        self._guarded()  # an earlier graph may have been compiled without Dynamo, whose end nobody told
+        # The guard is off from a partition's choice to the end of its compilation, where the partition is without it.
+        # An earlier graph may have been compiled without Dynamo, whose end nobody told.
+        self._guarded()
+        self._watch_ends(True)
         joint = Joint(gm, joint_inputs, named, self._calls, self._later_graphs())
         before = self._before()
         try:
@@ -136,7 +185,8 @@ class Partitioner(Named, CustomPartitionerFn):
             return joint.parted(None)
         self._tell(plan)
         self._enter_in_earlier(before, plan)
-        self._graphs[this_graph()] = Planned(len(self.plans), place_of_capture(), chosen.between)
+        self._compiled = Planned(len(self.plans), place_of_capture(), chosen.between, joint.device)
+        self._graphs[this_graph()] = self._compiled
         self.plans.append(plan)
         joint.guard_sizes()
         if not chosen.guarded:
