@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <cstdint>
-#include <cstdlib>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -78,12 +77,6 @@ class FitCommand : public remora::test::TemporaryFolder {
   [[nodiscard]] Json only(const std::string& words) const {
     const Outcome outcome = fit(words + " -o -");
     return Json::parse(outcome.out)["devices"].at(0);
-  }
-
-  static void expect_refused(const Outcome& outcome, int code, const std::string& says) {
-    EXPECT_EQ(outcome.code, code) << outcome.err;
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-    EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
   }
 };
 
@@ -196,39 +189,6 @@ TEST_F(FitCommand, ADevicesTimesAreOfItsRates) {
   const double moved = (2.0 * kActivation + kWidth * kWidth * 4) / 5e11;
   const double elementwise = 2.0 * kActivation / 5e11;
   EXPECT_NEAR(row["seconds"].get<double>(), kLayers * (std::max(product, moved) + elementwise + 2e-6), 1e-7);
-}
-
-TEST_F(FitCommand, TheTableIsInstalled) {
-  const std::string command = "'" REMORA_PROGRAM "' fit '" + path("model.onnx") +
-                              "' --training --device h100,rtx-4090 --optimizer adamw --work-limit 2000 -o '" +
-                              path("fits.json") + "' > '" + path("out.txt") + "'";
-  ASSERT_EQ(std::system(command.c_str()), 0);
-  const Json rows = Json::parse(read("fits.json"))["devices"];
-  ASSERT_EQ(rows.size(), 2U);
-  EXPECT_EQ(rows[0]["device"], "h100");
-  EXPECT_LE(rows[0]["seconds"], rows[1]["seconds"]);
-  EXPECT_GT(rows[0]["budget"], rows[1]["budget"]);
-  EXPECT_NE(
-      std::system(
-          ("'" REMORA_PROGRAM "' fit '" + path("model.onnx") + "' --device h10 2> '" + path("err.txt") + "'").c_str()),
-      0);
-  EXPECT_NE(read("err.txt").find("did you mean h100?"), std::string::npos) << read("err.txt");
-}
-
-TEST_F(FitCommand, RefusesWhatMakesNoSense) {
-  const std::string large = " --device " + device("large", std::int64_t{1} << 30);
-  expect_refused(fit(""), kUsage, "--device");
-  expect_refused(fit("--optimizer adamw" + large), kUsage, "--training");
-  expect_refused(fit("--training --optimizer adamx" + large), kUsage, "adamw");
-  expect_refused(fit("--budget 80%" + large), kUsage, "bytes");
-  expect_refused(fit("--accumulate 4" + large), kUsage, "--training");
-  expect_refused(fit("--training --accumulate 0" + large), kUsage, "at least 1");
-  expect_refused(fit("--training --accumulate 2 --gradients keep" + large), kUsage, "--gradients");
-  expect_refused(fit("--device " + path("none.json")), kBadInput, "none.json");
-  write("broken.json", R"({"name": "broken", "rates": {}, "efficiency": {}})");
-  expect_refused(fit("--device " + path("broken.json")), kBadInput, "$.rates");
-  write("config.json", R"({"model_type": "gpt2"})");
-  expect_refused(run_words("fit " + path("config.json") + large), kBadInput, "remora-fit");
 }
 
 }  // namespace

@@ -22,15 +22,6 @@ namespace {
 using Json = nlohmann::json;
 using test::Outcome;
 
-/// Four ops in a row; intervals of two make the groups {A, B} and {C, D}.
-constexpr const char* kRow = R"({"format": "remora-graph", "version": 1, "name": "row",
- "tensors": [{"name": "a", "size": 1}, {"name": "b", "size": 7}, {"name": "c", "size": 20},
-             {"name": "d", "size": 300, "keep": true}],
- "ops": [{"name": "A", "duration": 1, "inputs": [], "outputs": ["a"]},
-         {"name": "B", "duration": 1, "inputs": ["a"], "outputs": ["b"]},
-         {"name": "C", "duration": 1, "inputs": ["b"], "outputs": ["c"]},
-         {"name": "D", "duration": 1, "inputs": ["b", "c"], "outputs": ["d"]}]})";
-
 class PartitionTree : public remora::test::TemporaryFolder {
  protected:
   void save(const std::string& name, const Graph& graph) const {
@@ -115,22 +106,6 @@ TEST_F(PartitionTree, IsTheOneThatSolveWorksWith) {
   }
 }
 
-TEST_F(PartitionTree, TellsWhatAGroupReadsAndWrites) {
-  write("row.json", kRow);
-  const Json tree = partition("row.json", "--grouping intervals --group-size 2 --top-size 2 --partition-units")["tree"];
-  ASSERT_EQ(tree["children"].size(), 2U);
-  const Json& first = tree["children"][0];
-  EXPECT_EQ(first["first_op"], "A");
-  EXPECT_EQ(first["last_op"], "B");
-  EXPECT_EQ(first["input_bytes"], 0);
-  EXPECT_EQ(first["output_bytes"], 7);
-  EXPECT_EQ(first["children"][1]["first_op"], "B");
-  const Json& second = tree["children"][1];
-  EXPECT_EQ(second["input_bytes"], 7);
-  EXPECT_EQ(second["output_bytes"], 300);
-  EXPECT_NE(first["form"], second["form"]);
-}
-
 TEST_F(PartitionTree, OfAThousandEqualLayersIsAPage) {
   save("chain.json", remora::test::generate_chain({.layers = 1000}));
   const Outcome outcome = info("chain.json", "--partition --group-size 4 --top-size 10");
@@ -169,51 +144,6 @@ TEST_F(PartitionTree, ShowsAsManyLevelsAsAsked) {
   const std::string text = info("chain.json", "--partition --partition-depth 0").out;
   EXPECT_NE(text.find("\nroot "), std::string::npos) << text;
   EXPECT_EQ(text.find("\n  level"), std::string::npos) << text;
-}
-
-TEST_F(PartitionTree, ShowsUnitsOnlyOnDemand) {
-  write("row.json", kRow);
-  EXPECT_EQ(info("row.json", "--partition").out.find("  unit "), std::string::npos);
-  const std::string text = info("row.json", "--partition --partition-units").out;
-  for (const char* op : {"  A\n", "  B\n", "  C\n", "  D\n"}) EXPECT_NE(text.find(op), std::string::npos) << text;
-}
-
-TEST_F(PartitionTree, OfAGraphWithoutOpsIsItsRoot) {
-  write("empty.json", R"({"format": "remora-graph", "version": 1, "name": "none", "tensors": [], "ops": []})");
-  const Json result = partition("empty.json");
-  EXPECT_EQ(result["groups"], 0);
-  EXPECT_EQ(result["tree"]["units"], 0);
-  EXPECT_EQ(info("empty.json", "--partition").code, 0);
-}
-
-TEST_F(PartitionTree, IsThereOnlyWhenAskedFor) {
-  write("row.json", kRow);
-  EXPECT_FALSE(Json::parse(info("row.json", "--json").out).contains("partition"));
-  EXPECT_EQ(info("row.json", "").out.find("root"), std::string::npos);
-}
-
-TEST_F(PartitionTree, HasOptionsWithTheRangesAndDefaultsOfSolve) {
-  const std::string info_help = test::run_words("info --help").out;
-  const std::string solve_help = test::run_words("solve --help-all").out;
-  for (const char* text : {"--grouping h-partition|chain|intervals", "--group-size integer", "--top-size integer"}) {
-    EXPECT_NE(info_help.find(text), std::string::npos) << info_help;
-    EXPECT_NE(solve_help.find(text), std::string::npos) << text;
-  }
-  EXPECT_EQ(info_help.find("--grid-levels"), std::string::npos);
-}
-
-TEST_F(PartitionTree, BadValuesAreSixtyFourAndOneLine) {
-  write("row.json", kRow);
-  for (const char* words :
-       {"--partition --grouping magic", "--partition --group-size 1", "--partition --group-size many",
-        "--partition --group-size 1001", "--partition --top-size 0", "--partition --group-alpha 1",
-        "--partition --partition-depth -1", "--partition --partition-depth x", "--partition --grid-levels 3",
-        "--group-size 10", "--grouping chain", "--partition-depth 1", "--partition-units"}) {
-    const Outcome outcome = info("row.json", words);
-    EXPECT_EQ(outcome.code, 64) << words;
-    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << outcome.err;
-    EXPECT_TRUE(outcome.out.empty()) << words;
-  }
 }
 
 }  // namespace

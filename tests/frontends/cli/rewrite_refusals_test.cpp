@@ -96,27 +96,5 @@ TEST_F(RewriteRefusals, NamesThatJsonCannotHoldAreToldBeforeSolving) {
   EXPECT_EQ(rewrite("m.onnx", "out.onnx", "-b 1B").code, 20);
 }
 
-TEST_F(RewriteRefusals, TheModelsOwnDataIsNotOverwritten) {
-  write_external();
-  const std::string says = "is data of the model";
-  expect_refused(rewrite("models/m.onnx", "models/w.bin", "-b 100%"), 64, says);
-  expect_refused(rewrite("models/m.onnx", "models/w.bin", "-b 100% --training"), 64, says);
-  fs::create_symlink(path("models/w.bin"), path("link"));
-  expect_refused(rewrite("models/m.onnx", "link", "-b 100%"), 64, says);
-  EXPECT_EQ(read("models/w.bin"), std::string(64, 'w'));
-}
-
-TEST_F(RewriteRefusals, FilesThatAreReadAreNotOverwritten) {
-  write("m.onnx", three_nodes().bytes());
-  ASSERT_EQ(run_words("solve " + path("m.onnx") + " -b 100% -q -o " + path("s.json")).code, 0);
-  const std::string before = read("s.json");
-  expect_refused(rewrite("m.onnx", "s.json", "--schedule " + path("s.json")), 64, "the file of --schedule");
-  expect_refused(rewrite("m.onnx", "s.json", "-b 100% --warm-start " + path("s.json")), 64, "the file of --warm-start");
-  EXPECT_EQ(read("s.json"), before);
-  write("device.json", read("s.json"));
-  expect_refused(rewrite("m.onnx", "device.json", "-b 100% --device " + path("device.json")), 64,
-                 "the file of --device");
-}
-
 }  // namespace
 }  // namespace remora::cli
