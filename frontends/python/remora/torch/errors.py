@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback, TorchDynamoException
@@ -80,17 +80,12 @@ def in_plain_words() -> Iterator[None]:
 
 
 def _hinted(error: BaseException) -> str:
-    """An exception's text, and first what to do about it."""
-    text = without_advice(error)
-    hint = next((f"{hint}. " for part, hint in _HINTS.items() if part in text), "")
-    return f"{hint}{'PyTorch says: ' if hint else ''}{text}"
-
-
-def without_advice(error: BaseException) -> str:
-    """An exception's text up to Dynamo's advice."""
+    """An exception's text up to Dynamo's advice, and first what to do about it."""
     lines = str(error).splitlines()
     end = next((i for i, line in enumerate(lines) if line.strip().startswith(_ADVICE)), len(lines))
-    return "\n".join(lines[:end]).strip()
+    text = "\n".join(lines[:end]).strip()
+    hint = next((f"{hint}. PyTorch says: " for part, hint in _HINTS.items() if part in text), "")
+    return f"{hint}{text}"
 
 
 class CheckError(TorchError):
@@ -140,10 +135,7 @@ class BudgetError(TorchError):
         lower = min(lower, least)
         verdict = "no schedule stays within" if proved else "no schedule was found within"
         why = f": {op[0]} alone needs {bytes_text(op[1])} while it runs. {TOO_LARGE}" if op is not None else ""
-        known = f"the minimum is {amount(least)}"
-        if lower < least:
-            known = f"{amount(least)} is enough"
-            known += f", and {amount(lower)} is a lower bound" if lower > fixed else ", and less may be"
+        known = enough_text(least, lower if lower > fixed or lower == least else 0, amount)
         whole = f"; 100 % is the peak of {of}" if of else ""
         super().__init__(f"{verdict} {amount(budget)}{why}; {known}{whole}")
         self.budget, self.least, self.proved, self.lower = budget, least, proved, lower
@@ -171,6 +163,13 @@ class BudgetError(TorchError):
     def knowing(self, reached: int) -> BudgetError:
         """The same, where a schedule is known for a budget of `reached` bytes."""
         return self.changed(least=min(self.least, reached))
+
+
+def enough_text(least: int, lower: int, amount: Callable[[int], str]) -> str:
+    """Says that a budget is enough, and of which smaller one that is not known; `lower`: 0 if nothing is proved."""
+    if lower == least:
+        return f"the minimum is {amount(least)}"
+    return f"{amount(least)} is enough, and {f'{amount(lower)} is a lower bound' if lower else 'less may be'}"
 
 
 TOO_LARGE = "No recompute changes that: take a smaller batch, or compute that part in pieces"

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch.autograd.profiler import record_function
 
 RUNS = 5
 """Timed runs of an op, fewer where one takes long."""
@@ -122,6 +123,12 @@ def profiled(device: torch.device) -> Iterator[list[list[tuple[str, int]]]]:
 
 COLLECTIVE, COLLECTED = "remora collective", "remora collected"
 """Names of the ranges that begin before a collective runs on the CPU, and when it has let go of its tensors."""
+
+
+def mark(name: str) -> None:
+    """A range of this name begins, in what `profiled` records."""
+    with record_function(name):
+        pass
 
 
 def _told(event: Any, device: torch.device) -> tuple[str, int]:

@@ -122,20 +122,18 @@ def refuse_hooks(arguments: Sequence[Any], names: Sequence[str]) -> None:
     Raises CaptureError: names the first parameter, the kind of its hook, and what to do.
     """
     for argument, name in zip(arguments, names, strict=False):
-        if isinstance(argument, torch.Tensor) and argument.requires_grad:
-            kind = hook_of(argument)
-            if kind is not None:
-                raise CaptureError(
-                    f"{name} has a gradient hook ({kind}), which a captured step would leave out. Remove it, do after "
-                    "the step what it does, or use remora.torch.wrap, where you call backward() and hooks run as always"
-                )
-
-
-def hook_of(tensor: torch.Tensor) -> str | None:
-    """How a gradient hook of a tensor was registered; None if it has none."""
-    if tensor._backward_hooks:
-        return "register_hook"
-    return "register_post_accumulate_grad_hook" if getattr(tensor, "_post_accumulate_grad_hooks", None) else None
+        if not isinstance(argument, torch.Tensor) or not argument.requires_grad:
+            continue
+        hooks = {
+            "register_hook": argument._backward_hooks,
+            "register_post_accumulate_grad_hook": getattr(argument, "_post_accumulate_grad_hooks", None),
+        }
+        kind = next((kind for kind, found in hooks.items() if found), None)
+        if kind is not None:
+            raise CaptureError(
+                f"{name} has a gradient hook ({kind}), which a captured step would leave out. Remove it, do after "
+                "the step what it does, or use remora.torch.wrap, where you call backward() and hooks run as always"
+            )
 
 
 def alive(weak: Any) -> Any:

@@ -13,25 +13,19 @@ What is scheduled is memory, so the nodes of an ATen graph are classified by wha
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Container, Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 from torch import fx
+from torch._higher_order_ops.effects import _get_effect
 from torch.fx.node import _side_effectful_functions
 from torch.utils import _pytree as pytree
 
 from ..errors import CaptureError
 from ..measure import rounded
 from .regions import Region
-
-try:
-    from torch._higher_order_ops import effects as _effects
-
-    _effect_of: Callable[[Any], Any] = _effects._get_effect
-except (ImportError, AttributeError):  # an older torch, where no op can declare an effect
-    _effect_of = lambda _: None  # noqa: E731
 
 _OWN = ("aten", "prims", "torchvision", "quantized", "quantized_decomposed", "mkldnn", "onednn")
 """Libraries of PyTorch itself, whose ops say what they do."""
@@ -238,11 +232,9 @@ def has_effect(node: fx.Node) -> bool:
     if not isinstance(target, torch._ops.OpOverload):
         return target is not operator.getitem and not isinstance(target, Region)
     schema = target._schema
-    if target.namespace in _COLLECTIVE:
+    if target.namespace in _COLLECTIVE or schema.is_mutable or not schema.returns:
         return True
-    return (
-        schema.is_mutable or not schema.returns or _effect_of(target) is not None or target in _side_effectful_functions
-    )
+    return _get_effect(target) is not None or target in _side_effectful_functions
 
 
 def may_run_again(node: fx.Node, pure: Container[str] = ()) -> bool:

@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
 from ..internals import instead
-from ..measure import COLLECTED, Clock, profiled, random_state, rounded, set_random_state
+from ..measure import COLLECTED, Clock, mark, profiled, random_state, rounded, set_random_state
 from ..step import CheckpointError, EagerStep, same_bits
 from .trace import FIXED, PLAIN, EagerOp, Event, ModuleCall, Trace
 
@@ -339,19 +339,17 @@ class _Saved:
         self.tensor, self.number = tensor.detach() if tensor.requires_grad else tensor, number
 
     def __del__(self) -> None:
-        with record_function(f"remora release {self.number}"):
-            pass
+        mark(f"remora release {self.number}")
 
 
 def _backward(step: EagerStep) -> tuple[int, list[list[tuple[str, int]]]]:
     """How many tensors autograd saves, and what is recorded while it runs."""
-    count = itertools.count()
     saves = 0
 
     def pack(tensor: torch.Tensor) -> _Saved:
         nonlocal saves
         saves += 1
-        return _Saved(tensor, next(count))
+        return _Saved(tensor, saves - 1)
 
     def unpack(saved: _Saved) -> torch.Tensor:
         with record_function(f"remora unpack {saved.number}"):
@@ -360,10 +358,8 @@ def _backward(step: EagerStep) -> tuple[int, list[list[tuple[str, int]]]]:
     with step.kept(), profiled(step.device) as memory:
         with saved_tensors_hooks(pack, unpack):
             loss = step.loss()
-        with record_function("remora turn 0"):
-            pass
+        mark("remora turn 0")
         loss.backward()  # type: ignore[no-untyped-call]
-        with record_function("remora done 0"):
-            pass
+        mark("remora done 0")
         del loss
     return saves, memory

@@ -21,7 +21,7 @@ from torch.distributed.fsdp import CPUOffloadPolicy, FSDPModule
 from torch.distributed.tensor import DTensor
 
 from ..internals import instead
-from ..measure import COLLECTED, COLLECTIVE, profiled
+from ..measure import COLLECTED, COLLECTIVE, mark, profiled
 from ..step import CheckpointError, EagerStep
 from .trace import Event, Trace
 
@@ -156,8 +156,7 @@ class _Settled:
     def __call__(self, *given: Any, **named: Any) -> Any:
         tensors = [t for t in (*given, *named.values()) if isinstance(t, torch.Tensor)]
         before = [t._use_count() for t in tensors]
-        with record_function(COLLECTIVE):
-            pass
+        mark(COLLECTIVE)
         self.inner(*given, **{**named, "async_op": False})
         end = time.perf_counter() + PATIENCE
         while any(t._use_count() > count for t, count in zip(tensors, before, strict=True)):
@@ -166,8 +165,7 @@ class _Settled:
                     "a collective does not let go of its tensors, so that its memory cannot be measured"
                 )
             time.sleep(0)
-        with record_function(COLLECTED):
-            pass
+        mark(COLLECTED)
 
 
 @contextlib.contextmanager

@@ -69,24 +69,19 @@ class KnownSchedules(Known[list[Any]]):
             write_json(self.path, {"rows": self.rows})
 
 
-def digest_of(graph: remora.Graph) -> str:
-    """Identifies a graph: the digest of its file."""
-    return digest(graph.to_json())
-
-
 def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: float | None = None) -> remora.Schedule:
     """Finds a schedule in the cache, or by the engine in so many seconds, otherwise in the time limit.
 
     Raises BudgetError with the minimum budget for which a schedule is known.
     """
     start = _ops_of_plan(options.plan, graph) if options.plan else []
-    digest = digest_of(graph)
-    path = answer_file("schedules", digest, budget, options.order, options.time_limit, options.seed, options.arena)
+    question = digest(graph.to_json())
+    path = answer_file("schedules", question, budget, options.order, options.time_limit, options.seed, options.arena)
 
     def found() -> remora.Schedule:
         if options.cache and path.exists():
             return remora.Schedule.load(path, graph)
-        kept = answer_file("known_schedules", digest, options.order == "input")
+        kept = answer_file("known_schedules", question, options.order == "input")
         known = KnownSchedules(kept if options.cache else None)
         if start:
             known.learn(replayed(graph, start, "input" if options.order == "input" else "free"))

@@ -236,7 +236,9 @@ def capture(question: Question, batch: Any) -> Captured:
         items.append(Item("gradients", gradients, "throughout", True, "of earlier micro-steps"))
     if question.reserve:
         items.append(Item("reserved", question.reserve, "throughout", False, "as given"))
-    shapes, costs = shapes_of(subject.batch), by_flops(step)
+    batch = tensors_in(subject.batch)
+    shapes = [[str(t.dtype).removeprefix("torch."), *map(int, t.shape)] for t in batch]
+    costs = by_flops(step)
     captured = Captured(
         *(subject.name, shapes, step, costs, items, state, gradients, None),
         accumulate=question.accumulate,
@@ -265,11 +267,6 @@ def on_device(captured: Captured, device: FitDevice) -> Captured:
         items.append(Item(CONTEXT, device.context, "throughout", False, "differs by driver"))
         items.append(Item(WORKSPACES, device.workspaces, "throughout", False, "one handle, one stream"))
     return replace(captured, items=items, costs=device.costs(captured.step), device=device)
-
-
-def shapes_of(batch: Any) -> list[list[Any]]:
-    """Type and shape of each tensor of a batch."""
-    return [[str(t.dtype).removeprefix("torch."), *map(int, t.shape)] for t in tensors_in(batch)]
 
 
 def _place(device: str | os.PathLike[str] | FitDevice | None) -> tuple[torch.device, FitDevice | None]:

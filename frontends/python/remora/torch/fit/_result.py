@@ -16,7 +16,7 @@ import torch
 from remora._engine import bytes_text, version
 from remora.errors import InputError
 
-from ..errors import TOO_LARGE
+from ..errors import TOO_LARGE, enough_text
 from ..planning import Plan
 from ._memory import Item
 from ._rates import FitDevice, device_from
@@ -240,10 +240,7 @@ class FitPlan:
             why = f"{self.op} alone takes more. {TOO_LARGE}"
         elif self.update > self.budget:
             why = "the update alone takes more"
-        if self.lower == self.least:
-            return f"does not fit: {why}; the minimum is {bytes_text(self.least)}"
-        bound = f", and {bytes_text(self.lower)} is a lower bound" if self.lower else ", and less may be"
-        return f"does not fit: {why}; {bytes_text(self.least)} is enough{bound}"
+        return f"does not fit: {why}; {enough_text(self.least, self.lower, bytes_text)}"
 
 
 # -- A picture ---------------------------------------------------------------------------------------------------------

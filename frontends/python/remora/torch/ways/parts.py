@@ -75,7 +75,7 @@ def wrap(
         raise TypeError(
             f"wrap takes a torch.nn.Module, not {type(module).__name__}; remora.torch.train_step takes a function"
         )
-    _refuse_sharded(module)
+    is_sharded = _is_sharded(module)
     backend = Backend(options, breaks=False)
 
     def run(*arguments: Any, **named: Any) -> Any:
@@ -83,7 +83,7 @@ def wrap(
         return module._call_impl(*arguments, **named)  # type: ignore[no-untyped-call]
 
     # FSDP's hooks stay outside of what is captured: there it is the frame of the module's own forward.
-    captured = module._call_impl if _is_sharded(module) else run
+    captured = module._call_impl if is_sharded else run
     compiled = torch.compile(captured, backend=backend, fullgraph=True, dynamic=False)
 
     def called(*arguments: Any, **named: Any) -> Any:
@@ -103,17 +103,9 @@ def wrap(
 
 
 def _is_sharded(module: torch.nn.Module) -> bool:
+    """True if FSDP2 shards the module itself; CaptureError for one that Dynamo cannot capture as one graph."""
     if not torch.distributed.is_available():
         return False
-    from torch.distributed.fsdp import FSDPModule
-
-    return isinstance(module, FSDPModule)
-
-
-def _refuse_sharded(module: torch.nn.Module) -> None:
-    """Rejects sharded modules that Dynamo cannot capture as one graph, and says what to wrap instead."""
-    if not torch.distributed.is_available():
-        return
     from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
 
     if isinstance(module, torch.nn.parallel.DistributedDataParallel):
@@ -128,6 +120,7 @@ def _refuse_sharded(module: torch.nn.Module) -> None:
         )
     if any(isinstance(child, FullyShardedDataParallel) for child in module.modules()):
         raise CaptureError("wrap cannot capture FullyShardedDataParallel: use fully_shard, and wrap each block")
+    return isinstance(module, FSDPModule)
 
 
 def unwrap(module: Module) -> Module:

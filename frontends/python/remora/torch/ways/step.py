@@ -189,7 +189,8 @@ class TrainStep:
 
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         seconds = {"capture": time.perf_counter() - self._start}
-        problem = read_graph(module, self.options, None, seconds, name=_name(self.function))
+        name = str(getattr(self.function, "__qualname__", "step"))
+        problem = read_graph(module, self.options, None, seconds, name)
         problem.step.accumulates = self.ledger.parts[-1].accumulates
         options, self._limit = self.options.fixed_in_bytes(problem, self._limit)
         plan, program = planned(problem, options, self._memory, seconds)
@@ -198,7 +199,3 @@ class TrainStep:
         self._captured.append(captured)
         weak = weakref.ref(captured)
         return boxed(lambda arguments: alive(weak).program.run(arguments))
-
-
-def _name(function: Callable[..., Any]) -> str:
-    return str(getattr(function, "__qualname__", "step"))
