@@ -25,10 +25,10 @@ from remora._engine import engine_schema
 
 from ..capture.before import Before, before_this_graph, this_graph
 from ..capture.launches import Launch, look_of
-from ..capture.lowered import compiling_by
 from ..cost.kernels import Calls
 from ..decide.partitions import KnownPartitions, Search, key_of, partition_of, sources
 from ..errors import CaptureError, warn
+from ..internals import instead
 from ..job import same_answer
 from ..ledger import frame_of_capture
 from ..measure import Timed
@@ -106,6 +106,7 @@ class Partitioner(Named, CustomPartitionerFn):
         """Lets Inductor call it, reject fusions that raise a program's peak, and compile both parts at once."""
         import torch._functorch.config as functorch
         from torch._inductor import config
+        from torch._inductor.graph import GraphLowering
 
         guards = [f"fusion_memory_timeline_peak_memory_{unit}" for unit in ("increase_gb", "pct_threshold")]
         if all(getattr(config, name, "missing") is None for name in guards):  # PyTorch 2.15 has them
@@ -113,7 +114,8 @@ class Partitioner(Named, CustomPartitionerFn):
             self._guard = {guards[0]: 0.0}
         self._patches.enter_context(config.patch({"custom_partitioner_fn": self, **self._guard}))
         self._patches.callback(self._watch_ends, False)
-        self._patches.enter_context(compiling_by(self._timed))
+        timed = functools.partial(self._timed, GraphLowering.compile_to_module)
+        self._patches.enter_context(instead(GraphLowering, "compile_to_module", lambda graph: timed(graph)))
         # A backward part that is compiled later, out of these settings, would be another one than planned.
         self._patches.enter_context(functorch.patch(force_non_lazy_backward_lowering=True))
 
