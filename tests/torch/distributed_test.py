@@ -20,8 +20,7 @@ from typing import Any
 import pytest
 
 from remora.torch.decide.modes import ModeSearch
-from remora.torch.problem.family import Family, Mode, Unit
-from remora.torch.problem.sharded import undominated
+from remora.torch.problem.family import Family, Mode, Unit, undominated
 
 RANKS = Path(__file__).with_name("ranks.py")
 PLANNED = Path(__file__).with_name("ranks_planned.py")

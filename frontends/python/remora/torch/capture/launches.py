@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import weakref
 from collections import Counter
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -95,46 +95,56 @@ class _Compile:
         return lambda *arguments, **named: Kernel(self._noted, how, arguments, named)
 
 
-class _Watch(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Counts the storages that a program makes, until nothing in the program names them any more."""
+class Held(TorchDispatchMode):  # type: ignore[no-untyped-call]
+    """Counts storages that are made while it lasts, on a device or all, until nothing names them any more."""
 
-    def __init__(self, trace: Trace, source: str) -> None:
+    def __init__(self, device: torch.device | None = None) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.trace, self._lines = trace, source.splitlines()
-        self.held = 0
+        self.device, self.held, self.peak = device, 0, 0
         self._names: Counter[int] = Counter()
         self._sizes: dict[int, int] = {}
 
-    def own(self, tensors: Sequence[Any], counted: bool) -> None:
-        """Follows tensors; `counted`: their storages are new, otherwise they existed at the start."""
+    def own(self, tensors: Iterable[torch.Tensor], comes: bool, goes: bool = True) -> None:
+        """Follows tensors, whose storages count when they come, and when they go."""
         for tensor in tensors:
             storage = tensor.untyped_storage()
             key = storage._cdata
             if key not in self._sizes:
-                self._sizes[key] = rounded(int(storage.nbytes()), tensor.device)
-                if counted:
-                    self.held += self._sizes[key]
+                counts = goes and (self.device is None or tensor.device.type == self.device.type)
+                self._sizes[key] = rounded(int(storage.nbytes()), tensor.device) if counts else 0
+                self.held += self._sizes[key] if comes else 0
             self._names[key] += 1
             weakref.finalize(tensor, self._drop, key).atexit = False
+        self.peak = max(self.peak, self.held)
 
     def _drop(self, key: int) -> None:
         self._names[key] -= 1
         if not self._names[key]:
             self.held -= self._sizes.pop(key)
 
-    def noted(self, target: Any, given: Any) -> None:
-        """One call: whatever it made is held already."""
-        self.trace.peak = max(self.trace.peak, self.held)
-        line = line_of_program(self._lines)
-        self.trace.launches.append(Launch(target, pytree.tree_map(look_of, given), self.held, line))
-
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         result = func(*args, **(kwargs or {}))
         given = {id(t) for t in tensors_in((args, kwargs))}
         self.own([t for t in tensors_in(result) if id(t) not in given], True)
+        return result
+
+
+class _Watch(Held):  # type: ignore[no-untyped-call]
+    """Notes the calls of a program as well."""
+
+    def __init__(self, trace: Trace, source: str) -> None:
+        super().__init__()
+        self.trace, self._lines = trace, source.splitlines()
+
+    def noted(self, target: Any, given: Any) -> None:
+        """One call: whatever it made is held already."""
+        line = line_of_program(self._lines)
+        self.trace.launches.append(Launch(target, pytree.tree_map(look_of, given), self.held, line))
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        result = super().__torch_dispatch__(func, types, args, kwargs)
         if func is not torch.ops.aten.empty_strided.default and not func.is_view and func.namespace != "prim":
             self.noted(func, (args, kwargs or {}))
-        self.trace.peak = max(self.trace.peak, self.held)
         return result
 
 
@@ -219,7 +229,7 @@ def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int], stora
                 trace.results = list(space["call"](arguments))
         except Exception as error:
             raise CaptureError(f"Inductor's program cannot be replayed: {type(error).__name__}: {error}") from error
-        trace.end = watch.held
+        trace.peak, trace.end = watch.peak, watch.held
         del held, alive
     return trace
 

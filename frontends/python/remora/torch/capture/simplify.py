@@ -160,10 +160,8 @@ def _update_in_place(step: StepGraph) -> None:
             or first is not place
             or not (alone and reads and kept and once)
             or op.nodes != [source]
+            or _shape(step.value[place]) != _shape(step.value[source])
         ):
-            waiting.append((place, source))
-            continue
-        if _shape(step.value[place]) != _shape(step.value[source]):
             waiting.append((place, source))
             continue
         op.recompute = False

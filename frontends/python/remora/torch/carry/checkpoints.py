@@ -172,12 +172,10 @@ def _checkpointed(inner: Callable[..., Any], choice: Choice, buffers: Buffers, *
 
 def _contexts(choice: Choice, buffers: Buffers) -> tuple[Any, Any]:
     """Context managers for the first run and the second."""
-    if not choice.save:
-        old = _OldBuffers(buffers)
-        return old.kept(), _Anew(old.swapped)
-    first, second = create_selective_checkpoint_contexts(_policy(choice))  # type: ignore[no-untyped-call]
-    if not buffers:
-        return first, second
+    first: Any = contextlib.nullcontext()
+    second: Any = contextlib.nullcontext()
+    if choice.save:
+        first, second = create_selective_checkpoint_contexts(_policy(choice))  # type: ignore[no-untyped-call]
     old = _OldBuffers(buffers)
     return _nested(old.kept(), first), _Anew(lambda: _nested(old.swapped(), second))
 

@@ -9,7 +9,6 @@ state. So foreach and fused variants are counted as PyTorch chooses them for the
 from __future__ import annotations
 
 import contextlib
-import weakref
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -18,13 +17,11 @@ import torch
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.optim.optimizer import _foreach_supported_types
 from torch.overrides import TorchFunctionMode
-from torch.utils import _pytree as pytree
-from torch.utils._python_dispatch import TorchDispatchMode
 
 from remora.errors import InputError
 
 from ..capture.graph import storages_bytes, tensors_in
-from ..measure import rounded
+from ..capture.launches import Held
 
 Optimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 OPTIMIZERS: dict[str, Optimizer] = {
@@ -133,41 +130,15 @@ class _Numbers(TorchFunctionMode):
             return function(*arguments, **(options or {}))
 
 
-class _Counted(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """The most bytes that new storages on a device take at once while it lasts."""
+class _Counted(Held):  # type: ignore[no-untyped-call]
+    """The most bytes that new storages on a device take at once while it lasts, and what numbers take next to them."""
 
-    def __init__(self, device: torch.device) -> None:
-        super().__init__()  # type: ignore[no-untyped-call]
-        self.device, self.held, self.peak = device, 0, 0
-        self._known: set[int] = set()
-        self._given: list[Any] = []
-
-    def __torch_dispatch__(
-        self, function: Any, types: Any, arguments: tuple[Any, ...] = (), options: dict[str, Any] | None = None
-    ) -> Any:
-        for storage in _storages(arguments, options):
-            if storage._cdata not in self._known:
-                self._known.add(storage._cdata)
-                weakref.finalize(storage, self._known.discard, storage._cdata)  # another may have its place then
-        made = function(*arguments, **(options or {}))
-        scalar = wrapped_number(function, arguments) if self.device.type == "cpu" else 0
-        for tensor in tensors_in(made):
-            storage = tensor.untyped_storage()
-            if storage._cdata not in self._known and tensor.device.type == self.device.type:
-                self._known.add(storage._cdata)
-                self._hold(storage)
+    def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+        self.own(tensors_in((args, kwargs)), comes=False, goes=False)
+        made = super().__torch_dispatch__(func, types, args, kwargs)
+        scalar = wrapped_number(func, args) if self.device is not None and self.device.type == "cpu" else 0
         self.peak = max(self.peak, self.held + scalar)
         return made
-
-    def _hold(self, storage: torch.UntypedStorage) -> None:
-        size = rounded(int(storage.nbytes()), self.device)
-        self.held += size
-        self.peak = max(self.peak, self.held)
-        weakref.finalize(storage, self._release, storage._cdata, size)
-
-    def _release(self, key: int, size: int) -> None:
-        self.held -= size
-        self._known.discard(key)
 
 
 def wrapped_number(function: Any, arguments: tuple[Any, ...]) -> int:
@@ -178,9 +149,3 @@ def wrapped_number(function: Any, arguments: tuple[Any, ...]) -> int:
     if tensor is None or not any(isinstance(a, (int, float)) for a in arguments[:2]):
         return 0
     return 8 if tensor.itemsize == 8 else 8 + tensor.itemsize
-
-
-def _storages(*values: Any) -> Iterator[torch.UntypedStorage]:
-    for leaf in pytree.tree_leaves(values):
-        if isinstance(leaf, torch.Tensor):
-            yield leaf.untyped_storage()

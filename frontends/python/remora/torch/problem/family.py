@@ -228,7 +228,17 @@ def worthwhile(modes: list[Mode], active: tuple[int, int]) -> list[Mode]:
         if freed[i] > freed[hull[-1]]:
             hull.append(i)
     kept = [modes[i] for i in hull]
-    for mode in sorted((m for m in modes if m.time > kept[-1].time), key=lambda m: m.time):
+    return _extended(kept, sorted((m for m in modes if m.time > kept[-1].time), key=lambda m: m.time))
+
+
+def undominated(modes: list[Mode]) -> list[Mode]:
+    """The first mode, and the others by their time that save more somewhere than each that is as fast."""
+    return _extended(modes[:1], sorted(modes[1:], key=lambda m: (m.time, -sum(m.saved))))
+
+
+def _extended(kept: list[Mode], modes: Sequence[Mode]) -> list[Mode]:
+    """With each mode in turn that saves more somewhere than each one before it."""
+    for mode in modes:
         if not any(all(a >= b for a, b in zip(m.saved, mode.saved, strict=True)) for m in kept):
             kept.append(mode)
     return kept

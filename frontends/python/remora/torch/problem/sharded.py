@@ -26,7 +26,7 @@ from ..capture.trace import Event
 from ..planning import Choice, Plan
 from .checkpoints import EagerProblem, choices_of
 from .eager import Replay, Replayed
-from .family import Family, Mode, Unit, choices_for, policies_of, refused_in, worthwhile
+from .family import Family, Mode, Unit, choices_for, policies_of, refused_in, undominated, worthwhile
 
 ROOT_ASKED = "FSDP::pre_backward"
 
@@ -177,12 +177,3 @@ class ShardedProblem(EagerProblem):
 
 def _resharded(modes: Sequence[Mode]) -> list[str]:
     return [name for mode in modes for name in mode.resharded]
-
-
-def undominated(modes: list[Mode]) -> list[Mode]:
-    """The first mode, and the others by their time that save more somewhere than each that is as fast."""
-    kept = modes[:1]
-    for mode in sorted(modes[1:], key=lambda m: (m.time, -sum(m.saved))):
-        if not any(all(a >= b for a, b in zip(m.saved, mode.saved, strict=True)) for m in kept):
-            kept.append(mode)
-    return kept
