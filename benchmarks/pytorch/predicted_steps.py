@@ -29,7 +29,6 @@ from remora.torch import fit
 from remora.torch.fit._fit import Question, capture
 from remora.torch.fit._rates import Work, work_in
 from remora.torch.fit._subject import WithoutMemory
-from remora.torch.problem.aten import fixed_memory, unscheduled_peak
 
 RUNS = Path(__file__).parents[1] / "results/steps_gpu/runs.jsonl"
 SHARES = {
@@ -69,9 +68,9 @@ def captured(name: str, device: str, measured: dict[str, dict[str, Any]]) -> Row
     with WithoutMemory():
         _, inputs, loss, _ = contenders.NETWORKS[name]()
     found = capture(Question(lambda: contenders.NETWORKS[name]()[0], loss, device=device), inputs)
-    step = found.step
+    problem, step = found.problem, found.problem.step
     work = Counter(work_in(step, node) for op in step.ops for node in op.nodes)
-    return Row(name, unscheduled_peak(step, found.costs) - fixed_memory(step), len(step.ops), work, measured)
+    return Row(name, problem.unscheduled - problem.fixed, len(step.ops), work, measured)
 
 
 def variants(device: fit.FitDevice) -> Iterable[fit.FitDevice]:

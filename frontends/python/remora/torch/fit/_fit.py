@@ -19,16 +19,15 @@ from typing import Any
 import torch
 from torch import fx
 
-from remora._engine import parse_budget
 from remora.errors import InputError
 
-from ..capture.graph import StepGraph, tensors_in
-from ..cost.calls import Cost, adopt_sizes, by_flops, measured, op_cost
+from ..capture.graph import tensors_in
+from ..cost.calls import Cost, adopt_sizes, by_flops, measured
 from ..decide.step import solve
 from ..errors import BudgetError
 from ..options import Options, check_budget
 from ..planning import Plan
-from ..problem.aten import StepProblem, fixed_memory, unscheduled_peak
+from ..problem.aten import StepProblem
 from ._memory import Item, Sharding, shard_graph, size_of, throughout
 from ._optimizer import Optimizer, OptimizerMemory, optimizer_memory, optimizer_of
 from ._rates import FitDevice, device_of
@@ -45,15 +44,12 @@ PART, LEAST = 0.05, 1 << 20
 class Captured:
     """A step on a device, before anything is said of a budget."""
 
-    # name, shapes: the model's class; type and shape of each tensor of the batch
-    name: str
-    shapes: list[list[Any]]
-    step: StepGraph
-    costs: dict[fx.Node, Cost]  # what the step's nodes take on the device
+    problem: StepProblem  # with costs on the device; its name is that of the model's class
+    shapes: list[list[Any]]  # type and shape of each tensor of the batch
     items: list[Item]  # memory on the device in addition to the step's own tensors
     optimizer: OptimizerMemory
     gradients: int  # bytes
-    device: FitDevice | None
+    device: FitDevice | None = None
     # micro-steps to an update. Where there are several the step is a later one, and `items` has the gradients.
     accumulate: int = 1
     checkpoints: int = 0  # the model's own, which are taken out of the step
@@ -67,7 +63,7 @@ class Captured:
     @property
     def reserve(self) -> int:
         """Bytes that are there during the step, and that its own fixed memory does not hold."""
-        return sum(item.size for item in self.items) - fixed_memory(self.step)
+        return sum(item.size for item in self.items) - self.problem.fixed
 
     @property
     def update(self) -> int:
@@ -79,17 +75,16 @@ class Captured:
     @property
     def unscheduled(self) -> int:
         """Bytes at the highest moment of the step without recompute."""
-        return unscheduled_peak(self.step, self.costs) + self.reserve
+        return self.problem.unscheduled + self.reserve
 
     def limit(self, budget: int | str | None) -> int:
         """A budget in bytes; without one, the device's memory less its allocator's holes, or the step's memory."""
         if budget is None and self.device is not None:
             constant = sum(item.size for item in self.items if item.name in (CONTEXT, WORKSPACES))
             return constant + int((self.device.memory - constant) / (1 + holes_of(self.device)))
-        if budget is None or (isinstance(budget, str) and "%" in budget):
-            asked = Options(budget=budget if budget is not None else "100%")
-            return max(asked.in_bytes(StepProblem(self.step, self.costs)) + self.reserve, self.update)
-        return budget if isinstance(budget, int) else int(parse_budget(budget, 0, 0))
+        asked = Options(budget=budget if budget is not None else "100%")
+        size = asked.in_bytes(self.problem)
+        return max(size + self.reserve, self.update) if asked.is_share else size
 
 
 def plan(
@@ -229,7 +224,8 @@ def capture(question: Question, batch: Any) -> Captured:
         state = state.part(gradients / max(1, sum(size_of(p) for p in trained)))
     items = throughout(subject.model, tensors_in(subject.batch), state, trained, sharding, question.average)
     given = {s for n in step.placeholders for s in step.needs.get(n, ())}
-    constants = fixed_memory(step) - sum(step.storages[s].size for s in given)
+    problem = StepProblem(step, by_flops(step), subject.name)
+    constants = problem.fixed - sum(step.storages[s].size for s in given)
     if constants:
         items.append(Item("constants of the step", constants, "throughout", True))
     if question.accumulate > 1:
@@ -238,22 +234,19 @@ def capture(question: Question, batch: Any) -> Captured:
         items.append(Item("reserved", question.reserve, "throughout", False, "as given"))
     batch = tensors_in(subject.batch)
     shapes = [[str(t.dtype).removeprefix("torch."), *map(int, t.shape)] for t in batch]
-    costs = by_flops(step)
     captured = Captured(
-        *(subject.name, shapes, step, costs, items, state, gradients, None),
-        accumulate=question.accumulate,
-        checkpoints=found.checkpoints,
+        problem, shapes, items, state, gradients, accumulate=question.accumulate, checkpoints=found.checkpoints
     )
-    if here:
-        captured.costs = _measured_here(captured, place)
+    costs = _measured_here(captured, place) if here else problem.costs
     shard_graph(step, trained, sharding)
+    captured.problem = StepProblem(step, costs, subject.name)
     captured.seconds = {"capture": time.perf_counter() - start}
     return captured if here or target is None else on_device(captured, target)
 
 
 def _measured_here(captured: Captured, place: torch.device) -> dict[fx.Node, Cost]:
     """Measured costs of a step's ops on this machine; on its CPU without more memory than a part of what is planned."""
-    step, limit = captured.step, max(LEAST, int(PART * max(captured.unscheduled, captured.update)))
+    step, limit = captured.problem.step, max(LEAST, int(PART * max(captured.unscheduled, captured.update)))
     instead = Smaller(limit) if place.type == "cpu" else lambda _: None
     costs = measured(step, lambda _: None, instead=instead)
     adopt_sizes(step, costs)
@@ -266,7 +259,9 @@ def on_device(captured: Captured, device: FitDevice) -> Captured:
     if device.kind != "cpu":
         items.append(Item(CONTEXT, device.context, "throughout", False, "differs by driver"))
         items.append(Item(WORKSPACES, device.workspaces, "throughout", False, "one handle, one stream"))
-    return replace(captured, items=items, costs=device.costs(captured.step), device=device)
+    step = captured.problem.step
+    problem = StepProblem(step, device.costs(step), captured.problem.name)
+    return replace(captured, items=items, problem=problem, device=device)
 
 
 def _place(device: str | os.PathLike[str] | FitDevice | None) -> tuple[torch.device, FitDevice | None]:
@@ -281,23 +276,22 @@ def _place(device: str | os.PathLike[str] | FitDevice | None) -> tuple[torch.dev
 
 def under_budget(captured: Captured, budget: int | str | None, options: Options) -> FitPlan:
     """The plan for a captured step within so many bytes; without a number, within the device's memory."""
-    device, step, costs, reserve = captured.device, captured.step, captured.costs, captured.reserve
+    device, problem, reserve = captured.device, captured.problem, captured.reserve
     limit = captured.limit(budget)
     found: Plan | None = None
     least = lower = captured.update if captured.update > limit else 0
     proved, op = captured.update > limit, ""
     start = time.perf_counter()
     try:
-        found, _ = solve(StepProblem(step, costs, captured.name), replace(options, budget=limit, reserve=reserve))
+        found, _ = solve(problem, replace(options, budget=limit, reserve=reserve))
     except BudgetError as refusal:
         least, lower = max(refusal.least, captured.update), max(refusal.lower, captured.update)
         proved, op = proved or refusal.proved, refusal.op
     if found is not None:
         found.checkpoints = captured.checkpoints
     gradients = [Item("gradients", captured.gradients, "update", True)] if captured.accumulate == 1 else []
-    baseline = sum(op_cost(op, costs)[0] for op in step.ops)
     return FitPlan(
-        name=captured.name,
+        name=problem.name,
         shapes=captured.shapes,
         device=device,
         budget=limit,
@@ -308,7 +302,7 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
         update=captured.update,
         least=least,
         proved=proved,
-        unscheduled_seconds=_seconds(device, baseline, len(step.ops)),
+        unscheduled_seconds=_seconds(device, problem.graph.baseline_duration, len(problem.step.ops)),
         step_seconds=_seconds(device, found.predicted_time, len(found.found.steps)) if found is not None else 0.0,
         accumulate=captured.accumulate,
         checkpoints=captured.checkpoints,

@@ -274,7 +274,7 @@ def _share_least(found: list[tuple[Captured, FitPlan]]) -> None:
     """If a step does not fit, replaces its memory by that of a schedule for another device if that is smaller."""
     for there, plan in found:
         for other, known in found:
-            if not plan.fits and known.fits and other.step is there.step:
+            if not plan.fits and known.fits and other.problem.step is there.problem.step:
                 needed = max(known.peak - other.reserve + there.reserve, there.update)
                 if plan.budget < needed < plan.least:
                     plan.least = needed

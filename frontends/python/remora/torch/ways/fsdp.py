@@ -33,12 +33,7 @@ from ..problem.sharded import ShardedProblem
 from ..step import CheckpointError, EagerStep, Reference, loss_of
 from ..store import digest
 
-FsdpPlan, apply_fsdp_plan, remove_fsdp_plan, fsdp_plan = (
-    Plan,
-    apply_checkpoints,
-    remove_checkpoints,
-    checkpoints,
-)
+FsdpPlan, apply_fsdp_plan, remove_fsdp_plan, fsdp_plan = (Plan, apply_checkpoints, remove_checkpoints, checkpoints)
 """Names of earlier versions."""
 
 
