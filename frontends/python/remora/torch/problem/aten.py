@@ -65,7 +65,7 @@ class StepProblem:
     @cached_property
     def unscheduled(self) -> int:
         """Peak in bytes of every op once in captured order, fixed memory included: what a percentage refers to."""
-        return unscheduled_peak(self.step, self.costs)
+        return replay(self.step, self.costs, once(self.step))
 
     @property
     def states(self) -> int:
@@ -126,11 +126,6 @@ def storages_made(step: StepGraph) -> list[int]:
 def fixed_memory(step: StepGraph) -> int:
     """Permanently resident bytes."""
     return step.outside + sum(s.size for s in step.storages if s.fixed)
-
-
-def unscheduled_peak(step: StepGraph, costs: dict[fx.Node, Cost]) -> int:
-    """The peak of every op once in captured order, in bytes, fixed memory included."""
-    return replay(step, costs, once(step))
 
 
 def replay(step: StepGraph, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:
