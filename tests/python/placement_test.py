@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
+import json
 import random
 import threading
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -171,3 +174,40 @@ def test_buffers_lie_in_banks_at_the_lowest_cost(tmp_path: Path) -> None:
         remora.place([remora.Buffer("a", 0, 1, 1, banks={"dram": 0})], banks=banks)
     with pytest.raises(remora.InputError, match="capacity: is of one memory"):
         remora.place(plain, banks=banks, capacity=9)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_says_what_the_program_says(seed: int, program: Callable[..., str], tmp_path: Path) -> None:
+    """Buffers in one arena (even seeds), and in up to three banks."""
+    draw = random.Random(seed)
+    buffers = some_buffers(seed, 9)
+    banks = {f"bank{i}": draw.randint(99, 400) for i in range(draw.randint(1, 3))} if seed % 2 else None
+    if banks:
+        chosen = [draw.sample(list(banks), draw.randint(1, len(banks))) for _ in buffers]
+        costs = [{name: draw.randint(0, 9) for name in names} for names in chosen]
+        buffers = [dataclasses.replace(buffer, banks=cost) for buffer, cost in zip(buffers, costs, strict=True)]
+    found = remora.place(buffers, banks=banks, work_limit=2000, threads=1)
+    given, placed = tmp_path / ("in.json" if banks else "in.csv"), tmp_path / ("out.json" if banks else "out.csv")
+    if banks:
+        rows = [
+            {"id": b.id, "lower": b.lower, "upper": b.upper, "size": b.size, "alignment": b.alignment}
+            | {"gaps": [list(gap) for gap in b.gaps]}
+            | {"banks": [{"name": name, "cost": cost} for name, cost in (b.banks or {}).items()]}
+            for b in buffers
+        ]
+        listed = [{"name": name, "capacity": capacity} for name, capacity in banks.items()]
+        given.write_text(json.dumps({"format": "remora-banks", "version": 1, "banks": listed, "buffers": rows}))
+    else:
+        remora.place(buffers, heuristics=True).save(given)  # with offsets, which are taken out again
+        given.write_text("\n".join(line.rsplit(",", 1)[0] for line in given.read_text().splitlines()) + "\n")
+    words = ["--work-limit", "2000", "--threads", "1", "--json", "-q", "-o", placed]
+    said = json.loads(program("place", given, *words, ends=0 if found else 20))
+    assert found.status == said["status"]
+    if not found:
+        return
+    if banks:
+        assert (found.cost, found.cost_bound) == (said["cost"], said["lower_bound"])
+    else:
+        assert apart(found) and (found.arena, found.bound) == (said["arena"], said["lower_bound"])
+    found.save(tmp_path / "mine")
+    assert (tmp_path / "mine").read_text() == placed.read_text()

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // Every door leads to the same engine: what the command line, a batch, C and the compiler pass give for a random request is
-// what the engine answers. (Python: tests/python/program_test.py.)
+// what the engine answers. (Python: tests/python/program_test.py; devices, lanes and banks: device_doors_test.cpp.)
 #include <filesystem>
 #include <memory>
 #include <optional>
