@@ -21,6 +21,7 @@ from remora.torch.capture.read import read_step
 from remora.torch.capture.simplify import simplify
 from remora.torch.cost.calls import by_flops
 from remora.torch.decide.schedules import schedule_for
+from remora.torch.options import Sizes
 from remora.torch.problem.aten import graph_of, replay, runs_of
 
 
@@ -181,10 +182,10 @@ def test_an_op_runs_as_often_as_the_budget_needs() -> None:
     [("50%", 60), ("1KiB", 1024), ("2 KB", 2000), (77, 77), ("123", 123), ("12g", 12 << 30), ("80%peak", 80)],
 )
 def test_budgets(budget: int | str, expected: int) -> None:
-    assert rt.Options(budget=budget).in_bytes(20, 100) == expected
+    assert rt.Options(budget=budget).in_bytes(Sizes(20, 100, "a step")) == expected
 
 
 @pytest.mark.parametrize("budget", ["much", "-3", "12 bananas", "60 percent", "0.6"])
 def test_budgets_that_mean_nothing(budget: str) -> None:
     with pytest.raises(ValueError, match="budget"):
-        rt.Options(budget=budget).in_bytes(20, 100)
+        rt.Options(budget=budget).in_bytes(Sizes(20, 100, "a step"))
