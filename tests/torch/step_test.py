@@ -326,7 +326,7 @@ def test_costs_by_flops_need_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> None:
         raise AssertionError("an op was measured")
 
-    monkeypatch.setattr("remora.torch.cost.calls._memory", never)
+    monkeypatch.setattr("remora.torch.cost.calls.cpu_memory", never)
     model, (x, y) = models.Gpt(layers=1), tokens()
     step = rt.train_step(lambda x, y: written(model, x, y).backward(), budget="80%", cost="flops", **checking.OPTIONS)
     step(x, y)
