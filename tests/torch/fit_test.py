@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -33,6 +35,7 @@ from remora.torch.fit._absent import _Engine
 from remora.torch.fit._fit import LEAST, PART
 from remora.torch.fit._memory import size_of
 from remora.torch.fit._optimizer import OPTIMIZERS, optimizer_memory, optimizer_of
+from remora.torch.fit._rates import device_json
 from remora.torch.fit._smaller import Smaller
 from remora.torch.fit._subject import subject_of
 from remora.torch.measure import allocated
@@ -638,6 +641,81 @@ LLAMA = {
     "eos_token_id": 2,
     "max_position_embeddings": 64,
 }
+
+
+class Block(torch.nn.Module):
+    """Attention and a perceptron, without biases, which ONNX adds with ops of their own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.norm = torch.nn.LayerNorm(256)
+        wide = {"expand": (256, 1024), "shrink": (1024, 256)}
+        for name, sides in (dict.fromkeys(("query", "key", "value", "out"), (256, 256)) | wide).items():
+            self.add_module(name, torch.nn.Linear(*sides, bias=False))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        rows = self.norm(x)
+        parts = (self.query(rows), self.key(rows), self.value(rows))
+        query, key, value = (part.view(*part.shape[:2], 4, 64).transpose(1, 2) for part in parts)
+        mixed = F.softmax(query @ key.transpose(-1, -2) * 0.125, -1) @ value
+        x = x + self.out(mixed.transpose(1, 2).reshape(x.shape))
+        return x + self.shrink(F.relu(self.expand(self.norm(x))))
+
+
+def perceptron() -> torch.nn.Module:
+    layers = [layer for _ in range(4) for layer in (torch.nn.Linear(1024, 1024), torch.nn.ReLU())]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(1024, 16))
+
+
+def convolutions() -> torch.nn.Module:
+    shapes: list[dict[str, Any]] = [
+        {"in_channels": 3, "out_channels": 64, "padding": 1},
+        {"in_channels": 64, "out_channels": 128, "stride": 2},
+        {"in_channels": 128, "out_channels": 128, "stride": 2},
+        {"in_channels": 128, "out_channels": 256, "groups": 2},
+    ]
+    layers = [layer for shape in shapes for layer in (torch.nn.Conv2d(kernel_size=3, **shape), torch.nn.ReLU())]
+    return torch.nn.Sequential(*layers, torch.nn.Flatten(), torch.nn.Linear(256 * 13 * 13, 10))
+
+
+@pytest.mark.parametrize("device", ["h100", "operations"])
+@pytest.mark.parametrize(
+    ("model", "shape"),
+    [
+        (perceptron, (4096, 1024)),
+        (convolutions, (64, 3, 64, 64)),
+        (lambda: torch.nn.Sequential(Block(), Block(), torch.nn.Linear(256, 16, bias=False)), (16, 256, 256)),
+    ],
+    ids=["perceptron", "convolutions", "attention"],
+)
+def test_the_program_predicts_the_time_that_plan_predicts(
+    model: Callable[[], torch.nn.Module],
+    shape: tuple[int, ...],
+    device: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """`remora fit` of a model in ONNX; also on a device where only the operations of products take time."""
+    from torch.onnx._internal.torchscript_exporter import onnx_proto_utils
+
+    # Exporting needs the package onnx only for functions, of which there are none.
+    monkeypatch.setattr(onnx_proto_utils, "_add_onnxscript_fn", lambda model, _: model)
+    network, x = model(), torch.randn(shape)
+    for parameter in network.parameters():
+        torch.nn.init.normal_(parameter)  # equal ones would become one
+    torch.onnx.export(network, (x,), tmp_path / "model.onnx", dynamo=False, opset_version=17)
+    if device == "operations":
+        whole = dict.fromkeys(("product", "product-fp32", "convolution", "attention", "memory"), 1.0)
+        h100 = fit.known_devices()["h100"]
+        made = replace(h100, bandwidth=1e18, launch=1e-12, host=0.0, multiprocessors=1, efficiency=whole)
+        device = str(tmp_path / "operations.json")
+        Path(device).write_text(device_json(replace(made, rates={"fp32": 1e13, "tf32": 1e13})))
+    planned = rt.plan(network, x, lambda network, x: network(x).sum(), device=device, time_limit=5)
+    words = ["fit", tmp_path / "model.onnx", "--training", "--device", device, "--work-limit", "500", "-o", "-"]
+    done = subprocess.run([os.environ["REMORA"], *map(str, words)], capture_output=True, text=True, check=True)
+    said = json.loads(done.stdout)["devices"][0]
+    assert said["seconds"] == pytest.approx(planned.step_seconds, rel=0.01)
+    assert said["recomputes"] == 0
 
 
 def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -34,15 +34,54 @@ const Value* first_result(const Network& network, const Node& node) {
   return nullptr;
 }
 
+std::string_view numbers_of(const Value* made) {
+  const bool is_wide = made == nullptr || !made->type.floating || made->type.bits > 16;
+  return is_wide ? "fp32" : "half";
+}
+
 OpWork work_of(const Network& network, NodeId id) {
   const Node& node = network.nodes[id];
   const Value* const made = first_result(network, node.backward_of.valid() ? network.nodes[node.backward_of] : node);
-  const bool is_wide = made == nullptr || !made->type.floating || made->type.bits > 16;
   return {.of = op_class(network, id),
-          .numbers = is_wide ? "fp32" : "half",
+          .numbers = numbers_of(made),
           .operations = flops(network, id),
           .moved = bytes_moved(network, id).count(),
           .made = made == nullptr ? std::span<const std::int64_t>() : std::span<const std::int64_t>(made->shape)};
+}
+
+enum class Gradients { one_kernel, of_a_product, of_a_sum };
+
+/// How PyTorch runs a backward node: a kernel for each gradient of a matrix product, none where a sum passes its gradient on.
+Gradients gradients_of(const Network& network, const Node& node) {
+  if (!node.backward_of.valid() || !node.attributes.has("gradient_of")) return Gradients::one_kernel;
+  const Node& forward = network.nodes[node.backward_of];
+  if (first_result(network, forward) == nullptr) return Gradients::one_kernel;
+  constexpr std::array<std::string_view, 4> kProducts{"Gemm", "MatMul", "FusedGemm", "FusedMatMul"};
+  if (std::find(kProducts.begin(), kProducts.end(), forward.type) != kProducts.end()) return Gradients::of_a_product;
+  return forward.type == "Add" || forward.type == "Sum" ? Gradients::of_a_sum : Gradients::one_kernel;
+}
+
+/// Each kernel reads the gradient of the result: a product for each operand, and a sum over what was broadcast.
+double seconds_of_gradients(const Network& network, const Node& node, bool is_product, const Machine& machine) {
+  const Node& forward = network.nodes[node.backward_of];
+  const Value& result = *first_result(network, forward);
+  double seconds = 0;
+  for (const std::int64_t position : node.attributes.get("gradient_of", std::vector<std::int64_t>{})) {
+    const ValueId operand = forward.inputs[static_cast<std::size_t>(position)];
+    const Value& made = value_of(network, operand);
+    OpWork work{.numbers = numbers_of(&result), .made = made.shape};
+    Bytes moved = sum_of(byte_size(result.shape, result.type), size_of(network, operand), node.name);
+    if (is_product && position < 2) {
+      work.of = OpClass::product;
+      work.operations = flops(network, node.backward_of);
+      moved = sum_of(moved, size_of(network, forward.inputs[static_cast<std::size_t>(1 - position)]), node.name);
+    } else if (made.shape == result.shape) {
+      continue;
+    }
+    work.moved = moved.count();
+    seconds += machine.seconds(work);
+  }
+  return seconds;
 }
 
 Duration base_duration(const Network& network, NodeId id, CostModel model, const Machine& machine) {
@@ -54,7 +93,11 @@ Duration base_duration(const Network& network, NodeId id, CostModel model, const
     case CostModel::roofline:
       break;
   }
-  return nanoseconds(machine.seconds(work_of(network, id)));
+  // Three figures describe ops, a machine of the table kernels.
+  const Node& node = network.nodes[id];
+  const Gradients gradients = machine.rates.empty() ? Gradients::one_kernel : gradients_of(network, node);
+  if (gradients == Gradients::one_kernel) return nanoseconds(machine.seconds(work_of(network, id)));
+  return nanoseconds(seconds_of_gradients(network, node, gradients == Gradients::of_a_product, machine));
 }
 
 }  // namespace

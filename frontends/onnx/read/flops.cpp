@@ -82,7 +82,8 @@ std::int64_t einsum(const Operands& operands) {
   return saturating_product(static_cast<std::int64_t>(shapes.size()), einsum_combinations(equation, shapes));
 }
 
-/// Query times key, softmax, times value; shapes as opset 23 gives them, heads an axis or folded into the last one.
+/// Query times key, and that times value, as PyTorch counts them (the softmax between is no product); shapes as opset 23
+/// gives them, heads an axis or folded into the last one.
 std::int64_t attention(const Operands& operands) {
   const Shape* const query = operands.input(0);
   const Shape* const value = operands.input(2);
@@ -91,14 +92,8 @@ std::int64_t attention(const Operands& operands) {
   const Shape* const past = operands.input(4);
   const std::int64_t own_length = (*value)[value->size() - 2];
   const std::int64_t length = saturating_sum(own_length, past != nullptr && past->size() == 4 ? (*past)[2] : 0);
-  const std::int64_t heads =
-      query->size() == 4 ? (*query)[1] : operands.node.attributes.get("q_num_heads", std::int64_t{1});
-  const std::int64_t rows = saturating_product((*query)[query->size() - 2],
-                                               saturating_product((*query)[0], std::max<std::int64_t>(heads, 1)));
-  constexpr std::int64_t kSoftmax = 5;
-  const std::int64_t products =
-      saturating_product(2, saturating_product(length, saturating_sum(element_count(*query), element_count(*output))));
-  return saturating_sum(products, saturating_product(kSoftmax, saturating_product(rows, length)));
+  return saturating_product(2,
+                            saturating_product(length, saturating_sum(element_count(*query), element_count(*output))));
 }
 
 /// `gates` products of the input and of the state with their weights, at each step, in each direction. The weights are

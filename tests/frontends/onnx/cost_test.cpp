@@ -59,7 +59,7 @@ TEST(Flops, AttentionAndRecurrence) {
   model.input("q", {2, 8, 10, 16}).input("k", {2, 8, 20, 16}).node("Attention", {"q", "k", "k"}, {"y"}, "attention");
   const Network network = model.output("y").network();
   const std::int64_t scores = 2 * 8 * 10 * 20;
-  EXPECT_EQ(flops_of(network, "attention"), 2 * scores * 16 * 2 + 5 * scores);
+  EXPECT_EQ(flops_of(network, "attention"), 2 * scores * 16 * 2);
 
   ModelBuilder recurrent;
   recurrent.input("x", {5, 2, 6}).weight("w", {1, 12, 6}).weight("r", {1, 12, 3});
@@ -179,6 +179,30 @@ TEST(DeviceFile, ClassesOfOpsReachSharesOfTheRates) {
   EXPECT_DOUBLE_EQ(seconds(OpClass::convolution, "fp32"), 1 + 1000.0 / 200);
   EXPECT_DOUBLE_EQ(seconds(OpClass::attention, "half"), 1 + 1000.0 / 100);
   EXPECT_DOUBLE_EQ(machine.seconds({.moved = 50}), 1 + 10.0);
+}
+
+/// As PyTorch runs it: a product for each operand and a sum for the bias; a sum passes its gradient on.
+TEST(DeviceFile, AGradientOfAProductIsAKernel) {
+  const Machine machine = read_machine(kTableDevice, "d.json");
+  ModelBuilder model;
+  model.input("x", {2, 6}).weight("w1", {6, 8}).weight("w2", {8, 4}).weight("b", {4}).weight("c", {4});
+  model.node("MatMul", {"x", "w1"}, {"h"}, "first").node("Gemm", {"h", "w2", "b"}, {"g"}, "second");
+  model.node("Add", {"g", "g"}, {"a"}, "twice").node("Add", {"a", "c"}, {"y"}, "biased").output("y");
+  const Network network = differentiate(model.network(), {.gradients = ParameterGradients::keep});
+  const auto product = [&](const Shape& made) {
+    return machine.seconds(
+        {.of = OpClass::product, .operations = 128, .moved = 4 * (2 * 4 + 2 * 8 + 8 * 4), .made = made});
+  };
+  const auto taken = [&](const char* name) {
+    return duration(network, id_of(network, name), CostModel::roofline, machine);
+  };
+  const double bias = machine.seconds({.moved = 4 * (2 * 4 + 4)});
+  EXPECT_EQ(taken("second/grad"), nanoseconds(product({2, 8}) + product({8, 4}) + bias));
+  EXPECT_EQ(taken("twice/grad"), Duration(0));
+  EXPECT_EQ(taken("biased/grad"), nanoseconds(bias));
+  // A machine of three figures knows no kernels.
+  EXPECT_EQ(duration(network, id_of(network, "second/grad"), CostModel::roofline, {"slow", 1e9, 1e12, 1e-6}),
+            Duration(1256));
 }
 
 TEST(DeviceFile, TilesOfAProductFillTheMultiprocessors) {

@@ -279,13 +279,24 @@ def made_like(leaf: Any, truth: bool = True) -> Any:
 def work_of(step: StepGraph, node: fx.Node) -> tuple[int, int]:
     """The floating-point operations of a node's call, and the bytes that it reads and writes."""
     (arguments, options), result = step.given(node), step.value[node]
-    count = flop_registry.get(getattr(node.target, "overloadpacket", None))
-    operations = int(count(*arguments, **options, out_val=result)) if count is not None else 0
+    packet = getattr(node.target, "overloadpacket", None)
+    count = flop_registry.get(packet)
+    if packet is torch.ops.aten.convolution_backward:
+        operations = _gradients_of_convolution(arguments)
+    else:
+        operations = int(count(*arguments, **options, out_val=result)) if count is not None else 0
     # An expanded tensor is read from what lies beneath it.
     sizes = (
         min(t.numel() * t.itemsize, int(t.untyped_storage().nbytes())) for t in tensors_in((arguments, options, result))
     )
     return operations, sum(sizes)
+
+
+def _gradients_of_convolution(arguments: tuple[Any, ...]) -> int:
+    """One convolution for each operand; PyTorch's count has each group's weights meet all channels."""
+    gradient, given, weight, transposed, wanted = (*arguments[:3], arguments[7], arguments[-1])
+    spread = given if transposed else gradient
+    return int(sum(wanted[:2]) * 2 * spread.numel() * weight[0].numel())
 
 
 def _roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
