@@ -51,6 +51,7 @@ OptionGroup batch_options() {
       "folder in which tasks, shards and runs share solved groups of ops (default: blocks under --out); "
       "off for none")("dry-run", "only list this shard's tasks: state, key, id")("quiet,q",
                                                                                  "print no line for each task");
+  group.make_expert({"shard-count", "blocks"});
   return group;
 }
 

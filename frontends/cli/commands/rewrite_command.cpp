@@ -47,6 +47,7 @@ OptionGroup check_options() {
       "measured");
   add("python", po::value<std::string>()->value_name("PYTHON")->default_value("python3"),
       "the Python that has onnxruntime, for --check");
+  group.make_expert({"python"});
   return group;
 }
 
@@ -68,7 +69,7 @@ void check_schedule_options(const Arguments& arguments) {
     if (!arguments.has("budget")) throw UsageError("give --budget, or --schedule with a schedule of the model");
     return;
   }
-  for (const OptionGroup& group : {problem_options(false), search_options(), expert_options()}) {
+  for (const OptionGroup& group : {problem_options(false), search_options()}) {
     for (const auto& option : group.options()) {
       const std::string& name = option->long_name();
       if (!arguments.has(name) || arguments.values()[name].defaulted()) continue;
@@ -153,7 +154,6 @@ int rewrite_command(const Words& words) {
                                    rewrite_output(), check_options()}) {
     arguments.add(group);
   }
-  arguments.add_expert(expert_options());
   arguments.set_notes(
       "Runtimes may undo the recomputes: see docs/guide/rewrite.md for the settings that keep it.\n"
       "Exit: 0 written, 20 proved infeasible, 21 no schedule found within the limits; then nothing is written. 65 also "

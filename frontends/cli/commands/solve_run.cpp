@@ -86,6 +86,7 @@ void add_display_options(OptionGroup& group) {
   group.add_options()("progress", "on a terminal, the updating line alone, without the progress table above it")(
       "json-progress", "progress on standard error as JSON, one line per event, instead of table and summary")(
       "quiet,q", "no progress table, no summary, no warnings");
+  group.make_expert({"progress", "json-progress"});
 }
 
 bool is_quiet(const Arguments& arguments) {
@@ -129,6 +130,7 @@ OptionGroup address_options() {
       "also give tensors and workspaces offsets in one arena within the budget; a percentage is then of what the "
       "input order takes with addresses")("alignment", po::value<std::int64_t>()->value_name("N"),
                                           "offsets are multiples of N (default 64; CUDA aligns to 512)");
+  group.make_expert({"addresses", "alignment"});
   return group;
 }
 
@@ -179,7 +181,6 @@ int solve_command(const Words& words) {
                                    graph_options(), solve_output()}) {
     arguments.add(group);
   }
-  arguments.add_expert(expert_options());
   arguments.set_notes(
       "SIGINT and SIGTERM end the search with the best schedule so far; a second signal ends the program at once.\n"
       "Exit: 0 a schedule was written, 20 proved infeasible, 21 none found within the limits.");

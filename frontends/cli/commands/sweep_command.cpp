@@ -42,6 +42,7 @@ OptionGroup sweep_options() {
       "batch-size", po::value<std::string>()->value_name("DIM"),
       "instead of a curve: the largest value of this dimension of an ONNX model that fits --budget, in bytes")(
       "overhead", po::value<std::string>()->value_name("P"), "batch size: the most overhead allowed (default: 10%)");
+  group.make_expert({"resolution"});
   return group;
 }
 
@@ -238,7 +239,6 @@ int sweep_command(const Words& words) {
        {sweep_options(), problem_options(false), search_options(), device_options(), graph_options(), sweep_output()}) {
     arguments.add(group);
   }
-  arguments.add_expert(expert_options());
   arguments.set_notes(
       "For a graph with devices, the sweep covers the budgets of one device: --budgets gpu=12GiB:6GiB:1GiB; --budget\n"
       "cpu=32GiB sets those of the others.\n"

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <iostream>
 #include <sstream>
+#include <utility>
 
 #include <unistd.h>
 
@@ -27,6 +28,7 @@ OptionGroup general_options() {
   general.add_options()(
       kMemoryLimit, po::value<std::string>()->value_name("B"),
       "limit on the program's own memory (2GiB); a search that comes near it ends with its best schedule");
+  general.make_expert({kMemoryLimit});
   return general;
 }
 
@@ -122,9 +124,7 @@ bool Arguments::parse(const std::vector<std::string>& words) {
 
 OptionGroup Arguments::all_options() const {
   OptionGroup all;
-  for (const auto* groups : {&groups_, &expert_groups_}) {
-    for (const OptionGroup& group : *groups) all.add(group);
-  }
+  for (const OptionGroup& group : groups_) all.add(group);
   return all;
 }
 
@@ -193,10 +193,12 @@ std::string name_of(const po::option_description& option) {
   return name;
 }
 
-void print_group(const OptionGroup& group, std::size_t width) {
+void print_group(const OptionGroup& group, bool shows_experts, std::size_t width) {
   const std::size_t column = width < 80 ? 8 : 28;
-  std::cout << "\n" << group.caption() << ":\n";
+  bool is_first = true;
   for (const auto& option : group.options()) {
+    if (!shows_experts && group.is_expert(option->long_name())) continue;
+    if (std::exchange(is_first, false)) std::cout << "\n" << group.caption() << ":\n";
     const std::string name = "  " + name_of(*option);
     const bool fits = name.size() + 2 <= column;
     std::cout << name << (fits ? std::string(column - name.size(), ' ') : "\n" + std::string(column, ' '));
@@ -218,14 +220,20 @@ void Arguments::print_help() const {
   };
   for (const FileArgument& file : files_) print_file(file);
   if (!rest_.name.empty()) print_file(rest_);
-  for (const OptionGroup& group : groups_) print_group(group, width);
-  if (has("help-all")) {
-    for (const OptionGroup& group : expert_groups_) print_group(group, width);
+  std::vector<OptionGroup> groups = groups_;
+  groups.push_back(general_options());
+  std::size_t count = 0;
+  std::size_t experts = 0;
+  for (const OptionGroup& group : groups) {
+    for (const auto& option : group.options()) experts += group.is_expert(option->long_name()) ? 1U : 0U;
+    count += group.options().size();
   }
-  OptionGroup general = general_options();
-  general.add_options()("help,h", "show this help");
-  if (!expert_groups_.empty()) general.add_options()("help-all", "show this help and the expert options");
-  print_group(general, width);
+  groups.back().add_options()("help,h", "show this help");
+  if (experts > 0) {
+    const std::string all = "show all " + std::to_string(count) + " options";
+    groups.back().add_options()("help-all", all.c_str());
+  }
+  for (const OptionGroup& group : groups) print_group(group, has("help-all"), width);
   if (!notes_.empty()) std::cout << "\n";
   // A paragraph begins behind a sentence's end; other ends of lines are the source's.
   for (std::size_t begin = 0; begin < notes_.size();) {
@@ -269,7 +277,6 @@ void Arguments::print_man() const {
   for (const FileArgument& file : files_) std::cout << ".TP\n.I " << file.name << "\n" << roff(file.help) << "\n";
   std::cout << ".SH OPTIONS\n";
   for (const OptionGroup& group : groups_) print_roff(group);
-  for (const OptionGroup& group : expert_groups_) print_roff(group);
   print_roff(general_options());
   if (!notes_.empty()) std::cout << ".SH NOTES\n.nf\n" << roff(notes_) << "\n.fi\n";
   std::cout << ".SH SEE ALSO\n.BR remora (1)\n";

@@ -5,10 +5,12 @@
 
 #include <array>
 #include <cstddef>
+#include <initializer_list>
 #include <memory>
 #include <set>
 #include <stdexcept>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -25,15 +27,20 @@ class UsageError : public std::runtime_error {
   using std::runtime_error::runtime_error;
 };
 
-/// Options under a caption.
+/// Options under a caption. All are common ones, which --help shows, except those that are made expert options.
 class OptionGroup : public boost::program_options::options_description {
  public:
   explicit OptionGroup(std::string caption = "") : caption_(std::move(caption)) {}
 
   [[nodiscard]] const std::string& caption() const { return caption_; }
 
+  /// Only --help-all shows the options of these names.
+  void make_expert(std::initializer_list<std::string_view> names) { expert_.insert(names.begin(), names.end()); }
+  [[nodiscard]] bool is_expert(const std::string& name) const { return expert_.count(name) > 0; }
+
  private:
   std::string caption_;
+  std::set<std::string> expert_;
 };
 using OptionValues = boost::program_options::variables_map;
 
@@ -71,8 +78,6 @@ class Arguments {
 
   /// Adds a group of options to parse and to show in the help.
   void add(const OptionGroup& group) { groups_.push_back(group); }
-  /// The same of options that only --help-all shows.
-  void add_expert(const OptionGroup& group) { expert_groups_.push_back(group); }
   /// Text printed after the options.
   void set_notes(std::string notes) { notes_ = std::move(notes); }
 
@@ -104,7 +109,6 @@ class Arguments {
   [[nodiscard]] Files& files() const { return *known_files_; }
 
  private:
-  /// Every option, expert ones too.
   [[nodiscard]] OptionGroup all_options() const;
   void note_files();
   void note_input(const std::string& option, const boost::program_options::variable_value& value);
@@ -122,7 +126,6 @@ class Arguments {
   std::vector<FileArgument> files_;
   FileArgument rest_;
   std::vector<OptionGroup> groups_;
-  std::vector<OptionGroup> expert_groups_;
   OptionValues values_;
   std::set<std::string> adopted_;
   std::shared_ptr<Files> known_files_ = std::make_shared<Files>();

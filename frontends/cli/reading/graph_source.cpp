@@ -155,6 +155,7 @@ OptionGroup model_options() {
       "gradients", po::value<std::string>()->value_name("WHERE"),
       "parameter gradients: fixed (default: counted under fixed memory) or keep (tensors that must be resident at the "
       "end)")("allow-external", "accept a model whose weights lie outside its folder (absolute paths, .. or links)");
+  group.make_expert({"bound", "backward", "gradients", "allow-external"});
   return group;
 }
 
@@ -172,6 +173,7 @@ OptionGroup graph_options() {
       "results whose size nobody can say (it depends on data without a --bound, or they are sequences or strings) "
       "count "
       "as 0 bytes, and the ops that make or read them run once: peak, budget and bound are those of the rest");
+  group.make_expert({"cost", "allow-unknown"});
   return group;
 }
 

@@ -88,19 +88,15 @@ std::vector<OptionRow> rows_named(std::span<const std::string_view> names) {
   return rows;
 }
 
-std::vector<OptionRow> rows_for(Reader reader) {
-  std::vector<OptionRow> rows = option_rows();
-  std::erase_if(rows, [&](const OptionRow& row) { return row.reader != reader; });
-  return rows;
-}
-
 }  // namespace
 
 void add_table_options(OptionGroup& group, const std::vector<OptionRow>& rows) {
   for (const OptionRow& row : rows) {
     const std::string range = row.range.empty() ? "" : row.range + ", ";
     const std::string help = row.help + " (" + range + "default " + row.initial + ")";
-    group.add_options()(text::dashed(row.name).c_str(), po::value<std::string>()->value_name(row.type), help.c_str());
+    const std::string name = text::dashed(row.name);
+    group.add_options()(name.c_str(), po::value<std::string>()->value_name(row.type), help.c_str());
+    if (row.reader == Reader::expert) group.make_expert({name});
   }
 }
 
@@ -150,19 +146,15 @@ OptionGroup problem_options(bool needs_budget) {
       "order", po::value<std::string>()->value_name("MODE"),
       "input: first computes follow the file's order (default); free: any order (default for twremat); auto: free if a "
       "quick search finds another order that holds the budget or needs much less memory");
+  group.make_expert({"max-computes"});
   return group;
 }
 
 OptionGroup search_options() {
   OptionGroup group("The search");
-  add_table_options(group, rows_for(Reader::user));
+  add_table_options(group, option_rows());
   group.add_options()("warm-start", input_file(), "start from this schedule of the graph, made for any budget");
-  return group;
-}
-
-OptionGroup expert_options() {
-  OptionGroup group("Switches of the methods");
-  add_table_options(group, rows_for(Reader::expert));
+  group.make_expert({"warm-start"});
   return group;
 }
 
@@ -285,6 +277,7 @@ OptionGroup device_options() {
       "other. Default: overlap for graphs with lanes, else sequential")(
       "duration-limit", po::value<std::int64_t>()->value_name("T"), "upper limit on the duration")(
       "energy-limit", po::value<std::int64_t>()->value_name("E"), "upper limit on the energy");
+  for (const std::string_view name : kOwn) group.make_expert({name});
   return group;
 }
 

@@ -61,10 +61,8 @@ void lift_time_limit(const Arguments& arguments, SolveOptions& options);
 
 /// --budget, --max-computes, --order. Without `needs_budget` the budget may be left out.
 OptionGroup problem_options(bool needs_budget);
-/// --warm-start, and what a user needs of the table in engine/base/options.def.
+/// --warm-start, and the table in engine/base/options.def.
 OptionGroup search_options();
-/// The rest of that table, which only --help-all shows.
-OptionGroup expert_options();
 
 /// A line to standard error if this program cannot compute the bound that the options ask for.
 void warn_of_weaker_bound(const SolveOptions& options);

@@ -37,8 +37,7 @@ bool contains(const List& list, std::string_view name) {
 /// Names, and whether they take a value.
 std::map<std::string, bool> known_options() {
   std::map<std::string, bool> known;
-  for (const OptionGroup& group :
-       {problem_options(false), search_options(), expert_options(), graph_options(), device_options()}) {
+  for (const OptionGroup& group : {problem_options(false), search_options(), graph_options(), device_options()}) {
     for (const auto& option : group.options()) {
       known.emplace(option->long_name(), option->semantic()->max_tokens() > 0);
     }
@@ -137,7 +136,6 @@ void add_task_options(Arguments& arguments) {
   for (const OptionGroup& group : {problem_options(false), search_options(), graph_options(), device_options()}) {
     arguments.add(group);
   }
-  arguments.add_expert(expert_options());
 }
 
 batch::TaskOptions typed_options(const Arguments& arguments) {
