@@ -85,10 +85,7 @@ int main() {
     const remora::Answer answer = remora::solve(request, callbacks);
     const remora::Schedule& schedule = answer.schedule;  // replayed
     if (!schedule.has_schedule()) {
-      std::printf("no schedule within %lld bytes; %lld are needed at least, %lld are enough\n",
-                  static_cast<long long>(request.budget.count()),
-                  static_cast<long long>(answer.refusal.lower_bound.count()),
-                  static_cast<long long>(answer.refusal.enough.count()));
+      std::printf("%s\n", remora::text::refusal_line(*graph, schedule, answer.refusal).c_str());
       return 1;
     }
     print_steps(*graph, schedule);

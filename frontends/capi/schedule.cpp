@@ -95,15 +95,7 @@ remora_reason reason_of(Refusal::Cause cause) {
 }
 
 std::string refusal_line(const remora_schedule& schedule, const Graph& graph) {
-  const Refusal refusal = refusal_of(schedule, graph);
-  if (refusal.cause == Refusal::Cause::none) return "";
-  const text::RefusalStyle style{
-      .amount = text::exact_bytes_text,
-      .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },
-      .option = [](const std::string& option,
-                   const std::string& value) { return option + (value.empty() ? "" : " " + value); }};
-  const std::string budget = text::exact_bytes_text(schedule.value.budget);
-  return text::refusal_text(graph, schedule.value, refusal, budget, style).line();
+  return text::refusal_line(graph, schedule.value, refusal_of(schedule, graph));
 }
 
 const Step* step_at(const remora_schedule* schedule, std::size_t step) {

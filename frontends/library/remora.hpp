@@ -21,6 +21,7 @@
 #include "engine/devices/ask.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/text/refusal.hpp"
 #include "model/budget.hpp"
 #include "model/devices/graph.hpp"
 #include "model/devices/schedule.hpp"

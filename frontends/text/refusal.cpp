@@ -126,4 +126,14 @@ RefusalText refusal_text(const Graph& graph, const Schedule& schedule, const Ref
   return text;
 }
 
+std::string refusal_line(const Graph& graph, const Schedule& schedule, const Refusal& refusal) {
+  if (refusal.cause == Refusal::Cause::none) return "";
+  const RefusalStyle style{
+      .amount = exact_bytes_text,
+      .name = [](const std::string& name) { return "'" + visible(name) + "'"; },
+      .option = [](const std::string& option,
+                   const std::string& value) { return option + (value.empty() ? "" : " " + value); }};
+  return refusal_text(graph, schedule, refusal, exact_bytes_text(schedule.budget), style).line();
+}
+
 }  // namespace remora::text

@@ -10,6 +10,7 @@
 #include <string>
 
 #include "engine/ask/ask.hpp"
+#include "model/api.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 #include "model/types.hpp"
@@ -44,5 +45,8 @@ struct RefusalText {
 /// `budget`: what the sentence calls it: "the budget", "2 B (2 bytes)".
 RefusalText refusal_text(const Graph& graph, const Schedule& schedule, const Refusal& refusal,
                          const std::string& budget, const RefusalStyle& style);
+
+/// All of it as C and C++ programs report it, with options by their names; empty if there is a schedule.
+REMORA_API std::string refusal_line(const Graph& graph, const Schedule& schedule, const Refusal& refusal);
 
 }  // namespace remora::text
