@@ -139,6 +139,7 @@ class Answers(PageTest):
         certificate = self.pages.read("refused.schedule.json")["certificate"]
         words = self.text("#refusal")
         self.assertIn(f"While {certificate['op']} ", words)
+        self.assertIn("Does not fit within ", self.text("#verdict"))
         self.assertIn(f"{certificate['required']:,} bytes", words)
         self.assertEqual({row[0] for row in self.rows("#certificate")}, set(certificate["tensors"]))
         self.assertEqual(self.text("#status"), STATUS["infeasible"])

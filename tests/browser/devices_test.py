@@ -68,6 +68,7 @@ class Devices(PageTest):
         self.assertEqual(self.text("#peak-0"), bytes_text(max(self.replay.memory["gpu"])))
         self.assertEqual(self.text("#peak-1"), bytes_text(max(self.replay.memory["host"])))
         self.assertIn(bytes_text(self.schedule["budget"]["gpu"]), self.text("#headline"))
+        self.assertIn("Fits within the budgets", self.text("#verdict"))
 
     def test_lanes_show_each_device_and_link(self):
         rows = self.browser.run("return remoraReport.lanes.rows.map((row) => row.name)")

@@ -35,6 +35,23 @@ class Numbers(PageTest):
         self.assertEqual(self.text("#bound + .note"), f"gap {100 * schedule['gap']:.2f} %")
         self.assertEqual(self.text("#status"), STATUS[schedule["status"]])
 
+    def test_the_first_sentences_answer_what_was_asked(self):
+        schedule, replay = self.schedule, self.replay
+        ops = len(recomputed(self.graph, schedule))
+        bound = schedule["lower_bound"] / schedule["baseline_duration"] - 1
+        proof = (
+            "no schedule within the budget takes less"
+            if schedule["status"] == "optimal"
+            else f"at least {100 * bound:.2f} % is needed"
+        )
+        op = next(op for op in self.graph["ops"] if op["name"] == replay.names[replay.peak_step])
+        self.assertEqual(
+            self.text("#verdict"),
+            f"Fits within {bytes_text(schedule['budget'])}: the peak is {bytes_text(schedule['peak_memory'])} instead of "
+            f"{bytes_text(schedule['baseline_peak_memory'])}, at step {replay.peak_step:,}, {op['name']} ({op['type']}). "
+            f"{ops:,} ops are recomputed, for {100 * schedule['overhead']:.2f} % more time ({proof}).",
+        )
+
     def test_recomputed_ops(self):
         truth = recomputed(self.graph, self.schedule)
         self.assertGreater(len(truth), 5)

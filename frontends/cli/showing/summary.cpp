@@ -350,6 +350,7 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int 
                         : ", the least budget")
         << (point.max_computes > 0 ? ", " + std::to_string(point.max_computes) + " computes" : "") << "\n";
   }
+  print_curve_chart(out, curve, width);
   if (curve.knee) print_mark(out, "knee        ", curve, curve.points[*curve.knee]);
   if (const auto smallest = curve.smallest_feasible()) {
     print_mark(out, "smallest    ", curve, curve.points[*smallest]);

@@ -51,6 +51,10 @@ void print_computes(std::ostream& out, Status status, const SolverReport& solver
 void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profile, Bytes budget, Bytes fixed,
                         int width = kSummaryWidth);
 
+/// The lowest overhead known within each budget, as a chart of the same kind; empty where no schedule is known. Nothing
+/// for fewer than three schedules, or if none takes more time.
+void print_curve_chart(std::ostream& out, const Curve& curve, int width = kSummaryWidth);
+
 /// The headline figures, memory over steps as a chart of characters, what is in memory at the peak, and which ops are
 /// recomputed and why.
 void print_report(std::ostream& out, const Graph& graph, const Schedule& schedule,

@@ -19,12 +19,14 @@
 namespace remora::cli {
 namespace {
 
-/// Of the chart.
+/// Of a chart.
 constexpr int kLeastColumns = 40;
 constexpr int kMostColumns = 160;
 constexpr int kRows = 12;
 constexpr int kEighths = 8;
 constexpr int kLabel = 12;
+
+constexpr int kCurveRows = 8;
 
 /// The largest amount above fixed memory in each column, in eighths of a row; `columns` of them over `steps` steps.
 std::vector<int> heights(const std::vector<Bytes>& row, Bytes fixed, std::size_t columns, std::size_t steps,
@@ -41,35 +43,80 @@ std::vector<int> heights(const std::vector<Bytes>& row, Bytes fixed, std::size_t
   return eighths;
 }
 
+std::size_t chart_columns(int width) {
+  return static_cast<std::size_t>(std::clamp(width - kLabel - 1, kLeastColumns, kMostColumns));
+}
+
+/// Columns of blocks with `label_of(row)` on the left: `solid` (in eighths of a row) in front of `light`. `marked`: a row
+/// that is dashed where it is empty, or -1.
+template <class LabelOf>
+void print_blocks(std::ostream& out, int rows, const std::vector<int>& solid, const std::vector<int>& light, int marked,
+                  const LabelOf& label_of) {
+  constexpr std::array kBlocks{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
+  for (int row = rows - 1; row >= 0; --row) {
+    out << std::setw(kLabel) << std::left << label_of(row) << std::right << "|";
+    for (std::size_t column = 0; column < solid.size(); ++column) {
+      const int filled = std::clamp(solid[column] - row * kEighths, 0, kEighths);
+      const bool shade = light[column] - row * kEighths > kEighths / 2;
+      out << (filled > 0 ? kBlocks[static_cast<std::size_t>(filled)] : shade ? "░" : row == marked ? "-" : " ");
+    }
+    out << "\n";
+  }
+}
+
 }  // namespace
+
+void print_curve_chart(std::ostream& out, const Curve& curve, int width) {
+  const auto found = [](const CurvePoint& point) { return point.has_schedule(); };
+  const auto first = std::find_if(curve.points.begin(), curve.points.end(), found);
+  // A line through two points shows nothing that the table does not.
+  if (std::count_if(first, curve.points.end(), found) < 3) return;
+  double most = 0;
+  for (const CurvePoint& point : curve.points) most = std::max(most, found(point) ? curve.overhead(point) : 0);
+  if (most <= 0) return;
+  const std::size_t columns = chart_columns(width);
+  const Bytes least = curve.points.front().budget;
+  const auto range = static_cast<double>((curve.points.back().budget - least).count());
+  std::vector<int> eighths(columns, 0);
+  for (std::size_t column = 0; column < columns; ++column) {
+    const Bytes budget =
+        least + Bytes(std::llround(range * static_cast<double>(column + 1) / static_cast<double>(columns)));
+    double lowest = -1;
+    for (const CurvePoint& point : curve.points) {
+      if (!found(point) || point.budget > budget) continue;
+      lowest = lowest < 0 ? curve.overhead(point) : std::min(lowest, curve.overhead(point));
+    }
+    if (lowest >= 0)
+      eighths[column] = std::max(1, static_cast<int>(std::lround(lowest / most * kCurveRows * kEighths)));
+  }
+  print_blocks(out, kCurveRows, eighths, eighths, -1, [&](int row) {
+    return row == kCurveRows - 1 ? text::percent_text(most, 3) : std::string(row == 0 ? "overhead" : "");
+  });
+  const std::string left = text::bytes_text(least);
+  const std::string right = text::bytes_text(curve.points.back().budget);
+  out << "budget" << std::string(kLabel - 5, ' ') << left << std::string(columns - left.size() - right.size(), ' ')
+      << right << "\n";
+}
 
 void print_memory_chart(std::ostream& out, const report::ScheduleProfile& profile, Bytes budget, Bytes fixed,
                         int width) {
-  constexpr std::array kBlocks{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const std::vector<Bytes> beside = report::memory_beside(profile);
   const std::size_t steps = std::max(beside.size(), profile.after.memory.size());
   if (steps == 0) return;
   const Bytes most = std::max({profile.before.peak, profile.after.peak, fixed + Bytes(1)});
-  const auto columns = static_cast<std::size_t>(std::clamp(width - kLabel - 1, kLeastColumns, kMostColumns));
+  const std::size_t columns = chart_columns(width);
   const auto scale = static_cast<double>((most - fixed).count());
   const std::vector<int> before = heights(beside, fixed, columns, steps, scale);
   const std::vector<int> after = heights(profile.after.memory, fixed, columns, steps, scale);
   const bool shown = budget <= most && budget >= fixed;
   const int budget_row =
       shown ? static_cast<int>(static_cast<double>((budget - fixed).count()) / scale * kRows - 1e-9) : -1;
-  for (int row = kRows - 1; row >= 0; --row) {
-    const std::string label = row == budget_row  ? "budget"
-                              : row == kRows - 1 ? text::bytes_text(most)
-                              : row == 0         ? text::bytes_text(fixed)
-                                                 : "";
-    out << std::setw(kLabel) << std::left << label << std::right << "|";
-    for (std::size_t column = 0; column < columns; ++column) {
-      const int filled = std::clamp(after[column] - row * kEighths, 0, kEighths);
-      const bool shade = before[column] - row * kEighths > kEighths / 2;
-      out << (filled > 0 ? kBlocks[static_cast<std::size_t>(filled)] : shade ? "░" : row == budget_row ? "-" : " ");
-    }
-    out << "\n";
-  }
+  print_blocks(out, kRows, after, before, budget_row, [&](int row) {
+    return row == budget_row  ? std::string("budget")
+           : row == kRows - 1 ? text::bytes_text(most)
+           : row == 0         ? text::bytes_text(fixed)
+                              : std::string();
+  });
   if (fixed > Bytes(0)) {
     out << std::setw(kLabel) << std::left << "fixed" << std::right << "|";
     for (std::size_t column = 0; column < columns; ++column) out << "▒";

@@ -263,6 +263,9 @@ function showDeviceHeadline(place, schedule) {
   const { unit } = schedule.graph;
   const cost = (amount) => (schedule.objective === "energy" ? grouped(amount) : durationText(amount, unit));
   const figures = [];
+  const again = new Set(schedule.again_runs.map((row) => row.op)).size;
+  document.getElementById("verdict").textContent = !schedule.found ? "No schedule within the budgets is known."
+    : `Fits within the budgets; ${again === 0 ? "nothing is" : again === 1 ? "1 op is" : `${grouped(again)} ops are`} recomputed.`;
   if (schedule.found) {
     const base = schedule.baseline_duration;
     figures.push(figure("Duration", "duration", durationText(schedule.duration, unit),

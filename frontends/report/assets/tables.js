@@ -18,7 +18,24 @@ function figure(name, id, value, note) {
     element("dd", { class: "note" }, note));
 }
 
+/** The answer in a sentence or two: whether it fits, where the peak is, what is recomputed, what that costs. */
+function verdictText(schedule) {
+  const before = bytesText(schedule.graph.before.peak);
+  const limit = bytesText(schedule.budget);
+  if (schedule.status === "infeasible") return `Does not fit within ${limit}: no schedule does. Without recomputation the peak is ${before}.`;
+  if (!schedule.found) return `No schedule within ${limit} is known. Without recomputation the peak is ${before}.`;
+  if (schedule.stepCount === 0) return "The graph has no ops.";
+  const rows = decodeRows(schedule.recomputed, RECOMPUTED_NUMBERS);
+  const least = Math.max(0, schedule.lower_bound / Math.max(1, schedule.baseline_duration) - 1);
+  const cost = schedule.status === "optimal" ? "no schedule within the budget takes less" : `at least ${percentText(least)} is needed`;
+  return `Fits within ${limit}: the peak is ${bytesText(schedule.peak_memory)} instead of ${before}, at step ` +
+    `${grouped(schedule.peakStep)}, ${schedule.stepText(schedule.peakStep)}. ` + (rows.length === 0 ? "Nothing is recomputed."
+    : `${plural(rows.length, "op")} ${rows.length === 1 ? "is" : "are"} recomputed, for ` +
+      `${percentText(schedule.overhead)} more time (${cost}).`);
+}
+
 function showHeadline(place, schedule, unit) {
+  document.getElementById("verdict").textContent = verdictText(schedule);
   const { baseline_duration: base } = schedule;
   const before = schedule.graph.before.peak;
   const figures = [];
@@ -136,16 +153,17 @@ class ResidentsTable {
     const tensors = this.schedule.residents(step).map((i) => this.schedule.shownStays.tensor[i]);
     const sizeOf = (list) => list.reduce((bytes, t) => bytes + graph.tensors.size[t], 0);
     const most = this.schedule.memoryAt(step);
-    const rows = tensors.slice(0, this.limit).map((t) =>
-      this.row(graph.tensors.name[t], graph.ops.name[graph.tensors.producer[t]], graph.tensors.size[t], most));
     const rest = tensors.slice(this.limit);
-    if (rest.length > 0) rows.push(this.row(this.moreButton(rest.length), "", sizeOf(rest), most));
     const workspace = this.schedule.workspaceAt(step);
     const other = most - graph.base - workspace - sizeOf(tensors);
+    const widest = Math.max(tensors.length > 0 ? graph.tensors.size[tensors[0]] : 0, sizeOf(rest), workspace, other, graph.base);
+    const rows = tensors.slice(0, this.limit).map((t) =>
+      this.row(graph.tensors.name[t], graph.ops.name[graph.tensors.producer[t]], graph.tensors.size[t], widest));
+    if (rest.length > 0) rows.push(this.row(this.moreButton(rest.length), "", sizeOf(rest), widest));
     for (const [name, writer, size] of [["workspace", op, workspace],
       [other > 0 ? "older copies of its outputs" : "taken over in place", op, other],
       ["graph inputs", "", graph.base - graph.fixed], ["fixed memory", "", graph.fixed]]) {
-      if (size !== 0) rows.push(this.row(name, writer, size, most));
+      if (size !== 0) rows.push(this.row(name, writer, size, widest));
     }
     const peak = step === this.schedule.peakStep ? ", the peak" : "";
     this.caption.textContent = `In memory at step ${grouped(step)}${peak}: ${bytesText(most)}`;

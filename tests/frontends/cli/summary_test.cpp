@@ -158,6 +158,31 @@ TEST(CurveTable, FitsSixtyColumns) {
   }
 }
 
+TEST(CurveTable, IsFollowedByTheCurve) {
+  Curve curve{.graph = "g", .baseline_duration = Duration(100), .baseline_peak_memory = Bytes(4000)};
+  curve.points = {{.budget = Bytes(1000), .status = Status::infeasible},
+                  {.budget = Bytes(2000), .status = Status::optimal, .duration = Duration(140)},
+                  {.budget = Bytes(3000), .status = Status::feasible, .duration = Duration(120)}};
+  std::ostringstream of_two;
+  print_curve_chart(of_two, curve, 53);
+  EXPECT_EQ(of_two.str(), "");
+  curve.points.push_back({.budget = Bytes(4000), .status = Status::optimal, .duration = Duration(100)});
+  std::ostringstream out;
+  print_curve_chart(out, curve, 53);
+  const auto blocks = [](int count) {
+    std::string text;
+    for (int i = 0; i < count; ++i) text += "█";
+    return text;
+  };
+  // 40 columns of 75 bytes; nothing is known below 2000 bytes.
+  const std::string none(13, ' ');
+  std::string expected = "40.000 %    |" + none + blocks(13) + std::string(14, ' ') + "\n";
+  for (int i = 0; i < 3; ++i) expected += std::string(12, ' ') + "|" + none + blocks(13) + std::string(14, ' ') + "\n";
+  for (int i = 0; i < 3; ++i) expected += std::string(12, ' ') + "|" + none + blocks(26) + " \n";
+  expected += "overhead    |" + none + blocks(26) + "▁\n" + "budget       1000 B" + std::string(26, ' ') + "3.91 KiB\n";
+  EXPECT_EQ(out.str(), expected);
+}
+
 TEST(CurveTable, SaysTheLeastBudgetInOneRow) {
   Curve curve{.graph = "g", .baseline_duration = Duration(100), .baseline_peak_memory = Bytes(2 << 20)};
   curve.least_budget = Bytes(1 << 20);
