@@ -31,9 +31,14 @@ def schedule_line(schedule: Schedule) -> str:
     name = repr(schedule.graph.name)
     if not schedule:
         return f"{name}: {schedule.status}, no steps within {_engine.bytes_text(schedule.budget)}"
-    peak = f"peak {_engine.bytes_text(schedule.peak)} of {_engine.bytes_text(schedule.baseline_peak)}"
+    peak = f"peak {_engine.bytes_text(schedule.peak)} instead of {_engine.bytes_text(schedule.baseline_peak)}"
+    again = len(schedule.recomputes)
+    ops = f"{again} op{'' if again == 1 else 's'} recomputed"
     gap = "" if schedule.status == "optimal" else f", gap {percent(schedule.gap)}"
-    return f"{name}: {schedule.status}, overhead {percent(schedule.overhead)}, {peak}, {len(schedule)} steps{gap}"
+    return (
+        f"{name}: {schedule.status}, budget {_engine.bytes_text(schedule.budget)}, {peak}, {ops}, "
+        f"overhead {percent(schedule.overhead)}{gap}"
+    )
 
 
 def device_schedule_line(schedule: DeviceSchedule) -> str:
@@ -49,13 +54,16 @@ def device_schedule_line(schedule: DeviceSchedule) -> str:
 def curve_line(curve: Curve) -> str:
     """Summary of a curve in one line."""
     least = curve.smallest_feasible
-    found = f"down to {_engine.bytes_text(least.budget)}" if least else "no schedule"
+    found = "no schedule"
+    if least and least.overhead is not None:
+        found = f"down to {_engine.bytes_text(least.budget)} at an overhead of {percent(least.overhead)}"
     return f"{curve.graph.name!r}: {len(curve)} budgets, {found}"
 
 
-def framed(line: str, picture: str) -> str:
-    """The line, and the picture below it, in HTML."""
-    return f"<div><p>{escape(line)}</p>{picture}</div>"
+def framed(text: str, picture: str) -> str:
+    """The lines, and the picture below them, in HTML."""
+    lines = "".join(f"<p>{escape(line)}</p>" for line in text.splitlines())
+    return f"<div>{lines}{picture}</div>"
 
 
 def memory_unit(most: int) -> tuple[str, int]:

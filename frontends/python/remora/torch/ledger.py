@@ -21,6 +21,8 @@ from torch._dynamo.callback import callback_handler
 from torch._dynamo.utils import counters, get_metrics_context
 from torch._guards import CompileContext
 
+from remora import display
+
 from .errors import warn
 from .internals import frames
 
@@ -90,15 +92,18 @@ class Report:
         """True if the budget covers a whole training step of the process."""
         return not self.outside and any(part.plan is not None for part in self.parts if part.training)
 
+    def _repr_html_(self) -> str:
+        pictures = [
+            part.plan.found.svg() for part in self.parts if part.plan is not None and part.plan.found is not None
+        ]
+        return display.framed(str(self), "".join(pictures))
+
     def __str__(self) -> str:
-        lines = []
+        lines = ["the budget holds for the whole step" if self.holds else "the budget does not hold for the whole step"]
         for part in self.parts:
             kind = "training" if part.training else "without gradients"
             lines.append(f"{part.where}, {kind}: {part.plan if part.plan is not None else part.reason}")
         lines += [f"outside of every plan: {text}" for text in self.outside]
-        lines.append(
-            "the budget holds for the whole step" if self.holds else "the budget does not hold for the whole step"
-        )
         return "\n".join(lines)
 
 

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import remora
+from remora import display
 from remora._engine import bytes_text, part_of_peak_text
 from remora.errors import InputError
 
@@ -244,6 +245,9 @@ class Plan:
     def report(self, path: str | os.PathLike[str]) -> None:
         """Writes the HTML page that explains the schedule."""
         self.found.report(path)
+
+    def _repr_html_(self) -> str:
+        return display.framed(str(self), self.found.svg() if self.found is not None else "")
 
     def __str__(self) -> str:
         took = f", measured {self.measured_time / 1e6:.1f} ms" if self.measured_time else ""
