@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
 
+from remora import _engine
 from remora.errors import InputError
 
 if TYPE_CHECKING:
@@ -82,14 +83,22 @@ def budget_text(value: Budget, place: str = "budget") -> str:
     """The budget as the engine reads it."""
     if isinstance(value, str):
         return string(value, place)
-    if isinstance(value, bool):
-        raise TypeError(f"{place}: must be bytes (int) or text such as '60%' or '12GiB', not bool")
+    if isinstance(value, bool) or not (isinstance(value, float) or hasattr(value, "__index__")):
+        raise TypeError(f"{place}: must be bytes (int) or text such as '60%' or '12GiB', not {type(value).__name__}")
     if isinstance(value, float):
         if not 1 <= value < 2**63:
             part = f"; did you mean '{100 * value:g}%'?" if 0 < value < 1 else ""
             raise InputError(place, f"{value!r} is no number of bytes{part}")
         value = int(value)
     return f"{integer(value, place)}B"
+
+
+def budget_bytes(value: Budget, fixed: int, peak: int, place: str = "budget") -> int:
+    """The budget in bytes; a percentage is of `peak` above `fixed`."""
+    try:
+        return int(_engine.parse_budget(budget_text(value, place), fixed, peak))
+    except InputError as error:
+        raise InputError(place, error.message) from None
 
 
 def option_text(name: str, value: Any) -> str:

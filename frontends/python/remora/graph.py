@@ -643,7 +643,8 @@ def tensor_number(graph: Graph, tensor: TensorLike, place: str) -> int:
     if isinstance(tensor, str):
         number = graph._core.find_tensor(string(tensor, place))
         if number < 0:
-            raise InputError(place, f"there is no tensor {tensor!r}")
+            new = f"; a new one needs its bytes, as in outputs={{{tensor!r}: 4096}}" if place == "outputs" else ""
+            raise InputError(place, f"there is no tensor {tensor!r}{new}")
         return number
     if isinstance(tensor, Tensor):
         _check_own(graph, tensor, place)

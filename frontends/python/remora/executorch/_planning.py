@@ -94,6 +94,8 @@ def planning_algo(
     roots = sorted((spec for spec in specs if spec.storage_base is None), key=_position)
     known = _known(graph_module)
     reserved = getattr(graph_module, "input_mem_buffer_sizes", None) or []
+    if banks is not None and not isinstance(banks, TargetMemoryMap):
+        raise TypeError(f"banks: must be a TargetMemoryMap of ExecuTorch, not {type(banks).__name__}")
     memories = _memories(alignment, banks, reserved, extra_padding, known)
     if banks is None:
         for spec in roots:

@@ -19,7 +19,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from remora import _engine
-from remora._arguments import Budget, budget_text
+from remora._arguments import Budget, budget_bytes
 from remora.errors import InputError
 from remora.jax._jaxpr import duration
 from remora.jax._loops import Choice, Loops, Pair, find_loops
@@ -110,9 +110,9 @@ def checkpoint_loops(
         print(step.plan)
         step = jax.jit(step)
     """
-    _engine.parse_budget(budget_text(budget), 0, 1 << 40)
+    budget_bytes(budget, 0, 1 << 40)
     search = _Search(function, args, jit, exact, limits or LIMITS, device)
-    allowed = _engine.parse_budget(budget_text(budget), 0, search.before)
+    allowed = budget_bytes(budget, 0, search.before)
     plan, run = search.run(allowed)
     _LOG.info("%s", plan)
     if plan.note:

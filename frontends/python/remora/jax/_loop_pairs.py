@@ -16,7 +16,7 @@ from functools import cached_property
 
 import remora
 from remora import _engine
-from remora._arguments import Budget, budget_text
+from remora._arguments import Budget, budget_bytes
 from remora.errors import InputError
 from remora.graph import Graph, Op, Tensor, core_of, made_graph
 from remora.jax._planning import CPU, EXPENSIVE, LIMITS, Loop, Plan, Search, read_module, temporaries_of
@@ -63,7 +63,7 @@ def plan_module(
     """
     module = read_module(content, device)
     before = module.temporaries
-    allowed = _engine.parse_budget(budget_text(budget), 0, before)
+    allowed = budget_bytes(budget, 0, before)
     if before <= allowed:
         return None, Plan(made_graph(module.graph(), Graph).name, allowed, before, before, before)
     return plan(content, before, allowed, lambda written: temporaries_of(written, device), limits or LIMITS, device)

@@ -23,7 +23,7 @@ from typing import Any
 import jax
 
 from remora import _engine
-from remora._arguments import Budget, budget_text
+from remora._arguments import Budget, budget_bytes
 from remora.errors import Error, InputError
 from remora.jax._loop_pairs import plan as planned
 from remora.jax._planning import CPU, LIMITS, Plan
@@ -191,7 +191,7 @@ class _Pass:
         plain = self._run(compiled, first)
         try:
             before = _temporaries(plain)
-            allowed = _engine.parse_budget(budget_text(settings.budget), 0, before)
+            allowed = budget_bytes(settings.budget, 0, before)
             is_part = isinstance(settings.budget, str) and settings.budget.rstrip().endswith("%")
             if before <= allowed or (is_part and before < _SMALL):
                 settings.plans.all.append(Plan(name, max(allowed, before), before, before, before))
@@ -258,7 +258,7 @@ _PASS = _Pass()
 
 def _settings(budget: Budget, limits: Limits | None, device: Roofline) -> _Settings:
     # Before XLA is asked, for what is wrong in its callback is told too late.
-    _engine.parse_budget(budget_text(budget), 0, 1 << 40)
+    budget_bytes(budget, 0, 1 << 40)
     if jax.config.jax_compilation_cache_dir and jax.config.jax_enable_compilation_cache:
         raise InputError(
             "budget",

@@ -14,7 +14,7 @@ from typing import Any, SupportsIndex
 import jax
 
 from remora import _engine
-from remora._arguments import Budget, budget_text, count
+from remora._arguments import Budget, budget_bytes, count
 from remora.errors import InputError
 from remora.jax._jaxpr import Program, closed, duration, inner_jaxprs
 from remora.jax._planning import CPU, LIMITS
@@ -76,7 +76,7 @@ def policy(
     """
     traced = _Traced(function, args)
     repeats = count(length, "length") or 1
-    allowed = _engine.parse_budget(budget_text(budget), 0, repeats * traced.residual_bytes) // repeats
+    allowed = budget_bytes(budget, 0, repeats * traced.residual_bytes) // repeats
     choice = _best(traced, allowed, {}, limits or LIMITS, device)
     _LOG.info(
         "policy: %s saved in %s of %s, %.2f %% of the forward pass recomputed",

@@ -39,6 +39,7 @@ def compiled_step(
     def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
         names = [name_of_input(node) for node in module.graph.find_nodes(op="placeholder")]
         refuse_hooks(inputs, names)
+        _expect_backward(module)
         ledger.add(inputs, training=True).count_checkpoints(module)
         with capturing():
             run = whole(module, inputs)
@@ -57,6 +58,18 @@ def compiled_step(
             return compiled(*arguments, **options)
 
     return called
+
+
+def _expect_backward(module: fx.GraphModule) -> None:
+    """Raises `CaptureError` for a result that still needs a gradient: the budget would hold for its backward apart."""
+    (output,) = module.graph.find_nodes(op="output")
+    for node in output.all_input_nodes:
+        value = node.meta.get("example_value")
+        if isinstance(value, torch.Tensor) and value.requires_grad and value.grad_fn is not None:
+            raise CaptureError(
+                f"the step returns a tensor that still needs backward() ({node.name}): call it inside, and return "
+                "loss.detach(); if it has to be called outside, use remora.torch.wrap"
+            )
 
 
 def tracing(**patches: Any) -> Any:

@@ -105,7 +105,10 @@ class _Reader:
         if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is not None:
             self.value[node] = value = int(value)
         if any(isinstance(leaf, _SYMBOLS) for leaf in pytree.tree_leaves(value)):
-            raise CaptureError(f"{node.name}: {target} gives a number that is known only when it runs")
+            raise CaptureError(
+                f"{node.name}: {target} gives a number that is known only when it runs; return the tensor, "
+                "and call .item() or float() on it outside of the step"
+            )
         sizes: list[Any] = [n for t in tensors_in(value) for n in t.shape if isinstance(n, torch.SymInt)]
         if any(n.node.maybe_as_int() is None for n in sizes):
             raise CaptureError(
