@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""scripts/results on small folders, and the tree's own page: usage results_test.py SCRIPT."""
+"""scripts/results on small folders, and the tree's own page: usage results_test.py SCRIPT BIN_FOLDER."""
 
 import json
 import os
@@ -9,6 +9,7 @@ import tempfile
 import unittest
 
 SCRIPT = os.path.abspath(sys.argv.pop(1))
+BINARIES = os.path.abspath(sys.argv.pop(1))
 ROOT = os.path.dirname(os.path.dirname(SCRIPT))
 
 
@@ -102,6 +103,10 @@ class Results(unittest.TestCase):
         done = self.write()
         self.assertEqual(done.returncode, 65)
         self.assertIn("results.jsonl:1", done.stderr)
+
+    def test_a_row_is_filled_by_measuring(self):
+        subprocess.run([sys.executable, SCRIPT, "--measure", self.results, BINARIES, "quick"], check=True)
+        self.assertRegex(self.rows()[2], r"^\| [0-9.]+ \| [0-5] / 5, [0-9.]+ %, [0-9.]+ s \|$")
 
     def test_the_page_of_the_tree_is_of_its_results(self):
         with open(os.path.join(ROOT, "docs/reference/results.md"), encoding="utf-8") as file:
