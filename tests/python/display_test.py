@@ -47,7 +47,7 @@ def test_pages_stand_alone(schedule: remora.Schedule, curve: remora.Curve, tmp_p
 
 
 def test_notebooks_see_a_picture(schedule: remora.Schedule, curve: remora.Curve) -> None:
-    for thing, words in ((schedule, "recomputed, overhead"), (curve, "4 budgets, down to")):
+    for thing, words in ((schedule, "ops recomputed, peak"), (curve, "4 budgets, down to")):
         html = thing._repr_html_()
         assert "<svg" in html
         assert words in html

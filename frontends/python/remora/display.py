@@ -36,8 +36,8 @@ def schedule_line(schedule: Schedule) -> str:
     ops = f"{again} op{'' if again == 1 else 's'} recomputed"
     gap = "" if schedule.status == "optimal" else f", gap {percent(schedule.gap)}"
     return (
-        f"{name}: {schedule.status}, budget {_engine.bytes_text(schedule.budget)}, {peak}, {ops}, "
-        f"overhead {percent(schedule.overhead)}{gap}"
+        f"{name}: {schedule.status}, overhead {percent(schedule.overhead)}, {ops}, {peak}, "
+        f"budget {_engine.bytes_text(schedule.budget)}{gap}"
     )
 
 
