@@ -15,7 +15,6 @@
 #include "model/schedule_buffers.hpp"
 #include "model/verify.hpp"
 #include "tests/frontends/formats/solved_graphs.hpp"
-#include "tests/support/placement_oracle.hpp"
 #include "tests/support/random_graph.hpp"
 
 namespace remora::interchange {
@@ -174,25 +173,6 @@ TEST(BufferTable, IsReadAsMinimallocReadsIt) {
   EXPECT_EQ(read_buffers("id,start,end,size,gaps\na,0,8,4,1-1 4-6\n", "")[0].gaps,
             (std::vector<Lifespan>{{1, 2}, {4, 7}}));
   EXPECT_TRUE(read_buffers("id,lower,upper,size\n", "").empty());
-}
-
-TEST(BufferTable, IsReadAsItIsWritten) {
-  Random random(8);
-  for (int i = 0; i < 500; ++i) {
-    std::vector<Buffer> buffers = test::random_buffers(random);
-    std::vector<Bytes> offsets;
-    for (Buffer& buffer : buffers) {
-      buffer.offset.reset();
-      offsets.emplace_back(static_cast<std::int64_t>(random.below(100)) * buffer.alignment.count());
-    }
-    std::ostringstream out;
-    write_buffers(out, buffers);
-    EXPECT_EQ(read_buffers(out.str(), ""), buffers) << out.str();
-    std::ostringstream placed;
-    write_buffers(placed, buffers, offsets);
-    for (std::size_t k = 0; k < buffers.size(); ++k) buffers[k].offset = offsets[k];
-    EXPECT_EQ(read_buffers(placed.str(), ""), buffers) << placed.str();
-  }
 }
 
 TEST(BufferTable, IsRefusedWithTheLine) {

@@ -60,16 +60,6 @@ std::string curve_fault(const std::string& text) {
   return "none";
 }
 
-TEST(CurveJson, ReadsWhatItWrote) {
-  const Curve curve = full_curve();
-  const Curve read = read_curve(Text(text_of(curve)));
-  EXPECT_EQ(text_of(read), text_of(curve));
-  EXPECT_EQ(read.points, curve.points);
-  EXPECT_EQ(read.knee, curve.knee);
-  EXPECT_EQ(read.least_budget, curve.least_budget);
-  EXPECT_EQ(read.graph_sha256, curve.graph_sha256);
-}
-
 TEST(CurveJson, PutsAPointALineWithWhatFollows) {
   const std::string text = text_of(full_curve());
   EXPECT_NE(text.find("\n    {\"budget\": 20, \"part\": 0.375, \"status\": \"feasible\", \"duration\": 140, "

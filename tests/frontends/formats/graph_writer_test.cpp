@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <cstdint>
-#include <random>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -92,45 +91,6 @@ TEST(WriteGraph, RefusesAnInvalidGraph) {
   Graph graph = read_graph(Text(kFigure1));
   graph.ops[2].inputs[0] = TensorId(99);
   EXPECT_EQ(fault_of([&] { static_cast<void>(written(graph)); }).place, "$.ops[2].inputs[0]");
-}
-
-Graph random_graph(std::mt19937_64& random) {
-  const auto below = [&](int limit) { return std::uniform_int_distribution<int>(0, limit - 1)(random); };
-  Graph graph{.name = "random", .fixed_memory = Bytes(below(1000))};
-  const int inputs = below(3);
-  for (int i = 0; i < inputs; ++i) graph.add_tensor("input" + std::to_string(i), Bytes(below(100)));
-  if (below(3) == 0) graph.recompute_allocates = Allocation::all;
-  const int count = below(30);
-  for (int i = 0; i < count; ++i) {
-    Op op{.name = "op" + std::to_string(i), .duration = Duration(below(1000)), .workspace = Bytes(below(2))};
-    const int known = static_cast<int>(graph.tensors.size());
-    for (int j = below(4); j > 0 && known > 0; --j) op.inputs.emplace_back(below(known));
-    for (int j = 1 + below(2); j > 0; --j) {
-      const std::string number = std::to_string(i) + "." + std::to_string(j);
-      op.outputs.push_back(graph.add_tensor(number, Bytes(below(50)), below(2) == 0));
-    }
-    op.recompute = below(4) != 0;
-    if (below(3) == 0) op.max_computes = 1 + below(5);
-    op.phase = static_cast<Phase>(below(4));
-    if (i > 0 && below(2) == 0) op.backward_of = OpId(below(i));
-    if (i > 0 && below(3) == 0) op.after.emplace_back(below(i));
-    if (!op.inputs.empty() && below(3) == 0) op.in_place = {{op.outputs[0], op.inputs[0]}};
-    if (below(5) == 0) op.extra = R"({"x":[1,{"y":"z"}]})";
-    graph.add_op(std::move(op));
-  }
-  return graph;
-}
-
-TEST(WriteGraph, IsUndoneByReadingForRandomGraphs) {
-  for (std::uint64_t seed = 1; seed <= 200; ++seed) {
-    SCOPED_TRACE("seed " + std::to_string(seed));
-    std::mt19937_64 random(seed);
-    const Graph graph = random_graph(random);
-    const std::string text = written(graph);
-    const Graph again = read_graph(Text(text));
-    ASSERT_EQ(again, graph);
-    ASSERT_EQ(written(again), text);
-  }
 }
 
 }  // namespace

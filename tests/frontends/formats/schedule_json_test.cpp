@@ -149,34 +149,6 @@ TEST(WriteSchedule, PutsAStepALine) {
 )");
 }
 
-TEST(ReadSchedule, UndoesWriting) {
-  const Graph graph = read_graph(Text(kFigure1));
-  const Schedule schedule = full_schedule();
-  const std::string text = text_of(schedule, graph);
-  const Schedule again = read_schedule(Text(text), graph);
-  // The text has every field, so equal texts are equal schedules.
-  EXPECT_EQ(text_of(again, graph), text);
-  EXPECT_EQ(again.steps, schedule.steps);
-  EXPECT_EQ(again.solver.statistics, schedule.solver.statistics);
-  EXPECT_EQ(again.solver.options, schedule.solver.options);
-  EXPECT_EQ(again.solver.phase1_seconds, schedule.solver.phase1_seconds);
-}
-
-TEST(ReadSchedule, UndoesWritingForEveryStatus) {
-  const Graph graph = read_graph(Text(kFigure1));
-  for (const Status status : {Status::optimal, Status::feasible, Status::infeasible, Status::unknown}) {
-    for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
-      const Schedule again =
-          read_schedule(Text(text_of({.graph = "figure-1", .status = status, .order = order}, graph)), graph);
-      EXPECT_EQ(again.status, status);
-      EXPECT_EQ(again.order, order);
-      EXPECT_FALSE(again.has_steps());
-      EXPECT_FALSE(again.certificate.has_value());
-      EXPECT_TRUE(again.graph_sha256.empty());
-    }
-  }
-}
-
 TEST(ReadSchedule, KeepsForWhichNumberOfComputesItIsProved) {
   const Graph graph = read_graph(Text(kFigure1));
   Schedule schedule = full_schedule();
