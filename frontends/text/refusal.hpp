@@ -39,12 +39,12 @@ struct RefusalText {
   std::string suggestions;
 
   /// All of it.
-  [[nodiscard]] std::string line() const;
+  [[nodiscard]] REMORA_API std::string line() const;
 };
 
 /// `budget`: what the sentence calls it: "the budget", "2 B (2 bytes)".
-RefusalText refusal_text(const Graph& graph, const Schedule& schedule, const Refusal& refusal,
-                         const std::string& budget, const RefusalStyle& style);
+REMORA_API RefusalText refusal_text(const Graph& graph, const Schedule& schedule, const Refusal& refusal,
+                                    const std::string& budget, const RefusalStyle& style);
 
 /// All of it as C and C++ programs report it, with options by their names; empty if there is a schedule.
 REMORA_API std::string refusal_line(const Graph& graph, const Schedule& schedule, const Refusal& refusal);
