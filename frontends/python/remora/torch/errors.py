@@ -91,6 +91,11 @@ def _hinted(error: BaseException) -> str:
     return f"{hint}{text}"
 
 
+def first_line(text: object) -> str:
+    """The first line of an exception or of a program's message, "" if it says nothing."""
+    return (str(text).strip().splitlines() or [""])[0]
+
+
 class CheckError(TorchError):
     """A step cannot be compared with plain eager."""
 

@@ -138,7 +138,7 @@ class _Watch(Held):  # type: ignore[no-untyped-call]
 
     def noted(self, target: Any, given: Any) -> None:
         """One call: whatever it made is held already."""
-        line = line_of_program(self._lines)
+        line = next((self._lines[f.f_lineno - 1] for f in frames() if f.f_code.co_filename == _FILE), "")
         self.trace.launches.append(Launch(target, pytree.tree_map(look_of, given), self.held, line))
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
@@ -146,11 +146,6 @@ class _Watch(Held):  # type: ignore[no-untyped-call]
         if func is not torch.ops.aten.empty_strided.default and not func.is_view and func.namespace != "prim":
             self.noted(func, (args, kwargs or {}))
         return result
-
-
-def line_of_program(lines: Sequence[str]) -> str:
-    """The line of the program that runs."""
-    return next((lines[f.f_lineno - 1] for f in frames() if f.f_code.co_filename == _FILE), "")
 
 
 @dataclass(frozen=True)

@@ -61,7 +61,11 @@ def microbatch_of(step: ScheduledStep, schedule: Any) -> EagerStep:
 
     def run() -> torch.Tensor:
         held.clear()
-        received, words = (arguments, named) if stage.is_first else pytree.tree_map(_received, (arguments, named))
+        received, words = arguments, named
+        if not stage.is_first:  # as they come from the stage before
+            received, words = pytree.tree_map_only(
+                torch.Tensor, lambda t: t.clone().requires_grad_(t.is_floating_point()), (arguments, named)
+            )
         made = module(*received, **words)
         kept = [t for t in tensors_in(made) if t.is_floating_point()]
         held.extend([received, words, [t.detach() for t in kept]])
@@ -81,7 +85,7 @@ def _first_of(step: ScheduledStep, schedule: Any) -> tuple[Any, list[Any]]:
 
     def note(_: Any, args: Any, kwargs: Any, output: Any) -> None:
         if not first:
-            first.append(pytree.tree_map(_detached, (args, kwargs, output)))
+            first.append(pytree.tree_map_only(torch.Tensor, lambda t: t.detach().clone(), (args, kwargs, output)))
 
     def noting(output: Any, target: Any, *rest: Any, **named: Any) -> torch.Tensor:
         targets.append(target)
@@ -95,14 +99,3 @@ def _first_of(step: ScheduledStep, schedule: Any) -> tuple[Any, list[Any]]:
     finally:
         hook.remove()
     return first[0], targets[:1]
-
-
-def _detached(value: Any) -> Any:
-    return value.detach().clone() if isinstance(value, torch.Tensor) else value
-
-
-def _received(value: Any) -> Any:
-    """A tensor as it comes from the stage before."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    return value.clone().requires_grad_(value.is_floating_point())

@@ -30,7 +30,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..capture.graph import StepGraph, tensors_in
 from ..cost.calls import Allocation, Call, Cost
-from ..errors import CaptureError, TorchError
+from ..errors import CaptureError, TorchError, first_line
 from ..store import cache_folder, digest
 
 if TYPE_CHECKING:
@@ -60,7 +60,7 @@ def library() -> Any:
         except OSError as error:
             raise TorchError(f"arena=True needs a C++ compiler: {error}") from None
         if done.returncode != 0:
-            said = (done.stderr.strip().splitlines() or ["it says nothing"])[0]
+            said = first_line(done.stderr) or "it says nothing"
             raise TorchError(f"arena=True: {words[0]} cannot compile {source}: {said}")
         draft.replace(built)
     found = ctypes.PyDLL(str(built))

@@ -28,7 +28,7 @@ from torch.utils.flop_counter import flop_registry
 from remora.onnx import Roofline
 
 from ..capture.graph import Op, StepGraph, has_effect, is_own, is_random, storage_bytes, tensors_in
-from ..errors import CaptureError
+from ..errors import CaptureError, first_line
 from ..job import same_answer
 from ..measure import allocated, cpu_clock, device_name, random_state, rounded, timed
 from ..store import cache_folder, digest, read_json, write_json
@@ -164,8 +164,9 @@ class Call:
             with torch.no_grad():
                 return self.target(*arguments[0], **arguments[1])
         except RuntimeError as error:
+            said = first_line(error) or type(error).__name__
             raise CaptureError(
-                f"{self.node.name}: {self.target} fails on tensors made to measure it: {_first_line(error)}; "
+                f"{self.node.name}: {self.target} fails on tensors made to measure it: {said}; "
                 'cost="flops" plans without measuring'
             ) from error
 
@@ -177,10 +178,6 @@ class Call:
             self.run(arguments)
             self.draws = not torch.equal(before, random_state(self.device))
         return max(1, round(timed(lambda: self.run(arguments), self.device) * 1e9))
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0]
 
 
 def _strays(step: StepGraph) -> frozenset[int]:

@@ -15,7 +15,6 @@ from typing import Any
 import remora
 from remora.pipelining import PipelineOrder
 
-from ..errors import BudgetError
 from ..options import Options, Sizes
 from ..planning import Choice, Plan
 from ..problem.checkpoints import EagerProblem, choices_of
@@ -119,7 +118,9 @@ class PipelineFitting:
             self.latest = self._planned(chosen, bound)
             return self.latest
         if self.latest is None and needs:
-            raise self._refusal(*needs[0])
+            stage, least, enough = needs[0]
+            sizes, budget = self.stages[stage].sizes, self.budgets[stage]
+            raise sizes.refusal(budget, enough, self.options[stage], least > budget, least)
         return None
 
     def _planned(self, chosen: Sequence[int], bound: int) -> Plan:
@@ -138,7 +139,3 @@ class PipelineFitting:
         for stage_plan, peak in zip(plan.stages, plan.peaks, strict=True):
             stage_plan.measured_peak = peak
         return plan
-
-    def _refusal(self, stage: int, least: int, enough: int) -> BudgetError:
-        budget = self.budgets[stage]
-        return self.stages[stage].sizes.refusal(budget, enough, self.options[stage], least > budget, least)

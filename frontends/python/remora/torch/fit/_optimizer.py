@@ -22,6 +22,7 @@ from remora.errors import InputError
 
 from ..capture.graph import storages_bytes, tensors_in
 from ..capture.launches import Held
+from ..errors import first_line
 
 Optimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 OPTIMIZERS: dict[str, Optimizer] = {
@@ -92,8 +93,8 @@ def optimizer_memory(
             with _as_parameters(), _Numbers(), _Counted(device) as later:
                 optimizer.step()
         except (RuntimeError, TypeError) as error:
-            said = (str(error).splitlines() or [""])[0]
-            raise InputError("optimizer", f"its step cannot run on tensors without memory: {said}") from error
+            said = f"its step cannot run on tensors without memory: {first_line(error)}"
+            raise InputError("optimizer", said) from error
         finally:
             for parameter in trained:
                 parameter.grad = None

@@ -94,7 +94,7 @@ def family_of(replay: Replay, offload: bool) -> Family:
     excluded = refused_in(trace)
     units = _candidates(trace, set(excluded))
     alone = {u.name: replay.run({u.name: Choice()}) for u in units}
-    units = [u for u in units if eager.turn - alone[u.name].turn >= least or _lowers(alone[u.name].high, eager.high)]
+    units = [u for u in units if eager.turn - alone[u.name].turn >= least or max(alone[u.name].high) < max(eager.high)]
     bounds = sorted({0, len(trace.events), *(b for u in units for w in _windows(trace, u) for b in w)})
     slots = [(a, b) for a, b in itertools.pairwise(bounds) if a < b]
     base = [max(eager.high[a:b]) for a, b in slots]
@@ -116,10 +116,6 @@ def family_of(replay: Replay, offload: bool) -> Family:
                 unit.modes.append(Mode(choices, int(1e9 * run.seconds), saved))
             unit.modes = worthwhile(unit.modes, unit.active)
     return Family(base, slots, classes, _cuts(classes, inner, freed), excluded)
-
-
-def _lowers(high: Sequence[int], eager: Sequence[int]) -> bool:
-    return max(high) < max(eager)
 
 
 def refused_in(trace: Trace) -> dict[str, str]:

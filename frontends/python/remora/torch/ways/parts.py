@@ -205,8 +205,8 @@ class Backend:
         parts = _Parts(self, part, inputs)
         compiler = aot_autograd(
             partition_fn=parts.partition,
-            fw_compiler=parts.forward,
-            bw_compiler=parts.backward,
+            fw_compiler=functools.partial(parts.half, "forward"),
+            bw_compiler=functools.partial(parts.half, "backward"),
             inference_compiler=parts.whole,
         )
         try:
@@ -314,13 +314,7 @@ class _Parts:
         self.part.keep(plan)
         self.owner.plans.append(plan)
 
-    def forward(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
-        return self._part("forward", module)
-
-    def backward(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
-        return self._part("backward", module)
-
-    def _part(self, name: str, module: fx.GraphModule) -> Callable[[list[Any]], list[Any]]:
+    def half(self, name: str, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         half = self.halves[name]
         if len(module.graph.find_nodes(op="placeholder")) != half.arguments:
             raise CaptureError(f"AOTAutograd changed the arguments of the {name} part after it was planned")
