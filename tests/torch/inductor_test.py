@@ -26,7 +26,7 @@ import remora.torch as rt
 import remora.torch.inductor as ri
 from remora.torch.capture.launches import Kernel, Launch, look_of
 from remora.torch.cost.kernels import _measured, key_of
-from remora.torch.decide.partitions import KnownPartitions
+from remora.torch.decide.partitions import MARGIN, KnownPartitions
 from remora.torch.measure import timed
 from remora.torch.problem.partition import Later, Partition, loss_outside
 
@@ -165,7 +165,9 @@ def test_a_smaller_budget_is_never_faster(tmp_path: Path, monkeypatch: pytest.Mo
         with ri.install(budget=budget, **{**OPTIONS, "cache": True}) as installed:
             step(torch.compile(model), inputs)
         times.append(installed.plans[0].predicted_time)
-    assert times[2] >= times[3] >= times[4]
+    assert times[2] >= times[3] and (1 + MARGIN) * times[3] >= times[4], (
+        "Inductor's own partition may be that much slower"
+    )
 
 
 def test_the_shortest_known_partition_is_taken() -> None:

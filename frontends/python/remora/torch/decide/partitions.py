@@ -29,7 +29,7 @@ from remora.asking import ask, lowest
 
 from ..capture.launches import Look, look_of
 from ..options import Options
-from ..problem.loops import CUT, graph_of, merged
+from ..problem.loops import CUT, Half, graph_of, merged
 from ..problem.partition import Joint, Later, Partition, vals
 from ..store import digest, write_json
 from .within import TRIES, Known
@@ -42,10 +42,12 @@ SHARES = (0.7, 0.6, 0.5, 0.4)
 """Values of PyTorch's own memory budget, whose partitions are candidates in addition to ours."""
 SOLVERS = ("dp", "greedy", "ilp")
 """Solvers with which PyTorch chooses the saved values, in addition to the one that is set."""
+NEEDED = 2
+"""So many choices of the engine are lowered after the time limit, too, if no partition fits yet."""
 MARGIN = 0.03
 """If Inductor's own partition fits within a budget, another is taken only if it is shorter by more than this share."""
-LEAST_SHARE = 0.02
-"""Minimum share of its time that a loop takes if it is recomputed and fused with its reader."""
+FUSED = 0.3
+"""The share of its time that a loop takes when it is recomputed, fused with its reader."""
 
 
 class KnownPartitions(Known[Partition]):
@@ -124,16 +126,15 @@ class Base:
     Parameters
     ----------
     joint : Joint
-    saved : tuple of str
-        The nodes that it saves, by name.
-    guarded : bool
-        True if Inductor is set to reject fusions that raise a peak.
+    halves : (Half, Half)
+        The two parts, lowered.
+    partition : Partition
+    fused : float
+        The share of its time that a forward loop takes when it is computed again.
     """
 
-    def __init__(self, joint: Joint, saved: tuple[str, ...], guarded: bool) -> None:
-        self.joint = joint
-        self.halves = joint.halves(joint.saving(saved))
-        self.partition = joint.evaluated(self.halves, saved, guarded=guarded)
+    def __init__(self, joint: Joint, halves: tuple[Half, Half], partition: Partition, fused: float) -> None:
+        self.joint, self.halves, self.partition, self._fused = joint, halves, partition, fused
         self._values = {node.name: look_of(node.meta.get("val")) for node in joint.module.graph.nodes}
         self._buffers = self._nodes_by_buffer()
         self._origins = {
@@ -142,20 +143,13 @@ class Base:
             for loops in merged(part)
         }
 
-    def graph(self, fused: float = 1.0) -> remora.Graph:
-        """As the engine sees it; `fused`: the share of its time that a forward loop takes when it is recomputed."""
+    @functools.cached_property
+    def graph(self) -> remora.Graph:
+        """Its loops, for the engine."""
         joint, (forward, backward) = self.joint, self.halves
-        once = joint.once
         later = joint.later.needed, joint.later.gradients
-        again = lambda name: name not in once  # noqa: E731
-        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, again, later, fused, joint.loss)
-
-    def fused_by(self, light: Partition) -> float:
-        """The share of its time that a recomputed loop takes, from the time of everything that `light` recomputes."""
-        dropped = set(self.partition.saved) - set(light.saved)
-        buffers = {f"forward/{name}" for name, nodes in self._buffers.items() if not dropped.isdisjoint(nodes)}
-        again = sum(op.duration for op in self.graph().ops if not buffers.isdisjoint(t.name for t in op.outputs))
-        return max(LEAST_SHARE, min(1.0, (light.nanoseconds - self.partition.nanoseconds) / again)) if again else 1.0
+        may = lambda name: name not in joint.once  # noqa: E731
+        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, may, later, self._fused, joint.loss)
 
     def _nodes_by_buffer(self) -> dict[str, list[str]]:
         """For each buffer of the forward part, the nodes of the joint graph that are that buffer."""
@@ -214,30 +208,34 @@ class Search:
     ) -> None:
         self.joint, self.known, self.options, self._own, self._say = joint, known, options, own, say
         self._end = time.monotonic() + options.time_limit
-        say("lowering Inductor's own partition")
+        self._takes = 0.0  # seconds that the last lowering took
+        self._kept: dict[Any, tuple[Half, Half]] = {}  # the parts that were lowered last, and the smallest ones
         self._saved = joint.stock()
-        known.stock = self._partition(self._saved, (), None, guarded=False)
+        if known.stock is None:
+            known.stock = self._stock.partition
 
     def look(self, budget: int) -> None:
         """Looks for the shortest partition within a budget, in bytes with the graph's arguments.
 
-        Once the time limit has passed, no further partition is lowered, except for the one that saves fewest bytes.
+        No lowering starts that would end after the time limit, unless no partition fits yet: then up to `NEEDED`
+        choices of the engine, the smallest one that it finds, and the one that saves fewest bytes are lowered.
         """
         stock = self.known.stock
         assert stock is not None
         if budget < self._peak(stock):
-            light = self._light.partition
-            if self._peak(light) > min(budget, self._peak(stock)) or light.nanoseconds > stock.nanoseconds:
-                for base, graph in self._bases:
-                    self._look(base, graph, budget)
+            self._look(self._stock, budget)
+            self._look_for_smallest(self._stock, budget)
+            if self.known.best(budget) is None or not self._is_late:
+                light = self._partition(self._light_saved, (), budget)
+                fits = self._peak(light) <= budget and light.time is not None and light.time <= stock.nanoseconds
+                if not self._is_late and not fits:
+                    self._look(self._light, budget)
+                    self._look_for_smallest(self._light, budget)
         self._knapsack(budget)
         best = self.known.best(budget)
         if best is not None and best.guarded and not self._is_late:
             free = self._partition(best.saved, best.order, budget, guarded=False)
             self._say(f"budget {budget:,}: with all fusions the shortest takes {self._peak(free):,}")
-        if self.known.best(budget) is None:
-            for choice in () if self._is_late else self._leasts:
-                self._partition(*choice, budget)
         least = self.known.least()
         if self.known.best(budget) is None and least.time is None:
             self._say(f"the smallest known one needs {self._peak(least):,}")
@@ -245,29 +243,31 @@ class Search:
 
     @property
     def _is_late(self) -> bool:
-        return time.monotonic() > self._end
+        """Whether the lowering of another partition would end after the time limit."""
+        return time.monotonic() + self._takes > self._end
 
     def _peak(self, partition: Partition) -> int:
         return partition.peak(self.joint.later)
 
     @functools.cached_property
     def _stock(self) -> Base:
-        stock = Base(self.joint, self._saved, bool(self._own))
-        self.known.learn(stock.partition)
-        return stock
+        self._say("lowering Inductor's own partition")
+        return self._base(self._saved, False, FUSED)
+
+    @functools.cached_property
+    def _light_saved(self) -> tuple[str, ...]:
+        return self.joint.light()
 
     @functools.cached_property
     def _light(self) -> Base:
         self._say("lowering the partition that saves fewest bytes without recomputing products")
-        light = Base(self.joint, self.joint.light(), bool(self._own))
-        self.known.learn(light.partition)
-        return light
+        return self._base(self._light_saved, True, 1.0)
 
-    @functools.cached_property
-    def _bases(self) -> list[tuple[Base, remora.Graph]]:
-        """Partitions to start from: PyTorch's own, whose values can mostly be recomputed, and one that saves less."""
-        stock = self._stock.graph(self._stock.fused_by(self._light.partition))
-        return [(self._stock, stock), (self._light, self._light.graph())]
+    def _base(self, saved: tuple[str, ...], guarded: bool, fused: float) -> Base:
+        partition = self._partition(saved, (), None, guarded)
+        halves = self._lowered(saved, (), guarded)
+        self.joint.calls.measure(launch for half in halves for launch in half.trace.launches)
+        return Base(self.joint, halves, partition, fused)
 
     def _knapsack(self, budget: int) -> None:
         """Looks at the saved values of PyTorch's knapsack: recomputing may be faster than saving."""
@@ -298,12 +298,14 @@ class Search:
                 found.setdefault(frozenset(saved), saved)
         return list(found.values())
 
-    def _look(self, base: Base, graph: remora.Graph, budget: int) -> None:
+    def _look(self, base: Base, budget: int) -> None:
+        """Asks the engine for schedules of a base, and lowers what they save."""
         asked, low, high = budget, self.joint.fixed, 0
-        for _ in range(TRIES):
-            if asked >= graph.baseline_peak or self._is_late:
+        for tries in range(TRIES):
+            enough = tries >= NEEDED or self.known.best(budget) is not None
+            if asked >= base.graph.baseline_peak or (self._is_late and enough):
                 return
-            schedule = self._schedule(graph, asked)
+            schedule = self._schedule(base.graph, asked)
             if schedule is None:
                 return
             found = self._partition(*base.chosen(schedule), budget)
@@ -319,16 +321,15 @@ class Search:
             if high and high - low <= CLOSE * (budget - self.joint.fixed):
                 return
 
-    @functools.cached_property
-    def _leasts(self) -> list[tuple[tuple[str, ...], tuple[str, ...]]]:
-        """The choices behind the smallest schedules of all, from each base."""
-        options, found = self.options, []
-        for base, graph in self._bases:
-            least = lowest(graph, options.limits, max_computes=2)
-            if least is not None:
-                self._say(f"the smallest schedule that is known takes {least.peak:,} bytes")
-                found.append(base.chosen(least))
-        return found
+    def _look_for_smallest(self, base: Base, budget: int) -> None:
+        """Lowers the choice behind the smallest schedule of a base, if no partition fits yet."""
+        if self.known.best(budget) is not None:
+            return
+        options = self.options
+        least = lowest(base.graph, options.limits_in(options.time_limit / TRIES), max_computes=2)
+        if least is not None:
+            self._say(f"the smallest schedule that is known takes {least.peak:,} bytes")
+            self._partition(*base.chosen(least), budget)
 
     def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
         """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
@@ -340,13 +341,24 @@ class Search:
         self, saved: tuple[str, ...], order: tuple[str, ...], budget: int | None, guarded: bool = True
     ) -> Partition:
         """Cost of a partition; its time only if it fits within the budget, or None is given for that."""
-        from torch._inductor import config
-
         guarded = guarded and bool(self._own)
         found = next((row for row in self.known.rows if _choice(row) == (saved, order, guarded)), None)
         if found is None or (found.time is None and (budget is None or self._peak(found) <= budget)):
-            with config.patch({} if guarded else dict(self._own)):
-                halves = self.joint.halves(self.joint.saving(saved, order))
+            halves = self._lowered(saved, order, guarded)
             found = self.joint.evaluated(halves, saved, order, budget, guarded)
             self.known.learn(found)
+            smallest = _choice(self.known.least())
+            self._kept = {key: self._kept[key] for key in ((saved, order, guarded), smallest) if key in self._kept}
         return found
+
+    def _lowered(self, saved: tuple[str, ...], order: tuple[str, ...], guarded: bool) -> tuple[Half, Half]:
+        """Both parts of a partition."""
+        from torch._inductor import config
+
+        key = saved, order, guarded and bool(self._own)
+        if key not in self._kept:
+            start = time.monotonic()
+            with config.patch({} if key[2] else dict(self._own)):
+                self._kept[key] = self.joint.halves(self.joint.saving(saved, order))
+            self._takes = time.monotonic() - start
+        return self._kept[key]
