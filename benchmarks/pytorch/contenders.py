@@ -517,14 +517,14 @@ class Turns:
         """From now on Remora enters to trace and to measure, and when a step is planned."""
         import remora.torch as rt
         from remora.torch.cost.kernels import Calls
-        from remora.torch.decide import fused
+        from remora.torch.decide import step as decided
         from remora.torch.problem.checkpoints import EagerProblem
         from remora.torch.step import Reference
 
         if self.leads or self.file is None:
             return
         self.leads = True
-        places = [(fused, "measured"), (EagerProblem, "__init__"), (Reference, "__init__"), (Reference, "tried")]
+        places = [(decided, "measured"), (EagerProblem, "__init__"), (Reference, "__init__"), (Reference, "tried")]
         for place, name in [*places, (Calls, "run_all")]:
             setattr(place, name, self.during(getattr(place, name)))
         rt.TrainStep._compile = self.before_run(rt.TrainStep._compile)
