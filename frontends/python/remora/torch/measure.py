@@ -208,11 +208,8 @@ class Clock:
 class Timed:
     """A function whose first calls are timed on the device that it runs on.
 
-    Parameters
-    ----------
-    told : callable
-        Called with the seconds of the shortest of `CALLS` calls behind the first, when the function is called next:
-        by then a GPU has done them, and does not wait for that.
+    `told`: called with the seconds of the shortest of `CALLS` calls behind the first, when the function is called
+    next: by then a GPU has done them, and does not wait for that.
     """
 
     CALLS = 2

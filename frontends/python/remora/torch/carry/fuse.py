@@ -56,14 +56,8 @@ _PLAIN |= {
 def fuse(step: StepGraph, again: Collection[fx.Node], say: Callable[[str], None]) -> fx.GraphModule:
     """Rewrites a step's graph so that ops which Inductor makes one loop of are one node, whose target is a `Region`.
 
-    Parameters
-    ----------
-    step : StepGraph
-        As captured, not simplified.
-    again : collection of fx.Node
-        The nodes that a schedule of the step runs more than once.
-    say : callable
-        Called with a line of progress.
+    `step`: as captured, not simplified. `again`: the nodes that a schedule of the step runs more than once. `say`:
+    called with a line of progress.
     """
     values, loops = Values(step), _loops(step)
     inlined = Inlined(values, _regions(step, loops, set()), loops)

@@ -86,18 +86,8 @@ class Values:
 class Inlined:
     """Chooses these values.
 
-    Parameters
-    ----------
-    values : Values
-    region_of : mapping
-        The regions, as they would be if nothing ran again.
-    loops : mapping
-        Of the ops that Inductor makes loops of, whether they are of the backward pass.
-
-    Attributes
-    ----------
-    nodes : set of fx.Node
-        The values, and the nodes of their ops.
+    `region_of`: the regions, as they would be if nothing ran again. `loops`: of the ops that Inductor makes loops of,
+    whether they are of the backward pass. `nodes`: the values, and the nodes of their ops.
     """
 
     def __init__(self, values: Values, region_of: Mapping[Op, list[Op]], loops: Mapping[Op, bool]) -> None:

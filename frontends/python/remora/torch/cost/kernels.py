@@ -30,12 +30,8 @@ from .calls import generic_machine, made_like
 class Calls:
     """Costs of calls; each distinct one is measured once.
 
-    Parameters
-    ----------
-    cost : {"measured", "flops"}
-        True to run calls, False to use a roofline of the bytes that are moved, which has no workspaces.
-    say : callable
-        Told what is being done.
+    `cost`: "measured" runs the calls; "flops" takes a roofline of the bytes that are moved, which has no workspaces.
+    `say`: told what is being done.
     """
 
     def __init__(self, cost: str, say: Callable[[str], None]) -> None:

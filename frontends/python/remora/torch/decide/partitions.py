@@ -123,14 +123,8 @@ def key_of(joint: Joint, options: Options) -> str:
 class Base:
     """A partition whose loops the engine schedules: saved values may be recomputed, and vice versa.
 
-    Parameters
-    ----------
-    joint : Joint
-    halves : (Half, Half)
-        The two parts, lowered.
-    partition : Partition
-    fused : float
-        The share of its time that a forward loop takes when it is computed again.
+    `halves`: the two parts, lowered. `fused`: the share of its time that a forward loop takes when it is computed
+    again.
     """
 
     def __init__(self, joint: Joint, halves: tuple[Half, Half], partition: Partition, fused: float) -> None:
@@ -190,17 +184,9 @@ class Base:
 class Search:
     """Looks for partitions of a joint graph that fit within a budget.
 
-    Parameters
-    ----------
-    joint : Joint
-    known : KnownPartitions
-        What was found before; learns what is found.
-    options : Options
-    own : mapping
-        The settings that let Inductor fuse as it does without us; those for guarded partitions are set. Empty where
-        there is no difference.
-    say : callable
-        Told what is being done.
+    `known`: what was found before; learns what is found. `own`: the settings that let Inductor fuse as it does
+    without us; those for guarded partitions are set. Empty where there is no difference. `say`: told what is being
+    done.
     """
 
     def __init__(

@@ -69,16 +69,8 @@ class Partition:
 class Joint:
     """A joint graph, and the costs of its partitions.
 
-    Parameters
-    ----------
-    module : fx.GraphModule
-        AOTAutograd's joint graph behind Inductor's passes for it; it is not changed.
-    inputs
-        Its arguments.
-    named : dict
-        What else Inductor gives to a partitioner.
-    calls : Calls
-    later : Later
+    `module`: AOTAutograd's joint graph behind Inductor's passes for it; it is not changed. `inputs`: its arguments.
+    `named`: what else Inductor gives to a partitioner.
     """
 
     def __init__(
@@ -243,10 +235,7 @@ def loss_outside(gradients: Iterable[Any]) -> int:
     Cross entropy is assumed, which computes in 32 bits: it keeps the logarithms of probabilities, and the results'
     gradients in addition. A graph whose result is one number has its loss inside.
 
-    Parameters
-    ----------
-    gradients
-        Those of the graph's results.
+    `gradients`: those of the graph's results.
     """
     found = [value for value in gradients if isinstance(value, torch.Tensor)]
     if any(value.dim() == 0 for value in found):

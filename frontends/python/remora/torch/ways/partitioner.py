@@ -84,10 +84,7 @@ def place_of_capture() -> str:
 class Partitioner(Named, CustomPartitionerFn):
     """Partitions each joint graph so that both parts fit within the budget.
 
-    Attributes
-    ----------
-    plans : list of Plan
-        Of the graphs that were parted in this process, in order.
+    `plans`: of the graphs that were parted in this process, in order.
     """
 
     def __init__(self, options: Options) -> None:
