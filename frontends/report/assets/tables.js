@@ -28,7 +28,8 @@ function verdictText(schedule) {
   const rows = decodeRows(schedule.recomputed, RECOMPUTED_NUMBERS);
   const least = Math.max(0, schedule.lower_bound / Math.max(1, schedule.baseline_duration) - 1);
   const cost = schedule.status === "optimal" ? "no schedule within the budget takes less" : `at least ${percentText(least)} is needed`;
-  return `Fits within ${limit}: the peak is ${bytesText(schedule.peak_memory)} instead of ${before}, at step ` +
+  const after = bytesText(schedule.peak_memory);
+  return `Fits within ${limit}: the peak is ${after}${after === before ? "" : ` instead of ${before}`}, at step ` +
     `${grouped(schedule.peakStep)}, ${schedule.stepText(schedule.peakStep)}. ` + (rows.length === 0 ? "Nothing is recomputed."
     : `${plural(rows.length, "op")} ${rows.length === 1 ? "is" : "are"} recomputed, for ` +
       `${percentText(schedule.overhead)} more time (${cost}).`);
@@ -96,6 +97,7 @@ function showRefusal(place, schedule, graph) {
 // The tables: what is in memory at a step, and which ops are recomputed.
 
 const RESIDENTS_SHOWN = 24;
+const GROUPS_SHOWN = 4;
 const ROWS_SHOWN = 30;
 
 class ResidentsTable {
@@ -135,13 +137,28 @@ class ResidentsTable {
   }
 
   /** Shows all tensors from now on. */
-  moreButton(count) {
-    const button = element("button", { class: "link", type: "button" }, `and ${plural(count, "more tensor")}`);
+  moreButton(words) {
+    const button = element("button", { class: "link", type: "button" }, words);
     button.addEventListener("click", () => {
       this.limit = Infinity;
       this.fill();
     });
     return button;
+  }
+
+  /** Tensors by the type of the op that writes them, as [words, tensors]; the largest types, and the others together. */
+  groupsOf(tensors, sizeOf) {
+    const { ops, tensors: { producer } } = this.schedule.graph;
+    const groups = new Map();
+    for (const t of tensors) {
+      const type = (producer[t] >= 0 && ops.types[ops.type[producer[t]]]) || "other ops";
+      if (!groups.has(type)) groups.set(type, []);
+      groups.get(type).push(t);
+    }
+    const sorted = [...groups].sort((a, b) => sizeOf(b[1]) - sizeOf(a[1]));
+    const others = sorted.slice(GROUPS_SHOWN).flatMap(([, list]) => list);
+    const named = sorted.slice(0, GROUPS_SHOWN).map(([type, list]) => [`${plural(list.length, "more output")} of ${type}`, list]);
+    return others.length > 0 ? [...named, [`and ${plural(others.length, "more tensor")}`, others]] : named;
   }
 
   /** The rows' sizes have the memory at the step as their sum, to the byte. */
@@ -156,10 +173,12 @@ class ResidentsTable {
     const rest = tensors.slice(this.limit);
     const workspace = this.schedule.workspaceAt(step);
     const other = most - graph.base - workspace - sizeOf(tensors);
-    const widest = Math.max(tensors.length > 0 ? graph.tensors.size[tensors[0]] : 0, sizeOf(rest), workspace, other, graph.base);
+    const groups = this.groupsOf(rest, sizeOf);
+    const widest = Math.max(tensors.length > 0 ? graph.tensors.size[tensors[0]] : 0, workspace, other, graph.base,
+      ...groups.map(([, list]) => sizeOf(list)));
     const rows = tensors.slice(0, this.limit).map((t) =>
       this.row(graph.tensors.name[t], graph.ops.name[graph.tensors.producer[t]], graph.tensors.size[t], widest));
-    if (rest.length > 0) rows.push(this.row(this.moreButton(rest.length), "", sizeOf(rest), widest));
+    rows.push(...groups.map(([words, list]) => this.row(this.moreButton(words), "", sizeOf(list), widest)));
     for (const [name, writer, size] of [["workspace", op, workspace],
       [other > 0 ? "older copies of its outputs" : "taken over in place", op, other],
       ["graph inputs", "", graph.base - graph.fixed], ["fixed memory", "", graph.fixed]]) {
