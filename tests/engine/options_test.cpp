@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "model/error.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora {
 namespace {
@@ -14,13 +15,10 @@ namespace {
 /// What a refused option says; "" where it is taken.
 std::string refusal(const std::string& name, const std::string& text) {
   SolveOptions options;
-  try {
+  return remora::test::refusal_of([&] {
     set_option(options, name, text);
     check_options(options);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  });
 }
 
 TEST(Options, EveryRowCanBeSetFromItsOwnDefaultAndRoundTrips) {

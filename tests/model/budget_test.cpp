@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 
 #include "model/error.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora {
 namespace {
@@ -22,12 +23,7 @@ TEST(PartOfPeak, IsWhatTheBudgetsPercentageIs) {
 }
 
 std::string error_of(const std::string& text, Bytes peak) {
-  try {
-    static_cast<void>(parse_budget(text, Bytes(0), peak));
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return remora::test::refusal_of([&] { static_cast<void>(parse_budget(text, Bytes(0), peak)); });
 }
 
 TEST(ParseBudget, TakesUnitsAsPeopleWriteThem) {
@@ -79,12 +75,7 @@ TEST(ParseBudget, AsksWhetherAPercentageWasMeant) {
 
 TEST(ParseBytes, AsksForTheUnitWhereNoPercentageCanBeMeant) {
   const auto error = [](const std::string& text, Bytes most) -> std::string {
-    try {
-      static_cast<void>(parse_bytes(text, most));
-    } catch (const InputError& told) {
-      return told.what();
-    }
-    return "";
+    return remora::test::refusal_of([&] { static_cast<void>(parse_bytes(text, most)); });
   };
   EXPECT_EQ(parse_bytes("12G", Bytes(0)), Bytes(12LL << 30));
   EXPECT_EQ(parse_bytes("80", Bytes(800)), Bytes(80));

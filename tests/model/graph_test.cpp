@@ -11,6 +11,7 @@
 
 #include "model/error.hpp"
 #include "model/quote.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora {
 namespace {
@@ -44,12 +45,7 @@ struct Case {
 };
 
 std::string message_of(const Graph& graph) {
-  try {
-    validate(graph);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "valid";
+  return remora::test::refusal_of([&] { validate(graph); }, "valid");
 }
 
 TEST(Validate, AcceptsASoundGraph) {

@@ -10,6 +10,7 @@
 #include "model/error.hpp"
 #include "model/random.hpp"
 #include "tests/support/placement_oracle.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora {
 namespace {
@@ -25,12 +26,7 @@ std::vector<Bytes> bytes_of(const std::vector<std::int64_t>& counts) {
 }
 
 std::string refusal(const Buffer& buffer) {
-  try {
-    check_buffers(std::vector{buffer});
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return remora::test::refusal_of([&] { check_buffers(std::vector{buffer}); });
 }
 
 TEST(BufferChecks, SayWhichBufferAndWhatIsWrong) {

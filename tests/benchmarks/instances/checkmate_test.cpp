@@ -19,6 +19,7 @@
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
 #include "model/verify.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora::instances {
 namespace {
@@ -73,12 +74,7 @@ std::vector<Graph> all_networks() {
 }
 
 std::string message(const CheckmateOptions& options) {
-  try {
-    checkmate(options);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return remora::test::refusal_of([&] { checkmate(options); }, "accepted");
 }
 
 /// A network's counts and the peak of its input order, in bytes: those of the published graph, or 0.

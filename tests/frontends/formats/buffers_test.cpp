@@ -16,6 +16,7 @@
 #include "model/verify.hpp"
 #include "tests/frontends/formats/solved_graphs.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora::interchange {
 namespace {
@@ -146,12 +147,7 @@ TEST(Buffers, ThereAreNoneWithoutASchedule) {
 }
 
 std::string table_refusal(const std::string& text) {
-  try {
-    read_buffers(text, "b.csv");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return remora::test::refusal_of([&] { read_buffers(text, "b.csv"); }, "accepted");
 }
 
 TEST(BufferTable, IsReadAsMinimallocReadsIt) {

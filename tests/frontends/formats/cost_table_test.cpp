@@ -5,6 +5,7 @@
 
 #include "frontends/formats/interchange.hpp"
 #include "model/error.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora::interchange {
 namespace {
@@ -26,14 +27,13 @@ double three(OpId, OpId) {
 }
 
 std::string refusal(const std::string& text) {
-  try {
-    Graph graph = training_graph();
-    const CostTable table = read_costs(text, "costs.csv");
-    apply_costs(graph, table, cost_names(graph), three);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "accepted";
+  return remora::test::refusal_of(
+      [&] {
+        Graph graph = training_graph();
+        const CostTable table = read_costs(text, "costs.csv");
+        apply_costs(graph, table, cost_names(graph), three);
+      },
+      "accepted");
 }
 
 TEST(CostTable, GivesOpsWhatWasMeasured) {

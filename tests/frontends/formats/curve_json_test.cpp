@@ -6,6 +6,7 @@
 
 #include "frontends/formats/json.hpp"
 #include "model/error.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora::json {
 namespace {
@@ -52,12 +53,7 @@ std::string replaced_text(std::string text, const std::string& from, const std::
 }
 
 std::string curve_fault(const std::string& text) {
-  try {
-    static_cast<void>(read_curve(Text(text)));
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "none";
+  return remora::test::refusal_of([&] { static_cast<void>(read_curve(Text(text))); }, "none");
 }
 
 TEST(CurveJson, PutsAPointALineWithWhatFollows) {

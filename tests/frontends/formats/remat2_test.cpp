@@ -14,6 +14,7 @@
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora::interchange {
 namespace {
@@ -53,12 +54,7 @@ std::set<std::string> kept(const Graph& graph) {
 }
 
 std::string message(const std::string& text) {
-  try {
-    read_remat2(text);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return remora::test::refusal_of([&] { read_remat2(text); });
 }
 
 TEST(Remat2, ReadsWhatTheProgramIsGiven) {

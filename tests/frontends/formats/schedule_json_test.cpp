@@ -10,6 +10,7 @@
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/json.hpp"
 #include "tests/frontends/formats/samples.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora::json {
 namespace {
@@ -89,12 +90,7 @@ TEST(ReadSchedule, RefusesOffsetsThatAreNone) {
   const auto refusal_of = [&](const std::string& from, const std::string& to) {
     std::string changed = text;
     changed.replace(changed.find(from), from.size(), to);
-    try {
-      static_cast<void>(read_schedule(Text(changed), graph));
-    } catch (const InputError& error) {
-      return std::string(error.what());
-    }
-    return std::string("accepted");
+    return remora::test::refusal_of([&] { static_cast<void>(read_schedule(Text(changed), graph)); }, "accepted");
   };
   EXPECT_EQ(refusal_of(R"("offsets": {"c": 2})", R"("offsets": {"q": 2})"),
             R"($.steps[2].offsets.q: the graph "figure-1" has no tensor "q")");

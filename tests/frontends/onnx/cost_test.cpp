@@ -9,6 +9,7 @@
 
 #include "frontends/formats/file.hpp"
 #include "model_builder.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora::onnx_frontend::test {
 namespace {
@@ -125,12 +126,7 @@ TEST(Roofline, LookingUpAnEmbeddingDoesNotReadTheWholeTable) {
 
 /// What reading a device file of this text complains of; empty if it does not.
 std::string complaint(const std::string& text) {
-  try {
-    read_machine(text, "device.json");
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return "";
+  return remora::test::refusal_of([&] { read_machine(text, "device.json"); });
 }
 
 TEST(DeviceFile, ShippedDevicesAreRead) {

@@ -15,6 +15,7 @@
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/error.hpp"
 #include "onnx/onnx_pb.h"
+#include "tests/support/refusal.hpp"
 
 namespace remora::onnx_frontend::test {
 
@@ -136,12 +137,7 @@ class ModelBuilder {
   }
   /// What reading complains of; empty if it does not.
   [[nodiscard]] std::string complaint(const OnnxOptions& options = {}) const {
-    try {
-      read_onnx(bytes(), "test.onnx", options);
-    } catch (const InputError& error) {
-      return error.what();
-    }
-    return {};
+    return remora::test::refusal_of([&] { read_onnx(bytes(), "test.onnx", options); });
   }
   [[nodiscard]] Graph graph(const OnnxOptions& options = {}) const {
     return read_onnx(bytes(), "test.onnx", options).graph;

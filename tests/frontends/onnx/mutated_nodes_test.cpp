@@ -29,6 +29,7 @@
 
 #include "model_builder.hpp"
 #include "newer_schemas.hpp"
+#include "tests/support/refusal.hpp"
 
 namespace remora::onnx_frontend::test {
 namespace {
@@ -42,12 +43,7 @@ enum class Reading { inference, training, around_unknown };
 std::string refusal(const std::string& bytes, Reading how) {
   OnnxOptions options{.allow_unknown = how == Reading::around_unknown};
   if (how == Reading::training) options.training.emplace();
-  try {
-    read_onnx(bytes, "mutated.onnx", options);
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return {};
+  return remora::test::refusal_of([&] { read_onnx(bytes, "mutated.onnx", options); });
 }
 
 /// Ends the process with 1 unless the model is read or refused with one line; whether it was read.

@@ -10,6 +10,7 @@
 #include "frontends/onnx/model/model_proto.hpp"
 #include "onnx/onnx_pb.h"
 #include "rewrite_support.hpp"
+#include "tests/support/refusal.hpp"
 #include "tests/support/temporary_folder.hpp"
 
 namespace remora::onnx_frontend::test {
@@ -30,12 +31,7 @@ ModelBuilder four_node_model() {
 
 /// The message of what `run` throws; empty if it throws nothing.
 std::string complaint_of(const std::function<void()>& run) {
-  try {
-    run();
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return {};
+  return remora::test::refusal_of([&] { run(); });
 }
 
 TEST(OnnxWriter, FreshNamesAreNobodysName) {

@@ -8,6 +8,7 @@
 
 #include "model_builder.hpp"
 #include "onnx/onnx_pb.h"
+#include "tests/support/refusal.hpp"
 
 namespace remora::onnx_frontend::test {
 namespace {
@@ -24,12 +25,7 @@ ModelBuilder small_model() {
 }
 
 std::string complaint_about(const std::string& bytes) {
-  try {
-    read_onnx(bytes, "file.onnx", {});
-  } catch (const InputError& error) {
-    return error.what();
-  }
-  return {};
+  return remora::test::refusal_of([&] { read_onnx(bytes, "file.onnx", {}); });
 }
 
 bool one_line_with_source(const std::string& text) {
