@@ -206,7 +206,8 @@ std::optional<std::int64_t> cost_of_schedule(const DeviceGraph& graph, const Pro
     schedule.peak_memory = first.peak;
     return verify(graph, schedule);
   };
-  if (const DeviceVerdict verdict = replayed(); !verdict.valid()) throw InputError("start", verdict.errors.front());
+  if (const DeviceVerdict verdict = replayed(); !verdict.valid())
+    throw InputError::of_option("warm_start", verdict.errors.front());
   schedule.order = problem.order;
   schedule.budget = problem.budget;
   schedule.duration_limit = problem.duration_limit;
