@@ -99,7 +99,7 @@ void Instance::limit_computes() {
     all_computes += Wide{longest(v).count()} * max_computes_.back();
   }
   if (all_computes > std::numeric_limits<std::int64_t>::max()) {
-    throw InputError::of_option("max_computes", "the durations of so many computes don't fit in 64 bits");
+    throw InputError::of_option("max_computes", "the durations of that many runs exceed 64 bits");
   }
   all_recomputes_ = Duration(static_cast<std::int64_t>(all_computes)) - baseline_duration_;
 }

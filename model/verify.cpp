@@ -142,7 +142,7 @@ class Replay {
   void check_order(OpId id, bool first) {
     if (schedule_.order != OrderMode::input) return;
     if (first) {
-      if (id != next_first_) error(here_ + "first computes do not follow the input order");
+      if (id != next_first_) error(here_ + "first runs do not follow the input order");
       ++next_first_;
       latest_recompute_ = -1;
     } else {

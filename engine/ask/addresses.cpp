@@ -455,7 +455,7 @@ Schedule solve_with_addresses(const Instance& instance, const SolveOptions& opti
   const auto reuses = std::find_if(ops.begin(), ops.end(), [](const Op& op) { return !op.in_place.empty(); });
   if (reuses != ops.end()) {
     throw InputError("op " + quote(reuses->name),
-                     "graphs with in_place get no addresses: an output is placed beside its input");
+                     "graphs with in_place get no addresses: outputs and inputs would be separate buffers");
   }
   if (!can_be_rounded(instance.graph(), alignment)) {
     throw InputError("", "sizes rounded up to the alignment add up to 2^62 bytes or more: they get no addresses");

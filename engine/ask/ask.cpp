@@ -68,8 +68,8 @@ OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes in
   const double part = part_of_peak(peak, instance.graph().fixed_memory, input_peak);
   if (peak > instance.budget() && part > 1 - kWorthwhile) {
     return {OrderMode::input,
-            deadline.reached() ? "no other order was found in time that holds the budget or needs clearly less memory"
-                               : "no other order was found that holds the budget or needs clearly less memory"};
+            deadline.reached() ? "no other order was found in time that fits within the budget or needs clearly less memory"
+                               : "no other order was found that fits within the budget or needs clearly less memory"};
   }
   return {OrderMode::free, "another order needs " + per_cent(part) + " of the input order's peak" +
                                (instance.graph().fixed_memory > Bytes(0) ? " above fixed memory" : "")};
@@ -118,9 +118,8 @@ void note_unread(const Instance& instance, Schedule& schedule) {
       static_cast<double>(saved.count()) / static_cast<double>(std::max<std::int64_t>(1, schedule.duration.count()));
   std::string& note = schedule.solver.note;
   note += note.empty() ? "" : "; ";
-  note += std::to_string(count) + (count == 1 ? " compute is" : " computes are") +
-          " read by nobody before the op runs again (" + per_cent(part) +
-          " of the time): the input order keeps first computes in their place, another order lets them wait";
+  note += std::to_string(count) + (count == 1 ? " run is" : " runs are") + " unused (" + per_cent(part) +
+          " of the time): the input order keeps every first run in its place, another order can delay it";
 }
 
 }  // namespace
@@ -155,7 +154,7 @@ OrderChoice choose_order(const Instance& instance, const SolveOptions& options, 
   }
   if (instance.has_modes()) return {OrderMode::input, "ops have several modes"};
   const Bytes input_peak = baseline_peak(instance);
-  if (input_peak <= instance.budget()) return {OrderMode::input, "it holds the budget without recompute"};
+  if (input_peak <= instance.budget()) return {OrderMode::input, "it fits within the budget without recomputation"};
   if (has_one_order(instance)) return {OrderMode::input, "there is no other"};
   return look(instance, options, input_peak, cancel);
 }
@@ -289,7 +288,7 @@ Verdict verify(const Instance& instance, const Schedule& schedule) {
     if (!holds) verdict.errors.emplace_back(error);
   };
   expect(evaluation.peak <= schedule.budget, "the peak is above the budget");
-  expect(evaluation.peak == schedule.peak_memory, "peak_memory is not what the steps take");
+  expect(evaluation.peak == schedule.peak_memory, "peak_memory is not the peak of the steps");
   expect(evaluation.duration == schedule.duration, "duration is not that of the steps");
   expect(steps_of(instance, computes) == schedule.steps, "the releases are not those behind the last uses");
   return verdict;

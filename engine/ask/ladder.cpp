@@ -126,7 +126,7 @@ class Ladder {
     report.work_limit = options_.work_limit;
     report.options = describe_options(options_);
     if (reason_ != nullptr) {
-      report.note = "up to " + std::to_string(report.max_computes) + " computes an op: " + reason_ +
+      report.note = "up to " + std::to_string(report.max_computes) + " runs per op: " + reason_ +
                     (report.note.empty() ? "" : "; ") + report.note;
     }
     return std::move(best_);

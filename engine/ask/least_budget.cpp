@@ -57,7 +57,7 @@ BudgetBracket bracket_staged(const Instance& instance, const SolveOptions& optio
                              const Sequence& start = {}) {
   if (instance.has_modes() && !modes_hold(instance, computes_of(input_order(instance)))) {
     throw InputError("modes",
-                     "mode 0 of some op weighs more than its computes may: the least budget begins with mode 0");
+                     "mode 0 of some op counts as more runs than allowed: the search for the minimum budget begins with mode 0");
   }
   const Deadline relaxing(options.time_limit * kRelaxationShare, cancel);
   BudgetBracket bracket{.proved = proved_least_budget(instance, relaxing),
@@ -139,9 +139,9 @@ BudgetBracket least_budget(const Instance& instance, const SolveOptions& options
 BudgetBracket least_budget(const Request& request, const std::atomic<bool>* cancel) {
   check_request(request);
   if (!is_search(request.options.strategy)) {
-    throw InputError::of_option("strategy", "the least budget is searched for; a method has none");
+    throw InputError::of_option("strategy", "the minimum budget is found by search; methods of the literature do not give one");
   }
-  const Instance instance = unbudgeted(request, "the least budget is of one order");
+  const Instance instance = unbudgeted(request, "the minimum budget is that of one order");
   return least_budget(instance, request.options, !request.max_computes, cancel);
 }
 

@@ -118,7 +118,7 @@ void write_method(const Instance& instance, const SolveOptions& options, const S
   }
   if (!is_permitted(instance, result.sequence)) {
     report.note += report.note.empty() ? "" : "; ";
-    report.note += "its sequence is not one of this problem: other order, or more computes of an op than allowed";
+    report.note += "its sequence is not one of this problem: another order, or more runs of an op than allowed";
     return;
   }
   const Evaluation evaluation = evaluate(instance, result.sequence);

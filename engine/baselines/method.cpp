@@ -93,7 +93,7 @@ MethodResult run_method(const MethodInput& input) {
       method_of(input.options.strategy)({plain ? *plain : input.instance, input.options, input.deadline});
   if (!plain) return result;
   result.lower_bound = Duration(0);
-  result.note += std::string(result.note.empty() ? "" : "; ") + "it counts every output beside the inputs (in_place)";
+  result.note += std::string(result.note.empty() ? "" : "; ") + "it counts every output in addition to the inputs (in_place)";
   return result;
 }
 

@@ -218,7 +218,7 @@ class Ladder {
 
   void explain() {
     if (reason_ == nullptr || !best_.has_schedule()) return;
-    best_.solver.note = "up to " + std::to_string(best_.solver.max_computes) + " computes an op: " + reason_;
+    best_.solver.note = "up to " + std::to_string(best_.solver.max_computes) + " runs per op: " + reason_;
   }
 
   static constexpr const char* kShorter = "costs less than with fewer";

@@ -31,7 +31,7 @@ Solution warm_solution(const Instance& instance, std::span<const OpId> warm_star
   }
   if (!is_staged(instance, warm_start)) {
     throw InputError::of_option("warm_start",
-                                "its first computes don't follow the input order, or the recomputes of a stage don't");
+                                "its first runs don't follow the input order, or the recomputes of a stage don't");
   }
   return make_solution(instance, within_limits(instance, plan_of(instance, warm_start)));
 }

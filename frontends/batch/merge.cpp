@@ -166,11 +166,11 @@ void print_rows(std::ostream& out, const std::vector<MergedTask>& tasks, bool is
 void print_spread(std::ostream& out, const char* name, const std::optional<Spread>& spread) {
   if (!spread) return;
   out << name;
-  const std::array<std::pair<const char*, double>, 5> parts{{{"least ", spread->least},
+  const std::array<std::pair<const char*, double>, 5> parts{{{"minimum ", spread->least},
                                                              {", quartiles ", spread->lower},
                                                              {" ", spread->median},
                                                              {" ", spread->upper},
-                                                             {", most ", spread->most}}};
+                                                             {", maximum ", spread->most}}};
   for (const auto& [word, value] : parts) out << word << text::fixed(kPercent * value, 3);
   out << "\n";
 }

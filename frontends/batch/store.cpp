@@ -119,7 +119,7 @@ std::optional<Record> Store::record(const char* kind, const std::string& key) co
   try {
     return read_record(json::read_file(file), key);
   } catch (const InputError& error) {
-    throw InputError(file, std::string(error.what()) + "; remove it to have it made again");
+    throw InputError(file, std::string(error.what()) + "; remove it to recreate it");
   }
 }
 

@@ -183,7 +183,7 @@ std::optional<OpCost> interface_cost(mlir::Operation& op) {
 std::string obstacle_of(mlir::Operation& op, bool vouched, bool known) {
   if (has_dynamic_tensor(op)) return "a tensor of dynamic shape, of an unknown element type or of 2^62 bytes and more";
   if (!vouched && !transparent(op)) return "a region other than that of linalg, tensor.pad or tensor.generate";
-  if (!vouched && !free_of_effects(op)) return "side effects, or an op that MLIR knows nothing of";
+  if (!vouched && !free_of_effects(op)) return "side effects, or an op whose effects MLIR does not know";
   if (!only_tensors(op)) return "a result that is not a tensor";
   if (!known) return "an op of unknown cost (remora.cost, or a CostInterface of its dialect, tells it)";
   return "";

@@ -114,7 +114,7 @@ std::string summary_of(const Graph& graph, const Plan& plan) {
        << text::duration_text(schedule.baseline_duration, unit) << " -> "
        << text::duration_text(schedule.duration, unit) << " (+" << text::percent_text(schedule.overhead())
        << ", at least +" << text::percent_text(schedule.least_overhead()) << " with up to "
-       << schedule.solver.max_computes << " computes per op"
+       << schedule.solver.max_computes << " runs per op"
        << (schedule.status == Status::optimal ? ", proved optimal" : "")
        << (schedule.solver.optimal_for_max_computes == kAnyNumber ? " for any number), " : "), ") << graph.ops.size()
        << " ops and " << plan.recomputes << " recomputes";

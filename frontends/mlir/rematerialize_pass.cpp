@@ -237,9 +237,9 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   Option<double> time_limit_{*this, "time-limit", llvm::cl::desc("Limit in seconds for each function"),
                              llvm::cl::init(10.0)};
   Option<std::string> order_{*this, "order",
-                             llvm::cl::desc("input: first computes keep their order; free: any order; "
-                                            "auto: free if a quick search finds another that holds the budget or "
-                                            "needs clearly less memory"),
+                             llvm::cl::desc("input: first runs keep their order; free: any order; auto: free if a "
+                                            "quick search finds another that fits within the budget or needs "
+                                            "clearly less memory"),
                              llvm::cl::init("input")};
   Option<std::int64_t> seed_{*this, "seed", llvm::cl::desc("Seed of all random choices"), llvm::cl::init(1)};
   Option<std::string> report_{
@@ -252,8 +252,8 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
                      "the same schedule"),
       llvm::cl::init(0)};
   Option<std::string> max_computes_{*this, "max-computes",
-                                    llvm::cl::desc("Maximum computes per op, the first included; auto: two, and more "
-                                                   "where they hold the budget or are shorter"),
+                                    llvm::cl::desc("Maximum runs per op, the first included; auto: two, and more if the "
+                                                   "budget needs them or the schedule gets shorter"),
                                     llvm::cl::init("auto")};
   Option<bool> arena_{*this, "arena",
                       llvm::cl::desc("Find a schedule whose buffers fit one arena within the budget, for remora-arena "

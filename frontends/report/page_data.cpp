@@ -154,14 +154,14 @@ Pairs solver_pairs(const SolverReport& solver, const std::string& graph_sha256) 
   if (solver.seconds > 0) pairs.emplace_back("Seconds", short_number(solver.seconds));
   if (solver.threads > 0) pairs.emplace_back("Threads", std::to_string(solver.threads));
   if (solver.seed > 0 || solver.threads > 0) pairs.emplace_back("Seed", std::to_string(solver.seed));
-  if (solver.max_computes > 0) pairs.emplace_back("Maximum computes per op", std::to_string(solver.max_computes));
+  if (solver.max_computes > 0) pairs.emplace_back("Maximum runs per op", std::to_string(solver.max_computes));
   if (solver.optimal_for_max_computes > 0) {
     const bool is_any = solver.optimal_for_max_computes == kAnyNumber;
-    pairs.emplace_back("Proved optimal for computes per op",
+    pairs.emplace_back("Proved optimal for runs per op",
                        is_any ? "any number" : "at most " + std::to_string(solver.optimal_for_max_computes));
   }
   if (solver.bound_for_any_number && solver.optimal_for_max_computes != kAnyNumber)
-    pairs.emplace_back("Bound for computes per op", "any number");
+    pairs.emplace_back("Bound for runs per op", "any number");
   if (solver.work_limit > 0) pairs.emplace_back("Work limit", std::to_string(solver.work_limit));
   for (const Statistic& statistic : solver.statistics) {
     pairs.emplace_back(json::statistic_key(statistic), short_number(statistic.value));

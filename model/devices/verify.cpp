@@ -215,7 +215,7 @@ class DeviceReplay {
     if (schedule_.order != OrderMode::input) return;
     const std::pair<OpId, DeviceId> run{step.op, step.device};
     if (first) {
-      if (step.op != next_first_) error("first computes do not follow the input order");
+      if (step.op != next_first_) error("first runs do not follow the input order");
       next_first_ = OpId(next_first_ + 1);
       latest_ = {};
     } else {

@@ -169,7 +169,7 @@ class Options(plugin_case.PluginCase):
             with self.subTest(more):
                 answer = self.rematerialize("memory-budget=64KiB" + more)
                 self.assertEqual(answer.code, 0, answer.err)
-                self.assertIn("up to 3 computes per op", answer.lines("remark")[-1])
+                self.assertIn("up to 3 runs per op", answer.lines("remark")[-1])
                 self.assertEqual(self.schedule()["solver"]["limits"]["max_computes"], 3)
                 computes = Counter(step["op"] for step in self.schedule()["steps"])
                 self.assertEqual(max(computes.values()), 3)

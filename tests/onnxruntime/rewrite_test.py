@@ -272,7 +272,7 @@ class Surroundings(Rewriting):
         code, said = remora(BINARIES, "remora", "rewrite", moved, "-q", "-o", self.path("beside/out.onnx"), *words)
         self.assertEqual(code, 65)
         self.assertIn("model.onnx: initializer w: has its data in", said)
-        self.assertTrue(said.endswith("write the model beside the one it is made from\n"), said)
+        self.assertTrue(said.endswith("write the model next to the one it is made from\n"), said)
         self.assertEqual(os.listdir(self.path("beside")), [])
 
     def test_functions_are_written_inline(self):
@@ -340,7 +340,7 @@ class Checking(Rewriting):
             )
             self.assertIn(code, (0, 20, 21), said)
             if code == 0:
-                self.assertIn("outputs equal in every bit", said)
+                self.assertIn("outputs bitwise equal", said)
                 self.assertRegex(said, r"it is (NOT|[0-9.]+ [KMG]?i?B) below")
                 return "it is NOT below" not in said
         return None

@@ -167,7 +167,7 @@ class BatchSizeSearch {
     std::cerr << "largest     " << dimension_ << " = " << text::grouped(*answer.sizes.largest) << with;
     if (answer.is_proved()) {
       std::cerr << ": proved, one more is impossible with at most "
-                << answer.trial_of(*answer.sizes.next).schedule.solver.max_computes << " computes per op\n";
+                << answer.trial_of(*answer.sizes.next).schedule.solver.max_computes << " runs per op\n";
     } else if (answer.sizes.next) {
       std::cerr << "; " << text::grouped(*answer.sizes.next) << " is "
                 << fit_word(answer.trial_of(*answer.sizes.next).fit)

@@ -380,7 +380,7 @@ int fit_command(const Words& words) {
     print_devices();
     return kSuccess;
   }
-  Arguments arguments("fit", "Says whether an ONNX model fits on devices that need not be there, and at what price.",
+  Arguments arguments("fit", "Reports whether an ONNX model fits on devices you do not have, and how much slower it is there.",
                       {{"MODEL", "an ONNX model; - for standard input"}});
   for (const OptionGroup& group : {fit_options(), model_options(), fit_limits(), fit_output()}) arguments.add(group);
   arguments.set_notes(

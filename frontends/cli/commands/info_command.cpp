@@ -175,7 +175,7 @@ void print_text(const Facts& facts, const SolveOptions& options) {
   if (facts.bracket) {
     out << "minimum budget            at least " << text::exact_bytes_text(facts.bracket->proved) << ", proved; "
         << text::exact_bytes_text(facts.bracket->reached) << " was reached (input order, up to "
-        << facts.bracket->max_computes << " computes per op)\n";
+        << facts.bracket->max_computes << " runs per op)\n";
   }
   std::cout << text::wrapped_lines(out.str(), kColumns, width);
   if (facts.partition) print_partition(std::cout, *facts.partition, options, width);
@@ -282,7 +282,7 @@ int info_of_devices(const Arguments& arguments, const DeviceGraph& graph) {
 }  // namespace
 
 int info_command(const Words& words) {
-  Arguments arguments("info", "Prints what GRAPH holds, and the most and the least memory it needs.",
+  Arguments arguments("info", "Shows the size of GRAPH: ops, bytes, peak, and a lower bound on feasible budgets.",
                       {{"GRAPH", kGraphHelp}});
   for (const OptionGroup& group : {info_output(), budget_options(), partition_options(), graph_options()}) {
     arguments.add(group);

@@ -112,7 +112,7 @@ void print_pipeline(std::ostream& out, const Pipeline& pipeline, const PipelineP
   }
   out << "makespan    " << text::grouped(plan.makespan.count());
   if (plan.status == Status::optimal) {
-    out << ", proved least";
+    out << ", proved optimal";
   } else {
     out << ", bound " << text::grouped(plan.lower_bound.count());
   }
@@ -151,7 +151,7 @@ void write_stages(const Arguments& arguments, const Table<StageId, PipelineStage
 
 int pipeline_command(const Words& words) {
   Arguments arguments("pipeline",
-                      "Chooses how each stage of a training pipeline runs its microbatches: the least time of a step "
+                      "Chooses how each stage of a training pipeline runs its microbatches, for the shortest step "
                       "within each device's memory.",
                       {{"STAGE",
                         "the first stage: its modes (remora-stage), or the training step of one microbatch, a "

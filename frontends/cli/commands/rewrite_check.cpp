@@ -162,7 +162,7 @@ void check_rewritten(std::ostream& out, const std::string& python, const LoadedM
   const Json told = Child(python).told({"compare", original.path, rewritten, shapes});
   const Json& differ = told["differ"];
   out << "check       onnxruntime " << told["version"].get<std::string>() << ": outputs "
-      << (differ.empty() ? "equal in every bit" : "DIFFER") << "\n";
+      << (differ.empty() ? "bitwise equal" : "DIFFER") << "\n";
   std::string wrong;
   for (const auto& [name, how] : differ.items()) {
     const bool repeats = how["repeats"].get<bool>();

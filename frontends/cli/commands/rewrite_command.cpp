@@ -43,8 +43,7 @@ OptionGroup check_options() {
   OptionGroup group("Running it");
   auto add = group.add_options();
   add("check",
-      "run MODEL and the rewritten model in onnxruntime: outputs are to be equal in every bit, and both peaks are "
-      "measured");
+      "run MODEL and the rewritten model in onnxruntime: compare their outputs bit for bit, and measure both peaks");
   add("python", po::value<std::string>()->value_name("PYTHON")->default_value("python3"),
       "the Python that has onnxruntime, for --check");
   group.make_expert({"python"});

@@ -38,7 +38,7 @@ OptionGroup sweep_options() {
       "points", po::value<int>()->value_name("N"),
       "choose up to N budgets by bisection, each where the points so far leave the curve most room (default: 20)")(
       "resolution", po::value<double>()->value_name("R"),
-      "bisection: least distance between budgets, as a fraction of their range (default: 0.005)")(
+      "bisection: smallest distance between budgets, as a fraction of their range (default: 0.005)")(
       "batch-size", po::value<std::string>()->value_name("DIM"),
       "instead of a curve: the largest value of this dimension of an ONNX model that fits --budget, in bytes")(
       "overhead", po::value<std::string>()->value_name("P"), "batch size: the most overhead allowed (default: 10%)");

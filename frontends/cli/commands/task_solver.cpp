@@ -184,7 +184,7 @@ std::string verify_devices(const batch::Task& task, const batch::Record& record,
       schedule.energy_limit != asked.energy_limit || schedule.order != asked.order ||
       schedule.copies != devices::copies_asked(asked) ||
       (asked.max_computes ? computes != *asked.max_computes : computes < Problem().max_computes)) {
-    return "its schedule is of another problem: objective, copies, limits, order, or computes an op";
+    return "its schedule is of another problem: objective, copies, limits, order, or runs per op";
   }
   if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";
   if (!schedule.has_schedule()) return "";
@@ -199,7 +199,7 @@ std::string compare_problems(const batch::Task& task, const batch::Record& recor
   asked.graph = graph;
   if (schedule.budget != budget_asked(record.question.budget, asked)) return "its schedule is of another budget";
   if (!is_asked(asked, schedule)) {
-    return "its schedule is of another problem: order, or computes an op";
+    return "its schedule is of another problem: order, or runs per op";
   }
   if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";
   return "";

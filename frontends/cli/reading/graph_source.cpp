@@ -170,9 +170,8 @@ OptionGroup graph_options() {
       "table of measured durations by name of the op, as python -m remora.onnx profile writes it; backward ops without "
       "a row are scaled by their FLOPs")(
       "allow-unknown",
-      "results whose size nobody can say (it depends on data without a --bound, or they are sequences or strings) "
-      "count "
-      "as 0 bytes, and the ops that make or read them run once: peak, budget and bound are those of the rest");
+      "count tensors of unknown size (it depends on data without a --bound, or they are sequences or strings) as 0 "
+      "bytes, and never recompute the ops that make or read them: peak, budget and bound exclude them");
   group.make_expert({"cost", "allow-unknown"});
   return group;
 }

@@ -103,7 +103,7 @@ void limit_memory(const std::string& text) {
   const auto wanted = static_cast<rlim_t>(most.count());
   if (wanted <= memory_in_use().data) throw UsageError(option + ": the program alone takes more than " + text);
   limit.rlim_cur = std::min(wanted, limit.rlim_max);
-  if (setrlimit(RLIMIT_DATA, &limit) != 0) throw UsageError(option + ": the system refuses " + text);
+  if (setrlimit(RLIMIT_DATA, &limit) != 0) throw UsageError(option + ": the system rejects " + text);
 }
 
 std::optional<std::uint64_t> memory_left(const std::string& root) {

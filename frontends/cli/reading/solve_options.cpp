@@ -141,11 +141,11 @@ OptionGroup problem_options(bool needs_budget) {
       "memory budget: bytes (12GiB, 12G, 1500MB, 123456; fixed memory included) or a percentage of the input "
       "order's no-recompute peak above fixed memory (80%), or of all of it (80%peak)")(
       "max-computes", po::value<std::string>()->value_name("C"),
-      "maximum computes per op, the first included. auto (default) begins with 2 and allows more if that holds the "
-      "budget or gives a shorter schedule; rotor and twremat: 64")(
+      "maximum runs per op, the first included (C_v in the literature). auto (default) begins with 2 and allows more if "
+      "the budget needs them or the schedule gets shorter; rotor and twremat: 64")(
       "order", po::value<std::string>()->value_name("MODE"),
-      "input: first computes follow the file's order (default); free: any order (default for twremat); auto: free if a "
-      "quick search finds another order that holds the budget or needs much less memory");
+      "input: first runs follow the file's order (default); free: any order (default for twremat); auto: free if a "
+      "quick search finds another order that fits within the budget or needs much less memory");
   group.make_expert({"max-computes"});
   return group;
 }
@@ -272,9 +272,8 @@ OptionGroup device_options() {
   group.add_options()("objective", po::value<std::string>()->value_name("WHAT"),
                       "what to minimise: duration (default) or energy")(
       "copies", po::value<std::string>()->value_name("HOW"),
-      "sequential: one thing at a time; overlap: copies run beside computing, each link on its own, and lanes beside "
-      "each "
-      "other. Default: overlap for graphs with lanes, else sequential")(
+      "sequential: no overlap; overlap: copies overlap with computation, one at a time per link, and lanes run "
+      "concurrently. Default: overlap for graphs with lanes, otherwise sequential")(
       "duration-limit", po::value<std::int64_t>()->value_name("T"), "upper limit on the duration")(
       "energy-limit", po::value<std::int64_t>()->value_name("E"), "upper limit on the energy");
   for (const std::string_view name : kOwn) group.make_expert({name});

@@ -46,7 +46,7 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
   std::erase_if(rows, [](const Row& row) { return row.times < 1; });
   if (rows.empty()) {
     const char* order = schedule.order == OrderMode::input ? "the input order" : "this order";
-    out << "recomputed  nothing: " << order << " holds the budget\n";
+    out << "recomputed  nothing: " << order << " fits within the budget\n";
     return;
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.paid > b.paid; });
@@ -107,14 +107,14 @@ std::string unknown_text(const Graph& graph) {
 
 void print_computes(std::ostream& out, Status status, const SolverReport& solver) {
   if (solver.bound_for_any_number || solver.optimal_for_max_computes == kAnyNumber) {
-    out << "            with any number of computes per op\n";
+    out << "            with any number of runs per op\n";
   }
   if (solver.optimal_for_max_computes > 0 && solver.optimal_for_max_computes < kAnyNumber) {
     out << "            optimal with at most " << solver.optimal_for_max_computes
-        << " computes per op; more were tried until " << text::fixed(solver.seconds, 2) << " s\n";
+        << " runs per op; more were tried until " << text::fixed(solver.seconds, 2) << " s\n";
   } else if (!solver.bound_for_any_number && solver.optimal_for_max_computes == 0 &&
              (status == Status::optimal || status == Status::feasible) && solver.max_computes > 0) {
-    out << "            with at most " << solver.max_computes << " computes per op\n";
+    out << "            with at most " << solver.max_computes << " runs per op\n";
   }
 }
 
@@ -305,7 +305,7 @@ SweepTable::SweepTable(Curve baseline, std::ostream& out, int width)
 void SweepTable::add(const SweepProgress& progress) {
   if (!header_printed_) {
     out_ << cell("seconds", 9) << cell("budget", 12) << (is_narrow_ ? "" : cell("part", 8)) << "status    "
-         << cell("overhead", 10) << "     bound" << (is_narrow_ ? "" : "  settled") << "\n";
+         << cell("overhead", 10) << "     bound" << (is_narrow_ ? "" : "  decided") << "\n";
     header_printed_ = true;
   }
   const CurvePoint point{.budget = progress.budget,
@@ -346,9 +346,9 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int 
         << cell(overhead_text(curve, point), figure) << cell(bound, figure) << (is_narrow ? "" : cell(peak, 12))
         << json::status_word(point.status)
         << (!is_least   ? ""
-            : is_narrow ? ", least"
-                        : ", the least budget")
-        << (point.max_computes > 0 ? ", " + std::to_string(point.max_computes) + " computes" : "") << "\n";
+            : is_narrow ? ", minimum"
+                        : ", the minimum budget")
+        << (point.max_computes > 0 ? ", " + std::to_string(point.max_computes) + " runs per op" : "") << "\n";
   }
   print_curve_chart(out, curve, width);
   if (curve.knee) print_mark(out, "knee        ", curve, curve.points[*curve.knee]);

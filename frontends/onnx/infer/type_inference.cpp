@@ -134,7 +134,7 @@ TypeInference::TypeInference(const onnx::GraphProto& graph, std::int64_t opset) 
     warnings_.push_back("opset " + std::to_string(opset) + " is newer than the ONNX library's " +
                         std::to_string(kNewestKnownOpset) +
                         ": ops are read by their definition in opset 17, by Remora's own shape rules where they "
-                        "changed, else by the shapes that the file states");
+                        "changed, otherwise by the shapes that the file states");
   }
 }
 

@@ -74,7 +74,7 @@ std::string moved(const std::string& name, const std::string& location, const fs
   if (leaves(relative)) {
     throw InputError("initializer " + printable(name),
                      "has its data in " + file.string() +
-                         ", which is not below the folder of the output; write the model beside "
+                         ", which is not below the folder of the output; write the model next to "
                          "the one it is made from");
   }
   return relative.generic_string();

@@ -95,18 +95,18 @@ TEST(Summary, SaysForWhichNumberOfComputesAScheduleIsProved) {
     print_summary(out, graph, schedule, 100, {});
     return out.str().find(words) != std::string::npos;
   };
-  EXPECT_TRUE(says("\n            with at most 2 computes per op\n"));
+  EXPECT_TRUE(says("\n            with at most 2 runs per op\n"));
   schedule.solver.bound_for_any_number = true;
-  EXPECT_TRUE(says("\n            with any number of computes per op\n"));
+  EXPECT_TRUE(says("\n            with any number of runs per op\n"));
   EXPECT_FALSE(says("at most 2"));
   schedule.solver.bound_for_any_number = false;
   schedule.solver.optimal_for_max_computes = 2;
-  EXPECT_TRUE(says("optimal with at most 2 computes per op; more were tried until 3.10 s"));
+  EXPECT_TRUE(says("optimal with at most 2 runs per op; more were tried until 3.10 s"));
   schedule.status = Status::optimal;
   schedule.solver.optimal_for_max_computes = 0;
-  EXPECT_TRUE(says("with at most 2 computes per op"));
+  EXPECT_TRUE(says("with at most 2 runs per op"));
   schedule.solver.optimal_for_max_computes = kAnyNumber;
-  EXPECT_TRUE(says("with any number of computes per op"));
+  EXPECT_TRUE(says("with any number of runs per op"));
 }
 
 TEST(TextReport, FitsTheTerminalAndUsesIt) {
@@ -192,7 +192,7 @@ TEST(CurveTable, SaysTheLeastBudgetInOneRow) {
   std::ostringstream out;
   print_curve(out, Graph{.name = "g"}, curve);
   EXPECT_EQ(out.str().find("infeasible"), std::string::npos) << out.str();
-  EXPECT_NE(out.str().find("optimal, the least budget\n"), std::string::npos) << out.str();
+  EXPECT_NE(out.str().find("optimal, the minimum budget\n"), std::string::npos) << out.str();
 }
 
 TEST(CurveTable, HasNoTwoRowsThatLookTheSame) {
