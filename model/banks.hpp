@@ -34,19 +34,19 @@ struct BankProblem {
   std::vector<Bank> banks{};
   /// A fixed offset holds in whichever bank the buffer is in.
   std::vector<Buffer> buffers{};
-  /// Of every buffer, at least one.
+  /// At least one for every buffer.
   std::vector<std::vector<BankChoice>> choices{};
 };
 
-/// Of every buffer its bank and its offset there.
+/// Bank and offset of every buffer.
 struct BankPlacement {
   std::vector<std::size_t> banks{};
   std::vector<Bytes> offsets{};
 };
 
-/// Throws InputError for what check_buffers refuses, for no bank, two of one name, a negative capacity, and for buffers with
-/// no choice, with a bank that there is not or that is there twice, or with a negative cost; or where the costs of the
-/// dearest choices add up to more than 2^62.
+/// Throws InputError for what check_buffers rejects, for no bank, two of one name, a negative capacity, and for buffers
+/// with no choice, with an unknown or repeated bank, or with a negative cost; or if the costs of the most expensive
+/// choices add up to more than 2^62.
 REMORA_API void check_bank_problem(const BankProblem& problem);
 
 /// The buffers in a bank, and their offsets there.
@@ -60,8 +60,8 @@ REMORA_API BankContents contents_of(const BankProblem& problem, const BankPlacem
 /// The sum of the costs. Every buffer is in one of its banks.
 REMORA_API std::int64_t cost_of(const BankProblem& problem, const BankPlacement& placement);
 
-/// What is wrong, in one line: a buffer in a bank that it may not be in, or what placement_fault says of a bank's buffers
-/// within its capacity. Empty if nothing is. It shares nothing with the search.
+/// Describes what is wrong, in one line: a buffer in a bank that it may not be in, or what placement_fault says of a
+/// bank's buffers within its capacity. Empty if nothing is. It shares no code with the search.
 REMORA_API std::string bank_fault(const BankProblem& problem, const BankPlacement& placement);
 
 }  // namespace remora

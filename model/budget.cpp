@@ -25,8 +25,8 @@ struct Decimal {
 };
 
 std::optional<Decimal> parse_decimal(std::string_view text) {
-  constexpr Wide kMost = Wide{1} << 70;
-  constexpr Wide kMostScale = 1'000'000'000;
+  constexpr Wide kMaximum = Wide{1} << 70;
+  constexpr Wide kMaxScale = 1'000'000'000;
   Decimal number;
   bool point = false;
   bool any = false;
@@ -35,10 +35,10 @@ std::optional<Decimal> parse_decimal(std::string_view text) {
       point = true;
     } else if (c >= '0' && c <= '9') {
       any = true;
-      if (point && number.scale == kMostScale) continue;
+      if (point && number.scale == kMaxScale) continue;
       number.digits = number.digits * 10 + (c - '0');
       if (point) number.scale *= 10;
-      if (number.digits / number.scale > kMost) return std::nullopt;
+      if (number.digits / number.scale > kMaximum) return std::nullopt;
     } else {
       return std::nullopt;
     }
@@ -96,12 +96,12 @@ struct Amount {
   [[nodiscard]] InputError error(const std::string& why) const { return {"", "'" + text + "' " + why}; }
 
   [[nodiscard]] Bytes bytes() const {
-    constexpr Wide kMost = std::numeric_limits<std::int64_t>::max();
+    constexpr Wide kMaximum = std::numeric_limits<std::int64_t>::max();
     const std::int64_t unit = bytes_of_unit(suffix);
     if (unit == 0) throw error("has an unknown unit; " + expected);
-    if (number.digits / number.scale > kMost / unit) throw error("is too large");
+    if (number.digits / number.scale > kMaximum / unit) throw error("is too large");
     const Wide bytes = number.digits * unit / number.scale;
-    if (bytes > kMost) throw error("is too large");
+    if (bytes > kMaximum) throw error("is too large");
     return Bytes(static_cast<std::int64_t>(bytes));
   }
 };
@@ -127,14 +127,14 @@ Bytes parse_budget(const std::string& text, Bytes fixed, Bytes peak) {
       "expected bytes (123456, 12GiB, 12G, 1.5GB) or a percentage of the peak above fixed memory (80%), or of "
       "all of it (80%peak)");
   const Decimal& number = amount.number;
-  constexpr Wide kMost = std::numeric_limits<std::int64_t>::max();
+  constexpr Wide kMaximum = std::numeric_limits<std::int64_t>::max();
   if (amount.suffix == "%" || amount.suffix == "%peak") {
-    constexpr Wide kMostPercent = 1'000'000;
-    if (number.digits / number.scale > kMostPercent) throw amount.error("is too large");
+    constexpr Wide kMaxPercent = 1'000'000;
+    if (number.digits / number.scale > kMaxPercent) throw amount.error("is too large");
     const Bytes base = amount.suffix == "%" ? fixed : Bytes(0);
     // Parts of a per cent beyond 1e-9 were dropped, so the product fits in 128 bits.
     const Wide part = number.digits * (peak - base).count() / (number.scale * 100);
-    if (part + base.count() > kMost) throw amount.error("is too large");
+    if (part + base.count() > kMaximum) throw amount.error("is too large");
     return Bytes(static_cast<std::int64_t>(part + base.count()));
   }
   if (amount.suffix.empty() && looks_like_percentage(number, peak)) {
@@ -161,7 +161,7 @@ double part_of_peak(Bytes amount, Bytes fixed, Bytes peak) {
 
 namespace {
 
-constexpr int kMostBudgets = 10'000;
+constexpr int kMaxBudgets = 10'000;
 
 std::vector<std::string> split(const std::string& text, char separator) {
   std::vector<std::string> parts;
@@ -202,7 +202,7 @@ int steps_between(double from, double to, double step, const std::string& text) 
   if (!(step > 0)) throw InputError("", "the step of '" + text + "' must be above 0");
   // A hair more, for steps like 0.1 % that have no exact double.
   const double count = std::floor(std::abs(to - from) / step + 1e-9) + 1;
-  if (!(count <= kMostBudgets)) throw InputError("", "'" + text + "' is more than 10,000 budgets");
+  if (!(count <= kMaxBudgets)) throw InputError("", "'" + text + "' is more than 10,000 budgets");
   return static_cast<int>(count);
 }
 
@@ -226,7 +226,7 @@ std::vector<Bytes> parse_range(const std::string& text, Bytes fixed, Bytes peak)
   const Bytes width = parse_budget(ends[2], Bytes(0), Bytes(0));
   if (width == Bytes(0)) throw InputError("", "the step of '" + text + "' must be above 0");
   const std::int64_t count = std::abs(last.count() - first.count()) / width.count() + 1;
-  if (count > kMostBudgets) throw InputError("", "'" + text + "' is more than 10,000 budgets");
+  if (count > kMaxBudgets) throw InputError("", "'" + text + "' is more than 10,000 budgets");
   std::vector<Bytes> budgets;
   budgets.reserve(static_cast<std::size_t>(count));
   for (std::int64_t i = 0; i < count; ++i) {

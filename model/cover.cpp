@@ -42,7 +42,7 @@ Duration spend_on_cover(Bytes excess, std::vector<CoverOffer>& offers) {
   const Knapsack full = fill(excess, offers);
   if (full.cost == Duration::max()) return full.cost;
   for (CoverOffer& offer : offers) {
-    // An offer at most as dear as the critical one is spent whole, a dearer one in part.
+    // An offer at most as dear as the critical one is spent whole, a more expensive one in part.
     if (cheaper(full.critical, offer)) offer.cost = share(full.critical, offer.gain, offer.cost);
   }
   return fill(excess, offers).cost;

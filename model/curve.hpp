@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The answer to a sweep: the least duration known for each of several budgets, with bounds (remora-curve 1).
+// The answer to a sweep: the shortest duration known for each of several budgets, with bounds (remora-curve 1).
 //
 //     duration |  o                 o  schedule within the budget, the shortest known
 //              |  ' o               '  lower bound
@@ -10,7 +10,7 @@
 //                smallest feasible
 //
 // A schedule within one budget is within every larger one, and no schedule within a budget beats the bound of a larger
-// one with as many computes an op: along the points durations do not increase, nor bounds where computes do not.
+// one with as many runs per op: along the points durations do not increase, nor bounds where runs do not.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ namespace remora {
 
 struct CurvePoint {
   Bytes budget{};
-  /// Of the problem with this budget.
+  /// Status of the problem with this budget.
   Status status = Status::unknown;
-  /// Of the best schedule known within the budget; 0 where there is none.
+  /// Duration of the best schedule known within the budget; 0 if there is none.
   Duration duration{};
   Bytes peak_memory{};
   /// No schedule within the budget is shorter.
@@ -37,7 +37,7 @@ struct CurvePoint {
   double seconds = 0;
   /// The budget that was being solved for when the schedule was found: this one, or a neighbour's.
   Bytes found_under{};
-  /// How often an op may run in this point's problem, where that is more than in the curve's; else 0.
+  /// Maximum number of runs per op in this point's problem if it is more than the curve's, otherwise 0.
   int max_computes = 0;
   /// File of the schedule, relative to the curve's; empty if it was not kept.
   std::string schedule_file{};
@@ -49,17 +49,17 @@ struct CurvePoint {
 
 struct REMORA_API Curve {
   std::string graph{};
-  /// Of the graph file's bytes, as lower-case hexadecimal; empty where there was no file.
+  /// Hash of the graph file's bytes, as lower-case hexadecimal; empty if there was no file.
   std::string graph_sha256{};
   /// As Schedule::reading.
   std::vector<std::string> reading{};
-  /// Whose budgets these are, of a graph over several devices; else empty.
+  /// Device whose budgets these are, for a graph over several devices; otherwise empty.
   std::string device{};
   OrderMode order = OrderMode::input;
   int max_computes = 0;
   /// Memory that no schedule can do without: percentages of budgets and the overhead's baseline are above it.
   Bytes fixed_memory{};
-  /// Of the input order without recompute.
+  /// Peak of the input order without recomputation.
   Duration baseline_duration{};
   Bytes baseline_peak_memory{};
   /// Proved: no schedule of at most `max_computes` runs per op, or of as many as any point has, stays within a smaller budget.

@@ -31,7 +31,7 @@ class REMORA_API InputError : public std::runtime_error {
 
   [[nodiscard]] const std::string& place() const { return place_; }
   [[nodiscard]] Place kind() const { return kind_; }
-  /// What is wrong, without the place.
+  /// The description of the error, without the place.
   [[nodiscard]] std::string fault() const { return what() + (place_.empty() ? 0 : place_.size() + 2); }
 
  private:
@@ -40,8 +40,8 @@ class REMORA_API InputError : public std::runtime_error {
 };
 
 /// An assertion that also runs in optimised builds: throws std::logic_error, which `remora` reports as an internal
-/// error (exit 70). For broken invariants only; bad input is an InputError. The place is the caller's (the built-ins
-/// because clang-tidy 14 does not know std::source_location).
+/// error (exit 70). For broken invariants only; bad input is an InputError. The place is the caller's (by built-ins,
+/// since clang-tidy 14 does not support std::source_location).
 inline void ensure(bool holds, const char* what, const char* file = __builtin_FILE(), int line = __builtin_LINE()) {
   if (!holds) [[unlikely]] {
     throw std::logic_error(std::string(file) + ":" + std::to_string(line) + ": " + what);

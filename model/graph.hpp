@@ -2,9 +2,9 @@
 //
 // A computation graph as the user gives it: tensors, and ops listed in the input topological order.
 //
-// Graph is plain data, filled by the readers of file formats, by the generators or by hand with
-// add_tensor and add_op. It promises nothing; `validate` checks it, and Instance (model/instance.hpp) is the checked,
-// constant and indexed form that everything downstream works on.
+// Graph is plain data, filled by the readers of file formats, by the generators or by hand with add_tensor and add_op.
+// It guarantees nothing; `validate` checks it, and Instance (model/instance.hpp) is the checked, constant and indexed
+// form that everything downstream works on.
 //
 //     Graph graph;
 //     TensorId a = graph.add_tensor("a", Bytes(4));
@@ -27,20 +27,20 @@ namespace remora {
 /// The part of a training step that an op belongs to.
 enum class Phase { none, forward, loss, backward };
 
-/// What a run of an op allocates (remora-graph 2, `recompute_allocates`).
+/// Allocations of a run of an op (remora-graph 2, `recompute_allocates`).
 enum class Allocation {
   missing,  ///< those of its outputs that are not resident
   all  ///< all its outputs anew, as PyTorch does: the older copy of one still resident counts, too, while the op runs
 };
 
-/// What one op writes and others read. Either an op's output or, without a producer, an input of the graph: resident
-/// throughout, counted, never evicted.
+/// A value that one op writes and others read. Either an op's output or, without a producer, an input of the graph:
+/// permanently resident, counted, never evicted.
 struct Tensor {
   std::string name{};
   Bytes size{};
   /// Must be resident when the schedule ends; it may be evicted before and recomputed.
   bool keep = false;
-  /// Keys of the file that the project does not know, as the text of a JSON object; empty if there are none.
+  /// Keys of the file that the project does not use, as the text of a JSON object; empty if there are none.
   std::string extra{};
 
   friend bool operator==(const Tensor&, const Tensor&) = default;
@@ -71,7 +71,7 @@ struct Op {
   Phase phase = Phase::none;
   /// The forward op whose gradient this op computes, or none.
   OpId backward_of{};
-  /// Order-only dependencies: those ops' first computes come before this op's first compute.
+  /// Order-only dependencies: those ops' first runs come before this op's first run.
   std::vector<OpId> after{};
   /// Each output and each input in one pair at most.
   std::vector<InPlace> in_place{};
@@ -138,7 +138,7 @@ REMORA_API std::vector<OpId> find_cycle(const Graph& graph, const Table<TensorId
 /// is for validate() to say.
 REMORA_API Graph reordered(const Graph& graph, const Order& order);
 
-/// Of an order of ops: where each op comes in it, as a number of an op.
+/// Positions in an order of ops: where each op comes in it, as a number of an op.
 REMORA_API Table<OpId, OpId> places_in(const Order& order);
 
 }  // namespace remora

@@ -87,7 +87,7 @@ void Instance::limit_computes() {
   Wide all_computes = 0;
   for (const OpId v : ops()) {
     const Op& op = (*graph_)[v];
-    footprints_.push_back(least_footprint(v));
+    footprints_.push_back(min_footprint(v));
     baseline_duration_ += durations_[v];
     // Nobody reads what a dead end computes a second time, unless it must be there at the end.
     const bool useful =

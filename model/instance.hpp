@@ -6,9 +6,9 @@
 // the input topological order, so OpId v is also v's position and the stage that its first compute ends. Tensors that
 // no op produces are inputs of the graph: they count in base_memory() and appear in no list of inputs.
 //
-// Where ops have several modes (model/modes.hpp), the amounts asked without a mode are the least of all
-// modes: what is a lower bound for them is one for every choice. A workspace asked without a mode is less by what an
-// op's `in_place` may save at most, and may then be negative.
+// Where ops have several modes (model/modes.hpp), the amounts asked without a mode are the minimum over all modes: a
+// lower bound for them is one for every choice. A workspace asked without a mode is reduced by the maximum that an op's
+// `in_place` may save, and may then be negative.
 //
 // An Instance is safe to share between threads.
 #pragma once
@@ -28,7 +28,7 @@
 namespace remora {
 
 struct Problem {
-  /// What memory may hold at any step, fixed memory and graph inputs included.
+  /// Maximum memory at any step, fixed memory and graph inputs included.
   Bytes budget = Bytes::max();
   /// C_v: how often an op may run, the first compute counted; an op's own limit may be smaller. At least 1.
   int max_computes = 2;
@@ -58,7 +58,7 @@ class REMORA_API Instance {
 
   [[nodiscard]] Duration duration(OpId op) const { return durations_[op]; }
   [[nodiscard]] Bytes workspace(OpId op) const { return workspaces_[op]; }
-  /// C_v of this op: 1 where recomputing is not allowed or would serve nobody; no more than most_computes allows.
+  /// C_v of this op: 1 where recomputing is not allowed or would be useless; no more than most_computes allows.
   [[nodiscard]] int max_computes(OpId op) const { return max_computes_[op]; }
   /// The produced tensors that `op` reads by some mode, each once.
   [[nodiscard]] std::span<const TensorId> inputs(OpId op) const { return inputs_[op]; }
@@ -71,7 +71,7 @@ class REMORA_API Instance {
   /// The ops that read the tensor by some mode, in input order, each once.
   [[nodiscard]] std::span<const OpId> users(TensorId tensor) const { return users_[tensor]; }
 
-  /// Whether any op has further modes.
+  /// True if any op has further modes.
   [[nodiscard]] bool has_modes() const { return modes_ != nullptr; }
   /// How many modes the op has, mode 0 and those it lacks included.
   [[nodiscard]] int mode_count(OpId op) const;
@@ -79,20 +79,20 @@ class REMORA_API Instance {
   /// The amounts of a mode that the op offers.
   [[nodiscard]] Duration duration(OpId op, ModeNumber mode) const;
   [[nodiscard]] Bytes workspace(OpId op, ModeNumber mode) const;
-  /// The mode's inner peaks, instead of a workspace if there are any. For an op of which the modes do not speak, that
-  /// of the graph's `in_place`: before it goes what the outputs take over.
+  /// The mode's inner peaks, instead of a workspace if there are any. For an op without modes, that of the graph's
+  /// `in_place`: the inputs' storage that the outputs take over is released before it.
   [[nodiscard]] std::span<const InnerPeak> inner(OpId op, ModeNumber mode) const;
-  /// Whether some mode, of any op or of this one, has inner peaks.
+  /// True if some mode, of any op or of this one, has inner peaks.
   [[nodiscard]] bool has_inner() const { return has_inner_; }
   [[nodiscard]] bool has_inner(OpId op) const;
-  /// Whether some op has an inner peak by the graph's `in_place`.
+  /// True if some op has an inner peak by the graph's `in_place`.
   [[nodiscard]] bool has_in_place() const { return !in_place_.empty(); }
   /// The tensor's size where its producer was computed with the mode.
   [[nodiscard]] Bytes size(TensorId tensor, ModeNumber mode) const;
-  /// What the op's computes may weigh together, and what each weighs by its mode, at least 1.
+  /// Maximum weight of the op's runs together, and the weight of each by its mode, at least 1.
   [[nodiscard]] int most_computes(OpId op) const;
   [[nodiscard]] int computes(OpId op, ModeNumber mode) const;
-  /// Whether some mode, of any op or of this one, leaves an input unread.
+  /// True if some mode, of any op or of this one, leaves an input unread.
   [[nodiscard]] bool reads_differ() const { return reads_differ_; }
   [[nodiscard]] bool reads_differ(OpId op) const { return reads_differ_ && !readers_[op].empty(); }
   /// The modes that read the tensor, one of the op's inputs: a bit each, set for those the op lacks, too.
@@ -108,10 +108,11 @@ class REMORA_API Instance {
   [[nodiscard]] Bytes base_memory() const { return base_memory_; }
   /// Every op once, by its shortest mode.
   [[nodiscard]] Duration baseline_duration() const { return baseline_duration_; }
-  /// What all computes that are allowed cost at most, each by its longest mode, beyond the baseline.
+  /// Maximum duration of all allowed runs, each by its longest mode, beyond the baseline.
   [[nodiscard]] Duration all_recomputes() const { return all_recomputes_; }
-  /// What must be resident at once while `op` runs: base memory, its inputs, outputs and workspace; by the mode that
-  /// needs least, every input at its least size, at its highest inner peak with everything released that may be.
+  /// Bytes that must be resident at once while `op` runs: base memory, its inputs, outputs and workspace; by the mode
+  /// that needs least, every input at its smallest size, at its highest inner peak with everything released that may
+  /// be.
   [[nodiscard]] Bytes footprint(OpId op) const { return footprints_[op]; }
 
   /// The same graph with another budget; O(ops + edges).
@@ -133,10 +134,10 @@ class REMORA_API Instance {
   [[nodiscard]] const Mode& further(OpId op, ModeNumber mode) const;
   [[nodiscard]] std::span<const TensorId> unread(OpId op, ModeNumber mode) const;
   [[nodiscard]] Duration longest(OpId op) const;
-  [[nodiscard]] Bytes least_footprint(OpId op) const;
+  [[nodiscard]] Bytes min_footprint(OpId op) const;
   [[nodiscard]] int lightest(OpId op) const;
   [[nodiscard]] Bytes largest(TensorId tensor) const;
-  [[nodiscard]] Bytes least_workspace(OpId op, ModeNumber mode) const;
+  [[nodiscard]] Bytes min_workspace(OpId op, ModeNumber mode) const;
 
   std::shared_ptr<const Graph> graph_;
   Problem problem_;
@@ -155,7 +156,7 @@ class REMORA_API Instance {
   Table<OpId, std::int32_t> mode_index_;
   Table<OpId, OpId> leaders_;
   Adjacency<OpId, OpId> followers_;
-  /// Beside inputs_, the modes that read each; empty rows where every mode reads all, no rows where all ops do so.
+  /// For inputs_, the modes that read each; empty rows where every mode reads all, no rows where all ops do so.
   Adjacency<OpId, std::uint64_t> readers_;
   bool reads_differ_ = false;
   bool has_inner_ = false;

@@ -125,7 +125,7 @@ Bytes Instance::largest(TensorId tensor) const {
 }
 
 /// What the mode takes beside all inputs and outputs if everything is released that may be.
-Bytes Instance::least_workspace(OpId op, ModeNumber mode) const {
+Bytes Instance::min_workspace(OpId op, ModeNumber mode) const {
   const auto peaks = inner(op, mode);
   if (peaks.empty()) return workspace(op, mode);
   return highest_peak(peaks, [&](TensorId t) { return producers_[t].valid() ? largest(t) : Bytes(0); });
@@ -175,7 +175,7 @@ Duration Instance::longest(OpId op) const {
   return result;
 }
 
-Bytes Instance::least_footprint(OpId op) const {
+Bytes Instance::min_footprint(OpId op) const {
   Bytes least = Bytes::max();
   for (ModeNumber mode = 0; mode < mode_count(op); ++mode) {
     if (!offers(op, mode)) continue;
@@ -206,18 +206,17 @@ void Instance::index_modes() {
   check_modes();
   // What an input leaves may be larger by another mode.
   for (const OpId v : in_place_.ids()) {
-    if (!in_place_[v].empty()) workspaces_[v] = least_workspace(v, 0);
+    if (!in_place_[v].empty()) workspaces_[v] = min_workspace(v, 0);
   }
   for (const OpModes& entry : *modes_) {
     has_inner_ = has_inner_ || !entry.inner.empty();
-    workspaces_[entry.op] = least_workspace(entry.op, 0);
+    workspaces_[entry.op] = min_workspace(entry.op, 0);
     for (std::size_t o = 0; o < entry.further.size(); ++o) {
       const auto& mode = entry.further[o];
       if (!mode) continue;
       has_inner_ = has_inner_ || !mode->inner.empty();
       durations_[entry.op] = std::min(durations_[entry.op], mode->duration);
-      workspaces_[entry.op] =
-          std::min(workspaces_[entry.op], least_workspace(entry.op, static_cast<ModeNumber>(o) + 1));
+      workspaces_[entry.op] = std::min(workspaces_[entry.op], min_workspace(entry.op, static_cast<ModeNumber>(o) + 1));
       const auto tensors = outputs(entry.op);
       for (std::size_t i = 0; i < tensors.size(); ++i) {
         sizes_[tensors[i]] = std::min(sizes_[tensors[i]], mode->output_sizes[i]);
@@ -267,7 +266,7 @@ void Instance::check_modes() const {
   for (std::size_t entry = 0; entry < modes_->size(); ++entry) {
     const OpModes& modes = (*modes_)[entry];
     const Op& op = (*graph_)[modes.op];
-    if (modes.further.size() >= kMostModes) {
+    if (modes.further.size() >= kMaxModes) {
       throw InputError(place_of(entry, modes.further.size() - 1), "an op has at most 64 modes");
     }
     for (std::size_t o = 0; o < modes.further.size(); ++o) {

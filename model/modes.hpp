@@ -2,22 +2,22 @@
 //
 // Ways to compute an op: modes of duration, workspace, output sizes and inputs, of which every compute chooses one.
 //
-// A graph gives each op one way, its mode 0. Whoever composes schedules of subgraphs (Rockmate, HiRemate: a mode
-// is one ready schedule of a block) gives some ops further ones. An op may follow another: each of its computes takes
-// the mode of that compute of the leader which serves its inputs, as the backward half of a block takes the forward
-// half's. The leader may have modes that the follower lacks (a forward half that saves nothing for the backward
-// half): then the leader runs again, with another mode, before the follower can.
+// A graph gives each op one way, its mode 0. Callers that compose schedules of subgraphs (Rockmate, HiRemate: a mode is
+// one ready schedule of a block) give some ops further ones. An op may follow another: each of its runs takes the mode
+// of that run of the leader which serves its inputs, as the backward half of a block takes the forward half's. The
+// leader may have modes that the follower lacks (a forward half that saves nothing for the backward half): then the
+// leader runs again, with another mode, before the follower can.
 //
 //     leader    F(1)          F(0)            1: fast, saves nothing; 0: saves what the backward half needs
 //     follower                     B(0)       served by the second F
 //
-// A mode need not read all of its op's inputs (HiRemate, B.1.2: one backward half recomputes what another reads):
-// the others need not be resident. First computes keep the graph's order all the same: an op's first compute comes
-// after those of the producers of all its inputs.
+// A mode need not read all of its op's inputs (HiRemate, B.1.2: one backward half recomputes what another reads): the
+// others need not be resident. First runs keep the graph's order all the same: an op's first run comes after those of
+// the producers of all its inputs.
 //
-// A mode may stand for a schedule of its own, which is done with some inputs before its memory is highest (HiRemate,
-// B.3): its inner peaks say what it takes when, beside all inputs and outputs, and which inputs are released by then if
-// nobody needs them later.
+// A mode may stand for a schedule of its own, which no longer needs some inputs before its memory is highest (HiRemate,
+// B.3): its inner peaks give its memory over time, in addition to all inputs and outputs, and the inputs that are
+// released by then if no later op needs them.
 //
 // A mode may stand for several computes of the ops inside, of which only so many are allowed: then it weighs more
 // than one of its op's computes.
@@ -39,9 +39,9 @@ namespace remora {
 using ModeNumber = std::int32_t;
 
 /// Modes an op may have, the graph's own included.
-inline constexpr int kMostModes = 64;
+inline constexpr int kMaxModes = 64;
 
-/// So many computes that they are no limit.
+/// Number of runs that is no limit.
 inline constexpr int kNoMostComputes = std::numeric_limits<int>::max();
 
 /// An input that a compute is done with before a moment inside.
@@ -56,7 +56,7 @@ struct FreedInput {
 
 /// A moment inside a compute.
 struct InnerPeak {
-  /// What it takes beside what is retained, all inputs and outputs included; negative where some aren't there.
+  /// Memory in addition to what is retained, all inputs and outputs included; negative if some are not needed.
   Bytes workspace{};
   /// Inputs that the mode reads and is done with before: released if their retention ends with this compute.
   std::vector<FreedInput> freed{};
@@ -70,13 +70,13 @@ struct Mode {
   std::vector<Bytes> output_sizes{};
   /// Inputs of the op that this mode does not read. A follower reads some output of its leader by every mode.
   std::vector<TensorId> unread{};
-  /// What a compute by this mode weighs against the op's most_computes, at least 1.
+  /// Weight of a run by this mode, counted against the op's most_computes; at least 1.
   int computes = 1;
   /// The memory of a compute is the most of these; if empty, `workspace` says it.
   std::vector<InnerPeak> inner{};
 };
 
-/// What one op can do beside mode 0, and what the graph does not say of mode 0.
+/// Modes of one op besides mode 0, and what the graph does not say of mode 0.
 struct OpModes {
   OpId op{};
   /// Modes 1, 2, ...; nothing where this op lacks the mode.
@@ -87,11 +87,11 @@ struct OpModes {
   std::vector<TensorId> unread{};
   int computes = 1;
   std::vector<InnerPeak> inner{};
-  /// What the op's computes may weigh together; one of its modes at least weighs no more.
+  /// Maximum weight of the op's runs together; at least one of its modes weighs no more.
   int most_computes = kNoMostComputes;
 };
 
-/// By op, ascending; ops that are not mentioned have mode 0 only and follow nobody.
+/// By op, ascending; ops that are not mentioned have mode 0 only and follow no other.
 using Modes = std::vector<OpModes>;
 
 /// One step of a sequence: an op and how it is computed.
@@ -102,8 +102,8 @@ struct Compute {
   friend constexpr bool operator==(const Compute&, const Compute&) = default;
 };
 
-/// What the highest of the peaks (at least one) takes beside all inputs and outputs; `released(tensor)`: what is off
-/// for an input that is freed before a peak, were all of it freed.
+/// Size of the highest of the peaks (at least one) in addition to all inputs and outputs; `released(tensor)`: bytes
+/// saved for an input that is freed before a peak, were all of it freed.
 template <class Released>
 Bytes highest_peak(std::span<const InnerPeak> peaks, Released released) {
   Bytes highest(std::numeric_limits<std::int64_t>::min());

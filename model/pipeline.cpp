@@ -10,10 +10,10 @@
 namespace remora {
 namespace {
 
-constexpr std::int64_t kMostInAll = std::numeric_limits<std::int64_t>::max();
-constexpr int kMostMicrobatches = 1 << 20;
+constexpr std::int64_t kMaxInAll = std::numeric_limits<std::int64_t>::max();
+constexpr int kMaxMicrobatches = 1 << 20;
 /// A gigabyte, about, and seconds for each look at all of them.
-constexpr std::size_t kMostTasks = std::size_t{1} << 23U;
+constexpr std::size_t kMaxTasks = std::size_t{1} << 23U;
 
 using Kind = PipelineTask::Kind;
 
@@ -180,14 +180,14 @@ void validate(const Pipeline& pipeline) {
   if (!interleaved && pipeline.stages.size() != pipeline.devices) {
     throw InputError("devices", "only an interleaved pipeline has several stages on a device");
   }
-  if (pipeline.microbatches < 1 || pipeline.microbatches > kMostMicrobatches) {
+  if (pipeline.microbatches < 1 || pipeline.microbatches > kMaxMicrobatches) {
     throw InputError("microbatches", "must be from 1 to 2^20, not " + std::to_string(pipeline.microbatches));
   }
   if (interleaved && static_cast<std::size_t>(pipeline.microbatches) % pipeline.devices != 0) {
     throw InputError("microbatches", "of an interleaved pipeline must be a multiple of the devices");
   }
   const std::size_t kinds = pipeline.order == PipelineOrder::zero_bubble ? 3 : 2;
-  if (const Wide tasks = Wide{pipeline.microbatches} * pipeline.stages.size() * kinds; tasks > kMostTasks) {
+  if (const Wide tasks = Wide{pipeline.microbatches} * pipeline.stages.size() * kinds; tasks > kMaxTasks) {
     throw InputError("microbatches", std::to_string(pipeline.microbatches) + " through " +
                                          std::to_string(pipeline.stages.size()) +
                                          " stages are more than 2^23 tasks, the most that can be planned");
@@ -210,7 +210,7 @@ void validate(const Pipeline& pipeline) {
     for (std::size_t i = 0; i < stage.modes.size(); ++i) check_mode(stage.modes[i], mode_path(s, i), longest, largest);
     bytes += stage.fixed_memory.count() + largest * pipeline.microbatches;
     time += (longest + 2 * Wide{pipeline.send.count()}) * pipeline.microbatches;
-    if (bytes > kMostInAll || time > kMostInAll) throw InputError(path, "all microbatches together exceed 64 bits");
+    if (bytes > kMaxInAll || time > kMaxInAll) throw InputError(path, "all microbatches together exceed 64 bits");
   }
 }
 

@@ -7,8 +7,8 @@
 //     device 1      F0 F1 .. B0 F2 B1 F3 .. B2 .. .. B3                       2
 //     device 2         F0 B0 F1 B1 F2 B2 F3 B3                                1
 //
-// A mode that saves less takes longer backward, since it computes again. Where a device waits for others anyway (..), that costs nothing.
-// Like Graph it is plain data that promises nothing; `validate` checks it.
+// A mode that saves less has a longer backward task, since it recomputes. Where a device waits for others anyway (..),
+// that costs nothing. Like Graph it is plain data without guarantees; `validate` checks it.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,8 @@ struct StageMode {
   Duration forward{};
   /// Down to the gradient of the stage's input, all recomputes included.
   Duration backward{};
-  /// Of the gradients of weights: a task of its own in zero-bubble schedules, else a part of the backward task.
+  /// Duration of the gradients of weights: a separate task in zero-bubble schedules, otherwise a part of the backward
+  /// task.
   Duration weight_gradient{};
   /// From the start of the forward task to the end of the backward one.
   Bytes saved{};
@@ -86,7 +87,7 @@ struct PipelineTask {
   friend auto operator<=>(const PipelineTask&, const PipelineTask&) = default;
 };
 
-/// What a device runs, in its order. The pipeline is valid.
+/// Tasks of a device, in its order. The pipeline is valid.
 REMORA_API std::vector<PipelineTask> tasks_of(const Pipeline& pipeline, std::size_t device);
 
 /// A task, and what it waits for: others by their places in a list.

@@ -65,9 +65,9 @@ REMORA_API Bytes largest_load(std::span<const Buffer> buffers);
 /// The end of the highest buffer that ever holds memory, or 0. `offsets` has one for each buffer.
 REMORA_API Bytes arena_of(std::span<const Buffer> buffers, std::span<const Bytes> offsets);
 
-/// What is wrong with the offsets, in one line: a negative or not aligned one, one that is not what the buffer demands,
-/// an end beyond `capacity`, or two buffers that share bytes. Empty if nothing is. O(n log n): a sweep over time that
-/// keeps what is alive sorted by offset.
+/// Describes what is wrong with the offsets, in one line: a negative or not aligned one, one that is not what the
+/// buffer demands, an end beyond `capacity`, or two buffers that share bytes. Empty if nothing is. O(n log n): a sweep
+/// over time that keeps live buffers sorted by offset.
 REMORA_API std::string placement_fault(std::span<const Buffer> buffers, std::span<const Bytes> offsets,
                                        Bytes capacity = Bytes::max());
 

@@ -19,14 +19,14 @@
 namespace remora {
 
 enum class Status {
-  optimal,     ///< proved for the problem asked: this order mode and, where a number was asked, so many computes an op
+  optimal,     ///< proved for the problem asked: this order mode and, if a number was given, so many runs per op
   feasible,    ///< a schedule within the budget, not proved optimal
-  infeasible,  ///< proved: no schedule of the stated problem holds the budget
+  infeasible,  ///< proved: no schedule of the stated problem fits within the budget
   unknown,     ///< no schedule found within the limits
 };
 
 enum class OrderMode {
-  input,  ///< the staged form: first computes follow the input order
+  input,  ///< the staged form: first runs follow the input order
   free,   ///< any sequence in which every step's inputs are resident and `after` holds
 };
 
@@ -44,7 +44,7 @@ struct Step {
 /// and the fixed memory lies elsewhere.
 struct Arena {
   using Offsets = std::vector<std::pair<TensorId, Bytes>>;
-  /// What one step allocates.
+  /// Allocations of one step.
   struct Allocations {
     Offsets outputs{};
     std::optional<Bytes> workspace{};
@@ -56,7 +56,7 @@ struct Arena {
   Bytes alignment{1};
   /// The end of what lies highest.
   Bytes size{};
-  /// Of the graph's inputs, throughout.
+  /// Offsets of the graph's inputs, which never move.
   Offsets inputs{};
   /// One for each step.
   std::vector<Allocations> steps{};
@@ -64,7 +64,7 @@ struct Arena {
   friend bool operator==(const Arena&, const Arena&) = default;
 };
 
-/// Why no schedule holds the budget: what must be resident at once while `op` runs.
+/// Proof that no schedule fits within the budget: what must be resident at once while `op` runs.
 struct Certificate {
   OpId op{};
   /// Bytes that must be resident while `op` runs, fixed memory, graph inputs and workspace included.
@@ -77,7 +77,7 @@ struct Certificate {
 enum class Stop {
   unknown,     ///< it is not said
   optimum,     ///< its schedule is proved optimal
-  infeasible,  ///< no schedule holds the budget
+  infeasible,  ///< no schedule fits within the budget
   gap,         ///< the schedule is proved to be as near to the optimum as was asked for
   stall,       ///< no better schedule for as long as was asked for
   time,        ///< the time limit
@@ -108,7 +108,7 @@ struct Statistic {
 
   friend bool operator==(const Statistic&, const Statistic&) = default;
 };
-/// In the order in which they are told.
+/// In the order of their reports.
 using Statistics = std::vector<Statistic>;
 
 /// In place of a number of computes.
@@ -140,9 +140,9 @@ struct SolverReport {
   /// Who solved integer programs: "HiGHS 1.11.0", "COIN-OR CBC", both with " and " between them, or "none"; empty where
   /// nothing is said.
   std::string integer_solver{};
-  /// What a method has to say of its run; empty if nothing.
+  /// Remark of a method on its run; may be empty.
   std::string note{};
-  /// What a method tells of its own run; no two of one unit have the same name.
+  /// Statistics of a method's own run; no two of one unit have the same name.
   Statistics statistics{};
   /// Other settings of the solve as name and value, in order.
   std::vector<std::pair<std::string, std::string>> options{};
@@ -150,7 +150,7 @@ struct SolverReport {
 
 struct REMORA_API Schedule {
   std::string graph{};
-  /// Of the graph file's bytes, as lower-case hexadecimal; empty where there was no file.
+  /// Hash of the graph file's bytes, as lower-case hexadecimal; empty if there was no file.
   std::string graph_sha256{};
   /// How the graph was made of the file, as words of the command line ("--training", "--dim=batch=8"): whoever shows the
   /// schedule reads it the same way. Empty where there was nothing to say.

@@ -15,9 +15,9 @@
 //
 //     peak_memory = fixed_memory + the largest sum of sizes over all buffers alive at one time.
 //
-// Not so where an output takes over an input's storage (`in_place`): it is a buffer of its own beside the input's, and their
-// sum may then be the larger one. Where a run allocates all its outputs anew (`recompute_allocates`), the older copy of one
-// lasts until the step is over, and the new one begins with it.
+// Not so where an output takes over an input's storage (`in_place`): it is a separate buffer next to the input's, and
+// their sum may then be the larger one. Where a run allocates all its outputs anew (`recompute_allocates`), the older
+// copy of one lasts until the step is over, and the new one begins with it.
 //
 // The k-th buffer of a tensor is TENSOR#k, the workspace of an op's k-th compute OP#k workspace, k from 0: no two are
 // alike.

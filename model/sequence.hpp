@@ -35,7 +35,7 @@ using RecomputePlan = std::vector<Recompute>;
 /// The sequence that the plan stands for: in each stage its recomputes in input order, then the stage's first compute.
 Sequence sequence_of(const Instance& instance, std::span<const Recompute> plan);
 
-/// Whether the sequence is of the staged form: the first computes follow the input order, the recomputes of a stage
+/// True if the sequence is of the staged form: the first computes follow the input order, the recomputes of a stage
 /// too, and no op runs twice in one stage.
 bool is_staged(const Instance& instance, std::span<const OpId> sequence);
 
@@ -51,11 +51,11 @@ RecomputePlan within_limits(const Instance& instance, RecomputePlan plan);
 /// The time that the recomputes cost.
 Duration extra_duration(const Instance& instance, std::span<const Recompute> plan);
 
-/// Whether the sequence solves the free order's problem but for the budget: every op, no op oftener than allowed, each
+/// True if the sequence solves the free order's problem but for the budget: every op, no op oftener than allowed, each
 /// after the producers of its inputs, and first computes after those that they wait for.
 bool is_free_sequence(const Instance& instance, std::span<const OpId> sequence);
 
-/// Whether the sequence is one of the instance's problem: its order (input or free), `after`, and how often each op may
+/// True if the sequence is one of the instance's problem: its order (input or free), `after`, and how often each op may
 /// run. Says nothing of memory.
 bool is_permitted(const Instance& instance, const Sequence& sequence);
 

@@ -3,8 +3,8 @@
 // The vocabulary of the project as types of their own.
 //
 // Quantities (Bytes, Duration) add and compare only with their like, so a size can never be mistaken for a time.
-// Identifiers (OpId, TensorId) are built explicitly, and compared and used as an index only with their like: an OpId can
-// be neither passed nor compared where a TensorId is wanted, and tables indexed by id (model/table.hpp) refuse it.
+// Identifiers (OpId, TensorId) are built explicitly, and compared and used as an index only with their like: an OpId
+// can be neither passed nor compared where a TensorId is wanted, and tables indexed by id (model/table.hpp) reject it.
 #pragma once
 
 #include <compare>
@@ -63,7 +63,7 @@ class Id {
   constexpr operator std::int32_t() const { return index_; }
 
   [[nodiscard]] constexpr bool valid() const { return index_ >= 0; }
-  /// Of a valid id: its place in a vector.
+  /// Position of a valid id in a vector.
   [[nodiscard]] constexpr std::size_t index() const { return static_cast<std::size_t>(index_); }
 
   static constexpr Id none() { return Id(); }
@@ -86,7 +86,8 @@ using OpId = Id<struct OpTag>;
 /// A tensor's number: its position in the graph's table of tensors, from 0.
 using TensorId = Id<struct TensorTag>;
 
-/// Ops in the order in which they run; an op that is computed again stands there again. A plain vector of ops promises no order.
+/// Ops in the order in which they run; an op that is recomputed occurs again. A plain vector of ops need not be in such
+/// an order.
 class Sequence : public std::vector<OpId> {
  public:
   using std::vector<OpId>::vector;
@@ -104,7 +105,7 @@ class Order : public Sequence {
 __extension__ using Wide = __int128;
 
 /// value / 2^shift, rounded up.
-constexpr Wide ceiling(Wide value, int shift) {
+constexpr Wide cutoff(Wide value, int shift) {
   const Wide unit = Wide{1} << shift;
   const Wide quotient = value / unit;
   return value % unit > 0 ? quotient + 1 : quotient;
@@ -121,7 +122,7 @@ class Stage {
 
   // NOLINTNEXTLINE(google-explicit-constructor): like an id, a number in comparisons with numbers.
   constexpr operator std::int32_t() const { return number_; }
-  /// Of a stage that exists: its place in a vector.
+  /// Position of an existing stage in a vector.
   [[nodiscard]] constexpr std::size_t index() const { return static_cast<std::size_t>(number_); }
 
   constexpr Stage& operator++() {
@@ -153,14 +154,14 @@ struct std::hash<remora::Id<Tag>> {
   std::size_t operator()(remora::Id<Tag> id) const noexcept { return std::hash<std::int32_t>{}(id); }
 };
 
-// Sums and products of amounts that nobody has checked yet: beyond the limit they stay there, and two such amounts
-// still add up within 64 bits.
+// Sums and products of unchecked amounts: beyond the limit they saturate, and two such amounts still add up within 64
+// bits.
 
 namespace remora {
 
 inline constexpr std::int64_t kSaturated = std::int64_t{1} << 62;
 
-/// Of amounts that are not negative, or the limit.
+/// The sum of amounts that are not negative, or the limit.
 constexpr std::int64_t saturating_sum(std::int64_t a, std::int64_t b) {
   return b > kSaturated || a > kSaturated - b ? kSaturated : a + b;
 }

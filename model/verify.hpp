@@ -31,9 +31,10 @@ struct Verdict {
 /// Where the schedule has an arena, also what arena_faults() checks.
 REMORA_API Verdict verify(const Graph& graph, const Schedule& schedule);
 
-/// What is wrong with the arena of a schedule that is valid else: an allocation without an offset or with one that is not
-/// aligned, an offset of what the step does not allocate, two things that share bytes at one time, an arena that says
-/// another size than what lies in it, or that is with the fixed memory above the budget. At most twenty.
+/// Describes what is wrong with the arena of an otherwise valid schedule: an allocation without an offset or with one
+/// that is not aligned, an offset of something that the step does not allocate, two things that share bytes at one
+/// time, an arena whose size is not that of its contents, or that exceeds the budget with the fixed memory. At most
+/// twenty.
 REMORA_API std::vector<std::string> arena_faults(const Graph& graph, const Schedule& schedule);
 
 }  // namespace remora

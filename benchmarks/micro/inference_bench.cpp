@@ -3,7 +3,7 @@
 // What each inference of the retention model saves, what the branching rule, and what learned nogoods: failures and nodes of the complete
 // search that proves the optimum, with all inferences, with one of them off, and by domain size. The search begins with
 // the optimum's cost plus one as its bound (found beforehand), so that luck in finding schedules plays no part; it is
-// stopped at kMostNodes.
+// stopped at kMaxNodes.
 #include <functional>
 #include <memory>
 #include <string>
@@ -19,7 +19,7 @@
 namespace remora {
 namespace {
 
-constexpr std::int64_t kMostNodes = 2'000'000;
+constexpr std::int64_t kMaxNodes = 2'000'000;
 
 struct Fixture {
   std::string name{};
@@ -49,7 +49,7 @@ std::vector<Variant> variants() {
           {"without_useless_recompute", {.useless_recompute = false}},
           {"without_later_recompute", {.later_recompute = false}},
           {"without_cover_bound", {.cover_bound = false}},
-          {"without_dear_recompute", {.dear_recompute = false}},
+          {"without_costly_recompute", {.costly_recompute = false}},
           {"branching_by_domain_size", {}, cp::BranchingRule::domain_size},
           {"with_nogoods", {}, cp::BranchingRule::overload, true}};
 }
@@ -58,13 +58,13 @@ cp::SearchOutcome prove(const Instance& instance, Duration below, const Variant&
   const auto all = input_order(instance);
   const cp::RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget(), below}, variant.inferences);
   cp::SearchSettings settings;
-  settings.node_limit = kMostNodes;
+  settings.node_limit = kMaxNodes;
   settings.rule = variant.rule;
   settings.learn = variant.learn;
   return cp::solve_retention(problem, settings);
 }
 
-/// The optimum, by raising the ceiling: a search without any would lose itself in dear schedules.
+/// The optimum, by raising the cutoff: a search without any would lose itself in dear schedules.
 Duration optimum(const Instance& instance) {
   for (Duration below(instance.baseline_duration().count() / 500 + 1);; below += below) {
     const auto outcome = prove(instance, below, {.learn = true});

@@ -40,12 +40,12 @@ namespace {
 /// one: the rest is for placing it.
 constexpr double kFirstPart = 0.7;
 constexpr double kFurtherPart = 0.4;
-constexpr double kMostPart = 0.9;
-constexpr int kMostRounds = 48;
+constexpr double kMaxPart = 0.9;
+constexpr int kMaxRounds = 48;
 /// From this round on chance decides which of the crowded ops lose capacity, and how much.
 constexpr int kFirstRandomRound = 2;
 /// Incumbents that are kept to fall back on.
-constexpr std::size_t kMostKept = 16;
+constexpr std::size_t kMaxKept = 16;
 /// What one placement may take.
 constexpr std::int64_t kPlacementWork = 5'000;
 constexpr double kPlacementPart = 0.1;
@@ -96,7 +96,7 @@ class AddressSearch {
     if (std::optional<Certificate> certificate = certificate_of_arena()) return infeasible(*std::move(certificate));
     Sequence start(warm_start.begin(), warm_start.end());
     int rounds = 0;
-    while (rounds < kMostRounds) {
+    while (rounds < kMaxRounds) {
       const Schedule schedule = solve_round(start, rounds);
       if (rounds++ == 0) first_ = schedule;
       if (!schedule.has_schedule()) {
@@ -168,7 +168,7 @@ class AddressSearch {
     problem.budget = rounded_budget();
     const Instance tight(std::make_shared<const Graph>(*padded_), problem);
     const Limits enough = allowance_.left().part(round == 0 ? kFirstPart : kFurtherPart);
-    SolveOptions options = within(options_, allowance_.share(kMostPart));
+    SolveOptions options = within(options_, allowance_.share(kMaxPart));
     options.seed += round;
     SolveCallbacks callbacks = callbacks_;
     callbacks.enough = [&](const Progress& now) {
@@ -178,11 +178,11 @@ class AddressSearch {
     };
     kept_.clear();
     callbacks.incumbent = [&](const Schedule& schedule) {
-      if (kept_.size() == kMostKept) kept_.erase(kept_.begin());
+      if (kept_.size() == kMaxKept) kept_.erase(kept_.begin());
       kept_.push_back(schedule);
       if (callbacks_.incumbent) callbacks_.incumbent(with_own_amounts(schedule));
     };
-    // A tighter problem's schedules may be longer, and the proof's ceiling never rises.
+    // A tighter problem's schedules may be longer, and the proof's cutoff never rises.
     Schedule schedule = with_own_amounts(solve(tight, options, callbacks, start, std::exchange(proof_, {})));
     allowance_.spend(Work(schedule.solver.work));
     return schedule;

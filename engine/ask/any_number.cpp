@@ -26,7 +26,7 @@ Table<OpId, int> most_computes(const Instance& instance, Duration extra) {
 }  // namespace
 
 Table<OpId, int> computes_that_pay(const Graph& graph, const std::function<std::int64_t(OpId)>& again) {
-  constexpr std::int64_t kMost = std::numeric_limits<int>::max();
+  constexpr std::int64_t kMaximum = std::numeric_limits<int>::max();
   Table<TensorId, std::int64_t> reads(graph.tensors.size(), 0);
   Table<OpId, int> most(graph.ops.size(), 1);
   for (std::size_t v = graph.ops.size(); v-- > 0;) {
@@ -34,8 +34,8 @@ Table<OpId, int> computes_that_pay(const Graph& graph, const std::function<std::
     const Op& own = graph[op];
     std::int64_t pays = 0;
     for (const TensorId t : own.outputs) pays += reads[t] + (graph[t].keep ? 1 : 0);
-    const std::int64_t allowed = own.recompute ? own.max_computes.value_or(kMost) - 1 : 0;
-    most[op] = static_cast<int>(1 + std::min({pays, allowed, kMost - 1, allowed > 0 ? again(op) : 0}));
+    const std::int64_t allowed = own.recompute ? own.max_computes.value_or(kMaximum) - 1 : 0;
+    most[op] = static_cast<int>(1 + std::min({pays, allowed, kMaximum - 1, allowed > 0 ? again(op) : 0}));
     for (const TensorId t : own.inputs) reads[t] += most[op];
   }
   return most;
@@ -56,11 +56,11 @@ bool AnyNumber::is_within(const Instance& stated) const {
   return std::ranges::all_of(stated.ops(), [&](OpId op) { return most_[op] <= stated.max_computes(op); });
 }
 
-ProofNews AnyNumber::Proof::step(ProofLimits limits) {
-  limits.ceiling = std::min(limits.ceiling, extra);
-  ProofNews news = periods.step(limits);
-  bound = std::max(bound.load(), news.bound.count());
-  return news;
+ProofUpdate AnyNumber::Proof::step(ProofLimits limits) {
+  limits.cutoff = std::min(limits.cutoff, extra);
+  ProofUpdate update = periods.step(limits);
+  bound = std::max(bound.load(), update.bound.count());
+  return update;
 }
 
 Prover::Step AnyNumber::steps() {
@@ -90,10 +90,10 @@ Prover::Step AnyNumber::steps_before(const Instance& stated) {
   if (!first) return {};
   return [first, own = std::make_shared<PeriodProof>(stated), is_first = true](const ProofLimits& limits) mutable {
     if (!std::exchange(is_first, false)) return own->step(limits);
-    ProofNews news = first(limits);
+    ProofUpdate update = first(limits);
     // What it cannot do, the other may.
-    news.finished = news.infeasible || news.bound >= limits.ceiling;
-    return news;
+    update.finished = update.infeasible || update.bound >= limits.cutoff;
+    return update;
   };
 }
 

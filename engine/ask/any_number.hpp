@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What holds however often ops run. A schedule that is proved for C computes an op may be beaten with more of them:
+// Facts that hold however often ops run. A schedule that is proved for C computes an op may be beaten with more of
+// them:
 //
 //     by reads        a recompute serves a read: those of its readers' first computes, of their recomputes, of the end
 //     by stages       in the input order an op runs once a stage at most
@@ -35,11 +36,11 @@ class AnyNumber {
 
   [[nodiscard]] Duration extra() const { return extra_; }
 
-  /// Whether no op may run more often than the instance allows in a shorter schedule.
+  /// True if no op may run more often than the instance allows in a shorter schedule.
   [[nodiscard]] bool is_within(const Instance& stated) const;
 
   /// Steps of the proof for any number, of which bound() says the result; empty where there is none. They share a state: one thread at
-  /// a time, and ceilings that do not rise. May outlive this.
+  /// a time, and cutoffs that do not rise. May outlive this.
   [[nodiscard]] Prover::Step steps();
   /// The first of them, then those of the period relaxation of `stated`, which allows fewer computes and outlives them; empty where
   /// there are none.
@@ -51,7 +52,7 @@ class AnyNumber {
  private:
   struct Proof {
     Proof(Instance stated, Duration below) : instance(std::move(stated)), extra(below), periods(instance) {}
-    ProofNews step(ProofLimits limits);
+    ProofUpdate step(ProofLimits limits);
 
     Instance instance;
     /// The limits hold for schedules that take less than this.

@@ -25,8 +25,8 @@ namespace {
 
 /// Of the look, by op: some passes of list scheduling, and some search.
 constexpr std::int64_t kWorkPerOp = 200;
-constexpr std::int64_t kLeastWork = 20'000;
-constexpr std::int64_t kMostWork = 500'000;
+constexpr std::int64_t kMinWork = 20'000;
+constexpr std::int64_t kMaxWork = 500'000;
 /// Of the solve's time limit the look takes no more than this part.
 constexpr double kTimeShare = 0.1;
 /// Of the input order's peak above fixed memory: what another order must save.
@@ -58,7 +58,7 @@ bool has_one_order(const Instance& instance) {
 
 OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes input_peak,
                  const std::atomic<bool>* cancel) {
-  const std::int64_t work = std::clamp(kWorkPerOp * instance.op_count(), kLeastWork, kMostWork);
+  const std::int64_t work = std::clamp(kWorkPerOp * instance.op_count(), kMinWork, kMaxWork);
   const OrderSettings settings{.target = instance.budget(),
                                .work_limit = work,
                                .threads = thread_count(options),
@@ -68,8 +68,9 @@ OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes in
   const double part = part_of_peak(peak, instance.graph().fixed_memory, input_peak);
   if (peak > instance.budget() && part > 1 - kWorthwhile) {
     return {OrderMode::input,
-            deadline.reached() ? "no other order was found in time that fits within the budget or needs clearly less memory"
-                               : "no other order was found that fits within the budget or needs clearly less memory"};
+            deadline.reached()
+                ? "no other order was found in time that fits within the budget or needs clearly less memory"
+                : "no other order was found that fits within the budget or needs clearly less memory"};
   }
   return {OrderMode::free, "another order needs " + per_cent(part) + " of the input order's peak" +
                                (instance.graph().fixed_memory > Bytes(0) ? " above fixed memory" : "")};
@@ -227,7 +228,7 @@ Answer solve(const Request& request, const SolveCallbacks& callbacks) {
   check_request(request);
   const Instance instance = instance_of(request);
   Answer answer{.order = order_of(instance, request, callbacks.cancel)};
-  if (callbacks.settled && !answer.order.reason.empty()) callbacks.settled(answer.order.text());
+  if (callbacks.order_chosen && !answer.order.reason.empty()) callbacks.order_chosen(answer.order.text());
   const Instance stated = with_order(instance, answer.order.mode);
   answer.schedule = solve_stated(stated, request, callbacks);
   if (!answer.schedule.has_schedule()) answer.refusal = refuse(request, stated, answer.schedule, callbacks.cancel);

@@ -15,9 +15,9 @@
 //     find_order      an order of small peak, without recompute
 //     place_schedule  offsets for a schedule as it is (place() of engine/placement/place.hpp for buffers of any kind)
 //
-// In free order there are more schedules, none worse than the best one in input order, but they are harder to search and their
-// bounds are weaker. Where the order is left to the engine, it is freed only where a quick search finds another one that holds
-// the budget or needs clearly less memory.
+// In free order there are more schedules, none worse than the best one in input order, but they are harder to search
+// and their bounds are weaker. Where the order is left to the engine, it is freed only if a quick search finds another
+// one that fits within the budget or needs clearly less memory.
 //
 // The calls keep no state, print nothing, and may run in several threads at once. Asked for more threads than there are
 // cores, they raise the limit of TBB for the process while they run. They throw InputError for what cannot be asked.
@@ -64,13 +64,13 @@ struct REMORA_API OrderChoice {
   void explain(Schedule& schedule) const;
 };
 
-/// What is asked. What is left out, the engine chooses.
+/// A question to the engine, which chooses whatever is left out.
 struct Request {
   std::shared_ptr<const Graph> graph{};
-  /// What memory may hold at any step, fixed memory and the graph's inputs included. Of solve() alone.
+  /// Maximum memory at any step, fixed memory and the graph's inputs included. For solve() alone.
   Bytes budget = Bytes::max();
-  /// How often an op may run, the first compute included. None: the usual number of the strategy (default_problem), for a
-  /// search two, or as many more as hold the budget or are shorter; the schedule says which.
+  /// Maximum runs of an op, the first included. None: the default of the strategy (default_problem), for a search two,
+  /// or as many more as the budget needs or as shorten the schedule; the schedule has the number.
   std::optional<int> max_computes{};
   /// None: the usual one of the strategy; but for twremat, the input order.
   std::optional<OrderRequest> order{};
@@ -109,21 +109,22 @@ struct Refusal {
   };
 
   Cause cause = Cause::none;
-  /// Of causes op, kept and event: the op during or after which `needed` bytes are resident at once, fixed memory included.
+  /// For causes op, kept and event: the op during or after which `needed` bytes are resident at once, fixed memory
+  /// included.
   OpId op{};
   Bytes needed{};
   /// A lower bound on any feasible budget: no smaller one has a schedule of this order and of at most `max_computes` evaluations
   /// per op, or of any order and number where the cause is `op` or `kept`.
   Bytes lower_bound{};
   int max_computes = 0;
-  /// With addresses, placed_baseline(), to which percentages of a budget refer; else 0.
+  /// With addresses, placed_baseline(), to which percentages of a budget refer; otherwise 0.
   Bytes placed{};
   /// A budget that is enough: a schedule within it is known. 0 where none is known.
   Bytes enough{};
   /// That schedule's ops, where they are at hand, and how often at most one of them runs.
   Sequence ops{};
   int computes_of_enough = 0;
-  /// What is worth a try, the most promising first.
+  /// Suggestions, the most promising first.
   std::vector<Help> help{};
 
   [[nodiscard]] bool is_proved() const { return cause != Cause::none && cause < Cause::packing; }
@@ -143,7 +144,7 @@ struct Answer {
 /// answer, `refusal` says more. `graph`: the schedule's.
 REMORA_API Refusal explain(const Graph& graph, const Schedule& schedule);
 
-/// `callbacks.settled` hears of the order before the search begins.
+/// `callbacks.order_chosen` hears of the order before the search begins.
 REMORA_API Answer solve(const Request& request, const SolveCallbacks& callbacks = {});
 
 /// The budget that a text names (model/budget.hpp), of the request's graph: "80%", "12GiB". Where addresses are asked for, a
@@ -152,14 +153,14 @@ REMORA_API Bytes budget_of(const std::string& text, const Request& request);
 /// The same of lists and ranges: "100%:40%:5%".
 REMORA_API std::vector<Bytes> budgets_of(const std::string& text, const Request& request);
 
-/// Throws the InputError of a request that no graph could mend: options out of range, and what the strategy would take no
-/// notice of.
+/// Throws InputError if the request is invalid for every graph: an option out of range, or one that the strategy
+/// ignores.
 REMORA_API void check_request(const Request& request);
 
-/// Who decides on the order: whom the request says, or else the strategy's usual problem.
+/// The order mode: the request's, or else the strategy's default.
 REMORA_API OrderRequest order_asked(const Request& request);
 
-/// Whether a schedule of this order and of so many computes an op (in its report) is of the problem asked for.
+/// True if a schedule of this order and of so many runs per op (in its report) is of the problem asked for.
 REMORA_API bool is_asked(const Request& request, const Schedule& schedule);
 
 /// As verify() of model/verify.hpp, which knows one mode an op: where there are several, what the evaluator says.
@@ -167,7 +168,7 @@ REMORA_API Verdict verify(const Instance& instance, const Schedule& schedule);
 
 /// The smallest budget for which a schedule exists lies within [proved, reached].
 struct BudgetBracket {
-  /// No schedule holds a budget of less.
+  /// No schedule fits within a smaller budget.
   Bytes proved{};
   /// The peak of a schedule that was found.
   Bytes reached{};
@@ -187,15 +188,15 @@ struct SweepOptions {
   std::vector<Bytes> budgets{};
   /// Bisection: budgets at most.
   int points = 20;
-  /// Bisection: budgets are not chosen closer than this part of the range between the least budget and the input
+  /// Bisection: budgets are not chosen closer than this part of the range between the minimum budget and the input
   /// order's peak.
   double resolution = 0.005;
 };
 
-/// What a sweep knows after one sitting: a stretch of search under one budget.
+/// State of a sweep after one session: a stretch of search under one budget.
 struct SweepProgress {
   double seconds = 0;
-  /// Of the sitting that is over.
+  /// Budget of the session that is over.
   Bytes budget{};
   Status status = Status::unknown;
   Duration duration{};
@@ -207,7 +208,7 @@ struct SweepProgress {
 };
 
 struct SweepCallbacks {
-  /// After every sitting, from the thread that called sweep(). May be empty.
+  /// After every session, from the thread that called sweep(). May be empty.
   std::function<void(const SweepProgress&)> progress{};
   /// Set to true from anywhere to end with what is known. May be null.
   const std::atomic<bool>* cancel = nullptr;
@@ -217,15 +218,15 @@ struct SweepCallbacks {
 
 struct SweepResult {
   Curve curve{};
-  /// By point of the curve: the best schedule within its budget, or what is known where there is none. Each is as
-  /// solve() would give it; its solver report tells of the sittings at its own budget.
+  /// The best schedule within the budget of each point of the curve, or the knowledge if there is none. Each is as
+  /// solve() would give it; its solver report covers the sessions at its own budget.
   std::vector<Schedule> schedules{};
 };
 
-/// The curve of memory against time. The limits are of the whole sweep; with a work limit the same seed gives the same curve.
-/// Without max_computes, a part of the limits is for more computes where they may pay. Every schedule is replayed. Throws
-/// InputError for what solve() refuses, for order auto, for free order (but for methods that do not search), for a budget given
-/// twice and for options out of range.
+/// Computes the curve of memory against time. The limits are of the whole sweep; with a work limit the same seed gives
+/// the same curve. Without max_computes, a part of the limits is for more runs per op where they may be worth it. Every
+/// schedule is replayed. Throws InputError for what solve() rejects, for order auto, for free order (but for methods
+/// that do not search), for a budget given twice and for options out of range.
 REMORA_API SweepResult sweep(const Request& request, const SweepOptions& options, const SweepCallbacks& callbacks = {});
 
 /// Places a schedule as it is: it gets its arena where that and the fixed memory stay within its budget, and loses one that
@@ -233,8 +234,9 @@ REMORA_API SweepResult sweep(const Request& request, const SweepOptions& options
 REMORA_API PlaceResult place_schedule(const Graph& graph, Schedule& schedule, Bytes alignment,
                                       const PlaceSettings& settings, const std::function<bool()>& interrupted);
 
-/// What the input order without recompute takes with addresses: fixed memory, and the smallest arena that a short search finds for it.
-/// The same for the same graph and alignment, and a budget that is enough with addresses. The peak of a graph that can have none.
+/// Memory of the input order without recomputation, with addresses: fixed memory, and the smallest arena that a short
+/// search finds for it. The same for the same graph and alignment, and a budget that is enough with addresses. For a
+/// graph without addresses, its peak.
 REMORA_API Bytes placed_baseline(const std::shared_ptr<const Graph>& graph, Bytes alignment);
 
 /// Throws InputError for an alignment that is not from 1 to 2^30.
@@ -244,7 +246,7 @@ REMORA_API void check_alignment(Bytes alignment);
 REMORA_API PlaceSettings place_settings(const SolveOptions& options);
 
 struct OrderCallbacks {
-  /// Told of every better order's peak and of the seconds since the beginning, from the thread that asked. May be empty.
+  /// Called with every better order's peak and the seconds since the beginning, from the calling thread. May be empty.
   std::function<void(double seconds, Bytes peak)> improved{};
   /// Set to true from anywhere to end with the best one so far. May be null.
   const std::atomic<bool>* cancel = nullptr;
@@ -256,13 +258,13 @@ struct FoundOrder {
   Bytes peak{};
   /// No order has a lower peak.
   Bytes lower_bound{};
-  /// Of the input order.
+  /// Peak of the input order.
   Bytes input_peak{};
   double seconds = 0;
   std::int64_t work = 0;
 };
 
-/// Of the request only graph and options count. `target`: an order of at most this peak will do.
+/// Only graph and options of the request count. `target`: an order of at most this peak is accepted.
 REMORA_API FoundOrder find_order(const Request& request, Bytes target = {}, const OrderCallbacks& callbacks = {});
 
 }  // namespace remora

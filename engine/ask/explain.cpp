@@ -38,7 +38,7 @@ constexpr std::int64_t kWork = 2'000;
 constexpr std::int64_t kWorkUnderLimit = 200;
 constexpr double kSeconds = 0.3;
 /// Of larger graphs the relaxation alone takes longer.
-constexpr int kMostOpsToRelax = 1'000;
+constexpr int kMaxOpsToRelax = 1'000;
 
 /// Whether the op's own inputs, outputs and workspace are all that its certificate counts.
 bool is_alone(const Graph& graph, const Certificate& certificate) {
@@ -115,7 +115,7 @@ void construct_less(const Instance& unlimited, const Request& request, const Dea
                        is_whole_search(request.options) && request.options.segments;
   const Bytes least = least_budget(unlimited);
   if (!applies || bracket.reached <= least) return;
-  const Instance deep = with_computes(unlimited, request.max_computes.value_or(kMostComputes));
+  const Instance deep = with_computes(unlimited, request.max_computes.value_or(kMaxComputes));
   const Solution cut = start_from_segments(deep.with_budget(least), [&] { return deadline.reached(); });
   take(deep, ops_of(cut.computes(deep)), bracket);
   const Instance often =
@@ -136,14 +136,14 @@ std::optional<BudgetBracket> short_search(const Instance& unlimited, const Reque
   const bool counts = options.work_limit > 0;
   options.work_limit = counts ? std::min(options.work_limit, kWorkUnderLimit) : kWork;
   if (!counts) options.time_limit = std::min(options.time_limit, kSeconds);
-  if (unlimited.op_count() > kMostOpsToRelax) options.covering = Covering::off;
+  if (unlimited.op_count() > kMaxOpsToRelax) options.covering = Covering::off;
   BudgetBracket bracket = least_budget(unlimited, options, !request.max_computes, cancel);
   if (!counts) options.time_limit /= 2;
   construct_less(unlimited, request, Deadline(options.time_limit, cancel), bracket);
   const bool is_deep = !request.max_computes && !unlimited.has_modes() && !bracket.sequence.empty();
   if (is_deep && unlimited.problem().order == OrderMode::input && bracket.reached > least_budget(unlimited)) {
     // One more at a time may bring nothing where many together do.
-    const Instance deep = with_computes(unlimited, kMostComputes);
+    const Instance deep = with_computes(unlimited, kMaxComputes);
     take(deep, least_budget(deep, options, false, cancel).sequence, bracket);
   }
   return bracket;

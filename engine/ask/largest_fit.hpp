@@ -18,7 +18,7 @@
 
 namespace remora {
 
-/// What one size came to.
+/// Result for one size.
 enum class Fit {
   fits,       ///< a schedule within the budget and the overhead was found
   undecided,  ///< none was found within the limits

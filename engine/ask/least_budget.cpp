@@ -42,7 +42,7 @@ bool refuted_by_search(const Instance& instance, const SolveOptions& options, co
       {.crew = has_modes ? mode_crew : input_order_crew, .starts = {{When::after_bound, starts}}, .proves = has_modes},
       bracket.sequence);
   search.listen({.enough = [&](const Progress&) { return search.holds_budget(); }});
-  search.sit({deadline, work_limit(options.work_limit)});
+  search.run_session({deadline, work_limit(options.work_limit)});
   if (search.infeasible()) return true;
   if (search.incumbent().peak < bracket.reached) {
     bracket.reached = search.incumbent().peak;
@@ -56,8 +56,9 @@ bool refuted_by_search(const Instance& instance, const SolveOptions& options, co
 BudgetBracket bracket_staged(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel,
                              const Sequence& start = {}) {
   if (instance.has_modes() && !modes_hold(instance, computes_of(input_order(instance)))) {
-    throw InputError("modes",
-                     "mode 0 of some op counts as more runs than allowed: the search for the minimum budget begins with mode 0");
+    throw InputError(
+        "modes",
+        "mode 0 of some op counts as more runs than allowed: the search for the minimum budget begins with mode 0");
   }
   const Deadline relaxing(options.time_limit * kRelaxationShare, cancel);
   BudgetBracket bracket{.proved = proved_least_budget(instance, relaxing),
@@ -96,7 +97,7 @@ BudgetBracket bracket_staged_with_more(const Instance& instance, const SolveOpti
   for (Instance stated = instance;;) {
     const int most = stated.problem().max_computes + 1;
     Instance next = with_computes(stated, most);
-    const bool is_last = most > kMostComputes || !allows_more(stated, next);
+    const bool is_last = most > kMaxComputes || !allows_more(stated, next);
     SolveOptions some = options;
     some.time_limit = allowance.share(is_last ? 1 : kPartOfRest).seconds;
     BudgetBracket found = bracket_staged(stated, some, cancel, best.sequence);
@@ -139,7 +140,8 @@ BudgetBracket least_budget(const Instance& instance, const SolveOptions& options
 BudgetBracket least_budget(const Request& request, const std::atomic<bool>* cancel) {
   check_request(request);
   if (!is_search(request.options.strategy)) {
-    throw InputError::of_option("strategy", "the minimum budget is found by search; methods of the literature do not give one");
+    throw InputError::of_option("strategy",
+                                "the minimum budget is found by search; methods of the literature do not give one");
   }
   const Instance instance = unbudgeted(request, "the minimum budget is that of one order");
   return least_budget(instance, request.options, !request.max_computes, cancel);

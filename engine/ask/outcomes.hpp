@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What came of a sweep's budgets, and which budget is to be looked at next.
+// Outcomes of a sweep's budgets, and the choice of the next one.
 #pragma once
 
 #include <cstddef>
@@ -19,7 +19,7 @@ struct Outcome {
   Schedule schedule{};
 };
 
-/// What a smaller budget permits a larger one takes over, and what is proved for a larger one holds for the smaller. Where
+/// A larger budget takes over schedules of a smaller one, and a proof for a larger one holds for the smaller. Where
 /// computes an op differ (of the schedules' reports), what is proved holds for as many or fewer.
 /// Outcomes ascend by budget.
 void make_monotone(std::vector<Outcome>& outcomes);
@@ -48,7 +48,7 @@ class BudgetChoice {
   /// `points`: of the budgets so far, ascending. `reached`: the smallest peak of any schedule seen.
   std::optional<Bytes> next(std::span<const CurvePoint> points, Bytes reached);
 
-  /// Whether the caller said which.
+  /// True if the caller said which.
   [[nodiscard]] bool is_listed() const { return !listed_.empty(); }
   /// Budgets still to come, at most.
   [[nodiscard]] std::size_t left() const { return most_ - given_; }

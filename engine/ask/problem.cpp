@@ -26,9 +26,9 @@ namespace remora {
 namespace {
 
 /// Ends a search that finds nothing better any more, or that the caller has enough of, and knows why.
-class Patience {
+class StoppingCriterion {
  public:
-  Patience(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks)
+  StoppingCriterion(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks)
       : budget_(instance.budget()), stall_(options.stall), caller_has_enough_(callbacks.enough) {}
 
   [[nodiscard]] bool is_over(const Progress& now) {
@@ -53,11 +53,11 @@ class Patience {
 
 /// Why a search ended that had all of this.
 Stop stop_of(const Schedule& schedule, const SolveOptions& options, const Deadline& deadline,
-             const Patience& patience) {
+             const StoppingCriterion& criterion) {
   if (schedule.status == Status::infeasible) return Stop::infeasible;
   if (schedule.status == Status::optimal) return Stop::optimum;
   if (schedule.has_schedule() && schedule.gap() <= options.gap) return Stop::gap;
-  if (patience.stop() != Stop::unknown) return patience.stop();
+  if (criterion.stop() != Stop::unknown) return criterion.stop();
   if (deadline.cancelled()) return Stop::cancelled;
   if (deadline.reached()) return Stop::time;
   if (options.work_limit > 0 && schedule.solver.work >= options.work_limit) return Stop::work;
@@ -65,29 +65,29 @@ Stop stop_of(const Schedule& schedule, const SolveOptions& options, const Deadli
 }
 
 /// Gives the caller's functions what the search tells.
-SearchListener listener_of(const SolveCallbacks& callbacks, Patience& patience, const Search& search) {
-  SearchListener listener{.enough = [&patience](const Progress& now) { return patience.is_over(now); }};
+SearchListener listener_of(const SolveCallbacks& callbacks, StoppingCriterion& criterion, const Search& search) {
+  SearchListener listener{.enough = [&criterion](const Progress& now) { return criterion.is_over(now); }};
   if (!callbacks.incumbent && !callbacks.progress && !callbacks.heartbeat) return listener;
   listener.tell = [&callbacks, &search](const Progress& progress) {
     const bool is_new = progress.event == Event::start || progress.event == Event::schedule;
     if (is_new && callbacks.incumbent && search.holds_budget()) callbacks.incumbent(search.answer());
-    const auto& told = progress.event == Event::round ? callbacks.heartbeat : callbacks.progress;
-    if (told) told(progress);
+    const auto& callback = progress.event == Event::round ? callbacks.heartbeat : callbacks.progress;
+    if (callback) callback(progress);
   };
   return listener;
 }
 
 /// Along the input order; where ops have several modes, modes and recomputes and, in free order, the order together.
 Schedule search_once(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                     Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start,
+                     StoppingCriterion& criterion, const Deadline& deadline, std::span<const OpId> warm_start,
                      Prover::Step proof) {
   const bool is_whole = !instance.has_modes();
   SearchParts parts{.crew = mode_crew, .proves = true};
   if (is_whole) parts = whole_search(instance, options, callbacks.blocks, !warm_start.empty());
   parts.proof = std::move(proof);
   Search search(instance, options, std::move(parts), warm_start);
-  search.listen(listener_of(callbacks, patience, search));
-  search.sit({deadline, work_limit(options.work_limit)});
+  search.listen(listener_of(callbacks, criterion, search));
+  search.run_session({deadline, work_limit(options.work_limit)});
   if (is_whole && wants_groups(instance, options)) {
     search.report().statistics.push_back({"polish", search.seconds_in_phases(), Statistic::Unit::seconds});
   }
@@ -96,9 +96,9 @@ Schedule search_once(const Instance& instance, const SolveOptions& options, cons
 
 /// Both the order and recomputes, in turns.
 Schedule search_any_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                          Patience& patience, const Deadline& deadline, std::span<const OpId> warm_start) {
+                          StoppingCriterion& criterion, const Deadline& deadline, std::span<const OpId> warm_start) {
   Search search(instance, options, {free_order_crew}, warm_start);
-  search.listen(listener_of(callbacks, patience, search));
+  search.listen(listener_of(callbacks, criterion, search));
   search.begin(deadline);
   if (!search.infeasible()) search_free_order(search, deadline, callbacks.blocks);
   return search.answer();
@@ -176,15 +176,15 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
                std::span<const OpId> warm_start, Prover::Step proof) {
   check_problem(instance, options);
   const Deadline deadline(options.time_limit, callbacks.cancel);
-  Patience patience(instance, options, callbacks);
+  StoppingCriterion criterion(instance, options, callbacks);
   const bool is_free = instance.problem().order == OrderMode::free && !instance.has_modes();
   const auto solved = [&] {
     if (!is_search(options.strategy)) return solve_by_method(instance, options, callbacks, deadline);
-    if (is_free) return search_any_order(instance, options, callbacks, patience, deadline, warm_start);
-    return search_once(instance, options, callbacks, patience, deadline, warm_start, std::move(proof));
+    if (is_free) return search_any_order(instance, options, callbacks, criterion, deadline, warm_start);
+    return search_once(instance, options, callbacks, criterion, deadline, warm_start, std::move(proof));
   };
   Schedule schedule = solved();
-  schedule.solver.stop = stop_of(schedule, options, deadline, patience);
+  schedule.solver.stop = stop_of(schedule, options, deadline, criterion);
   return schedule;
 }
 

@@ -80,17 +80,17 @@ BudgetBracket least_budget(const Instance& instance, const SolveOptions& options
 /// request's own, what it has found becomes the schedule, and the cause is none. Its reached_peak becomes what is enough.
 Refusal refuse(const Request& request, const Instance& stated, Schedule& schedule, const std::atomic<bool>* cancel);
 
-// How often an op may run, where that is left to the engine: ladder.cpp.
+// How often an op may run, where that is left to the engine: deepening.cpp.
 
 /// More were never seen to pay where fewer did not.
-inline constexpr int kMostComputes = 8;
-/// Of what a proof has taken: for the same with more computes.
+inline constexpr int kMaxComputes = 8;
+/// Resources that a proof has used: for the same with more runs.
 inline constexpr double kPartAfterProof = 0.25;
 
 /// The same problem with at most so many computes an op.
 Instance with_computes(const Instance& instance, int most);
 
-/// Whether any op may run more often in b than in a.
+/// True if any op may run more often in b than in a.
 bool allows_more(const Instance& a, const Instance& b);
 
 /// As solve(), for the instance's computes an op or more: the best schedule there is, of the problem with the fewest computes
@@ -108,7 +108,7 @@ Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& 
 Schedule solve_beyond(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                       Schedule known);
 
-// What a request states.
+// The problem that a request states.
 
 /// Chooses for the instance's graph and budget; its own order mode is not used. That search is limited by work, so that
 /// the same options give the same choice on every machine, and by a tenth of the time limit, which it does not use up.
@@ -117,7 +117,7 @@ Schedule solve_beyond(const Instance& instance, const SolveOptions& options, con
 OrderChoice choose_order(const Instance& instance, const SolveOptions& options,
                          const std::atomic<bool>* cancel = nullptr);
 
-/// What was asked for, without a reason, or else choose_order.
+/// The requested order, without a reason, or else choose_order.
 OrderChoice settle_order(const Instance& instance, OrderRequest request, const SolveOptions& options,
                          const std::atomic<bool>* cancel = nullptr);
 

@@ -19,17 +19,17 @@
 namespace remora {
 namespace {
 
-/// Workers of graphs up to this size stay for the next sitting. Twenty budgets' workers on a larger one would fill the
+/// Workers of graphs up to this size stay for the next session. Twenty budgets' workers on a larger one would fill the
 /// memory that one search needs twenty times over.
-constexpr int kMostOpsToKeepWorkers = 5000;
+constexpr int kMaxOpsToKeepWorkers = 5000;
 
 /// A plan is made to fit in so many full rounds of a worker at most.
-constexpr Effort kMostEffortToFit = 2 * kRoundEffort;
+constexpr Effort kMaxEffortToFit = 2 * kRoundEffort;
 
-/// The first sitting's seed is the user's own; the others' must not meet those of the user's other runs: 1, 2, 3.
-std::int64_t seed_of_sitting(std::int64_t seed, int sitting) {
+/// The first session's seed is the user's own; the others' must not meet those of the user's other runs: 1, 2, 3.
+std::int64_t seed_of_session(std::int64_t seed, int session) {
   constexpr std::uint64_t kStep = 1'000'003;
-  const std::uint64_t sum = static_cast<std::uint64_t>(seed) + kStep * static_cast<std::uint64_t>(sitting);
+  const std::uint64_t sum = static_cast<std::uint64_t>(seed) + kStep * static_cast<std::uint64_t>(session);
   return static_cast<std::int64_t>(sum & static_cast<std::uint64_t>(INT64_MAX));
 }
 
@@ -73,15 +73,15 @@ void Probe::start_from_shared(const std::function<const Groups*()>& groups) {
 }
 
 /// Makes a plan, of another budget perhaps, fit this one: recomputes are added until the budget holds, then those that
-/// it does not need are taken out. Stops early where the sitting does.
+/// it does not need are taken out. Stops early where the session does.
 void Probe::fit(const RecomputePlan& plan, Source source, const Deadline& deadline) {
-  if (settled() || deadline.reached() || search_.work() >= end_) return;
+  if (is_decided() || deadline.reached() || search_.work() >= end_) return;
   PlanMoves moves(instance_, plan);
   const PlanEvaluator& state = moves.state();
   const Effort begin = state.effort();
-  const Effort end = begin + std::min(kMostEffortToFit, effort_of(end_ - search_.work()));
+  const Effort end = begin + std::min(kMaxEffortToFit, effort_of(end_ - search_.work()));
   const std::function<bool()> over = [&] { return state.effort() >= end || deadline.reached(); };
-  Random random(static_cast<std::uint64_t>(seed_of_sitting(search_.options().seed, sittings_)));
+  Random random(static_cast<std::uint64_t>(seed_of_session(search_.options().seed, sessions_)));
   Repair repair(moves, random);
   if (state.overflow() > Bytes(0)) repair.run({.effort_limit = end, .interrupted = over});
   if (state.overflow() == Bytes(0)) repair.prune(over);
@@ -89,7 +89,8 @@ void Probe::fit(const RecomputePlan& plan, Source source, const Deadline& deadli
   search_.offer(make_solution(instance_, state.plan()), source);
 }
 
-void Probe::sit(const Limits& limits, const std::atomic<bool>* cancel, std::span<const Probe* const> neighbours) {
+void Probe::run_session(const Limits& limits, const std::atomic<bool>* cancel,
+                        std::span<const Probe* const> neighbours) {
   const double used = search_.elapsed();
   const Deadline deadline(used + limits.seconds, cancel, used);
   end_ = plus(search_.work(), limits.work);
@@ -97,11 +98,11 @@ void Probe::sit(const Limits& limits, const std::atomic<bool>* cancel, std::span
   for (const Probe* neighbour : neighbours) {
     fit(neighbour->search_.incumbent().plan(), Source::another_budget, deadline);
   }
-  search_.set_seed(seed_of_sitting(search_.options().seed, sittings_));
-  search_.sit({deadline, end_});
-  if (settled() || instance_.op_count() > kMostOpsToKeepWorkers) search_.dismiss_workers();
+  search_.set_seed(seed_of_session(search_.options().seed, sessions_));
+  search_.run_session({deadline, end_});
+  if (is_decided() || instance_.op_count() > kMaxOpsToKeepWorkers) search_.dismiss_workers();
   if (better(instance_, search_.incumbent(), before)) found_under_ = budget();
-  ++sittings_;
+  ++sessions_;
 }
 
 CurvePoint Probe::point() const {
@@ -130,10 +131,10 @@ namespace {
 constexpr double kFirstPass = 0.4;
 constexpr double kSecondPass = 0.5;
 /// What a budget counts in a pass, as a part of the largest gap: at least, and where it has no schedule.
-constexpr double kLeastWeight = 0.05;
+constexpr double kMinWeight = 0.05;
 constexpr double kUnknownWeight = 0.5;
-/// Where the first bound takes more than this part of a sitting, other budgets do without CBC.
-constexpr double kMostBoundShare = 0.2;
+/// Where the first bound takes more than this part of a session, other budgets do without CBC.
+constexpr double kMaxBoundShare = 0.2;
 /// Groups get the time and the work that a solve of so large a part of the limits would give them.
 constexpr double kGroupShare = 0.4;
 
@@ -187,13 +188,13 @@ class SearchSweep {
         if (&other != &probe) probe.learn(other);
       }
       const double part = 1.0 / static_cast<double>(choice_.left() + 1);
-      if (probe.settled() || allowance_.is_over()) {
+      if (probe.is_decided() || allowance_.is_over()) {
         report(probe);
       } else {
         const Limits limits = allowance_.share(part, reserved);
-        sit(probe, limits);
+        run_session(probe, limits);
         // On large graphs CBC overruns its time; one budget's experience serves the others.
-        const bool dear = probe.search().bound_seconds() > kMostBoundShare * limits.seconds;
+        const bool dear = probe.search().bound_seconds() > kMaxBoundShare * limits.seconds;
         if (dear && !allowance_.counts_work() && options.covering == Covering::on) options.covering = Covering::lp;
       }
     }
@@ -202,7 +203,7 @@ class SearchSweep {
   [[nodiscard]] std::vector<Probe*> open_probes() {
     std::vector<Probe*> open;
     for (auto& [budget, probe] : probes_) {
-      if (!probe.settled()) open.push_back(&probe);
+      if (!probe.is_decided()) open.push_back(&probe);
     }
     return open;
   }
@@ -213,9 +214,9 @@ class SearchSweep {
     if (!ascending) std::reverse(open.begin(), open.end());
     const Limits reserved = allowance_.left().part(1 - part);
     for (std::size_t i = 0; i < open.size() && !allowance_.is_over(); ++i) {
-      if (open[i]->settled()) continue;
+      if (open[i]->is_decided()) continue;
       const double weight = weight_of_first({open.begin() + static_cast<std::ptrdiff_t>(i), open.end()});
-      sit(*open[i], allowance_.share(weight, reserved));
+      run_session(*open[i], allowance_.share(weight, reserved));
     }
   }
 
@@ -226,20 +227,20 @@ class SearchSweep {
       most = std::max(most, static_cast<double>(probe->gap().value_or(Duration(0)).count()));
     const auto weight = [most](const Probe& probe) {
       const double gap = probe.gap() ? static_cast<double>(probe.gap()->count()) : kUnknownWeight * most;
-      return probe.settled() ? 0 : gap + kLeastWeight * most;
+      return probe.is_decided() ? 0 : gap + kMinWeight * most;
     };
     double sum = 0;
     for (const Probe* probe : open) sum += weight(*probe);
     return weight(*open.front()) / sum;
   }
 
-  void sit(Probe& probe, const Limits& limits) {
+  void run_session(Probe& probe, const Limits& limits) {
     const Work before = probe.search().work();
     std::vector<const Probe*> neighbours;
     const auto here = probes_.find(probe.budget());
     if (here != probes_.begin()) neighbours.push_back(&std::prev(here)->second);
     if (std::next(here) != probes_.end()) neighbours.push_back(&std::next(here)->second);
-    probe.sit(limits, callbacks_.cancel, neighbours);
+    probe.run_session(limits, callbacks_.cancel, neighbours);
     allowance_.spend(probe.search().work() - before);
     reached_ = std::min(reached_, probe.search().incumbent().peak);
     for (auto& [budget, other] : probes_) {
@@ -252,7 +253,7 @@ class SearchSweep {
     if (!callbacks_.progress) return;
     const CurvePoint point = probe.point();
     const auto settled =
-        std::count_if(probes_.begin(), probes_.end(), [](const auto& entry) { return entry.second.settled(); });
+        std::count_if(probes_.begin(), probes_.end(), [](const auto& entry) { return entry.second.is_decided(); });
     callbacks_.progress({.seconds = allowance_.elapsed(),
                          .budget = point.budget,
                          .status = point.status,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A sweep by search: one search for each budget, in sittings, and the sweep that goes from one to the other.
+// A sweep by search: one search for each budget, in sessions, and the sweep that goes from one to the other.
 #pragma once
 
 #include <atomic>
@@ -20,7 +20,7 @@
 
 namespace remora {
 
-// The search under one budget of a sweep, in sittings: it can be left and taken up again.
+// The search under one budget of a sweep, in sessions: it can be left and taken up again.
 
 class Probe {
  public:
@@ -35,8 +35,8 @@ class Probe {
   [[nodiscard]] const Search& search() const { return search_; }
   /// The budget under which the incumbent was found.
   [[nodiscard]] Bytes found_under() const { return found_under_; }
-  [[nodiscard]] bool settled() const { return search_.settled(); }
-  /// What there is to gain at most: the incumbent's extra duration less the bound's; nothing without a schedule.
+  [[nodiscard]] bool is_decided() const { return search_.is_decided(); }
+  /// Maximum gain: the incumbent's extra duration less the bound's; nothing without a schedule.
   [[nodiscard]] std::optional<Duration> gap() const;
 
   /// Takes the other budget's plan if it is better here; and what was proved there, if that budget is larger: a bound
@@ -44,7 +44,7 @@ class Probe {
   void learn(const Probe& other);
 
   /// Goes on with the search, beginning with the neighbours' plans made to fit. `cancel` may be null.
-  void sit(const Limits& limits, const std::atomic<bool>* cancel, std::span<const Probe* const> neighbours);
+  void run_session(const Limits& limits, const std::atomic<bool>* cancel, std::span<const Probe* const> neighbours);
 
   [[nodiscard]] CurvePoint point() const;
   [[nodiscard]] Schedule schedule() const;
@@ -57,12 +57,12 @@ class Probe {
   Instance instance_;
   Search search_;
   Bytes found_under_{};
-  /// Of the sitting at hand, in the search's work.
+  /// End of the present session, in the search's work.
   Work end_ = Work::max();
-  int sittings_ = 0;
+  int sessions_ = 0;
 };
 
-/// What one sweep works on. The limits of the options are the allowance's.
+/// Inputs of one sweep. The limits of the options are the allowance's.
 struct SweepInput {
   const Instance& instance;
   const SolveOptions& options;

@@ -25,12 +25,12 @@ namespace remora {
 namespace {
 
 /// Of the time limit, for the least budget's bound.
-constexpr double kLeastBudgetShare = 0.05;
+constexpr double kMinBudgetShare = 0.05;
 /// No schedule holds a smaller budget. Bisection begins there, so it is worth some time; a list does without.
 Bytes lower_end(const Instance& instance, const SweepOptions& sweep_options, const Allowance& allowance) {
   if (!sweep_options.budgets.empty()) return least_budget(instance);
   return proved_least_budget(instance,
-                             Deadline(allowance.uncounted_seconds(kLeastBudgetShare), allowance.deadline().cancel()),
+                             Deadline(allowance.uncounted_seconds(kMinBudgetShare), allowance.deadline().cancel()),
                              sweep_options.resolution);
 }
 

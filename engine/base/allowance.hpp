@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a call may take, time and work together, and the shares of it that the calls it makes get.
+// Limits of a call, time and work together, and the shares of them for the calls it makes.
 //
 //     Allowance allowance(limits_of(options), cancel);
 //     while (!allowance.is_over()) {
@@ -21,21 +21,21 @@
 
 namespace remora {
 
-/// The most that one call may take.
+/// The limits of one call.
 struct Limits {
-  /// Of wall-clock time.
+  /// Wall-clock time.
   double seconds = kNoTimeLimit;
   /// The largest amount for no limit.
   Work work = Work::max();
 
-  /// Whether there is a work limit.
+  /// True if there is a work limit.
   [[nodiscard]] constexpr bool counts_work() const { return work < Work::max(); }
   [[nodiscard]] constexpr Limits part(double part) const {
     return {seconds * part, counts_work() ? part_of(work, part) : work};
   }
 };
 
-/// Of options with a time limit and a work limit: a solve's, or a solve's over several devices.
+/// Reads options with a time limit and a work limit: a solve's, or a solve's over several devices.
 template <class Options>
 Limits limits_of(const Options& options) {
   return {options.time_limit, work_limit(options.work_limit)};

@@ -20,7 +20,7 @@ const char* source_name(Source source) {
   return kSources[static_cast<std::size_t>(source)];
 }
 
-const char* news_name(const Progress& progress) {
+const char* progress_label(const Progress& progress) {
   if (progress.event == Event::round) return "";
   return progress.event == Event::phase ? "phase 2" : source_name(progress.source);
 }

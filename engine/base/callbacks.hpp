@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a solve tells while it runs, what it asks, and what it shares with others.
+// Progress of a solve, questions that it asks while it runs, and data that it shares with others.
 #pragma once
 
 #include <atomic>
@@ -19,7 +19,7 @@ namespace remora {
 
 /// Who found a schedule, or raised a bound.
 enum class Source {
-  start,  ///< nobody: it is what the search began with
+  start,  ///< none: the schedule that the search began with
   // Before the workers.
   relaxation,
   segments,
@@ -37,7 +37,7 @@ enum class Source {
   anneal,
   reorder,
   joint,
-  // Of several devices: plans, and searches with fewer choices.
+  // Over several devices: plans, and searches with fewer choices.
   local,
   one_device,
   copies,
@@ -54,16 +54,16 @@ enum class Source {
 /// "start", "another budget", "lns", ...
 REMORA_API const char* source_name(Source source);
 
-/// What happened.
+/// Kind of progress.
 enum class Event {
-  start,     ///< the search begins, from the schedule told of
-  phase,     ///< a schedule holds the budget, and phase 2 begins
+  start,     ///< the search begins, from the reported schedule
+  phase,     ///< a schedule fits within the budget, and phase 2 begins
   schedule,  ///< a better schedule, perhaps with a better bound
   bound,     ///< a better bound
   round,     ///< a round is over
 };
 
-/// What a solve knows at one moment.
+/// State of a solve at one moment.
 struct Progress {
   double seconds = 0;
   /// 1: looking for a schedule within the budget (Moccasin, eq. 12-13); 2: shortening it.
@@ -71,7 +71,7 @@ struct Progress {
   Event event = Event::round;
   /// Who brought a schedule or a bound.
   Source source = Source::start;
-  /// Of the incumbent: in phase 1 its peak is still above the budget.
+  /// Values of the incumbent: in phase 1 its peak is still above the budget.
   Duration duration{};
   Bytes peak{};
   /// It never falls: where the number of computes is left open, it holds for any number.
@@ -80,11 +80,11 @@ struct Progress {
   std::int64_t work = 0;
 };
 
-/// What a table of news calls it: the source, or "phase 2" where that begins; "" for a round.
-REMORA_API const char* news_name(const Progress& progress);
+/// Label in a table of progress: the source, or "phase 2" where that begins; "" for a round.
+REMORA_API const char* progress_label(const Progress& progress);
 
-// What solves of many graphs can share: the block schedules of groups solved before. Networks of one family, or one network
-// at two depths, consist of the same groups.
+// Data that solves of many graphs can share: the block schedules of groups solved before. Networks of one family, or
+// one network at two depths, consist of the same groups.
 
 /// Keys and values are bytes that mean something to the engine only. A key holds all that the value depends on, the
 /// engine's schema included, so values never go stale. Implementations are safe to use from several threads.
@@ -113,14 +113,14 @@ class REMORA_API BlockMemory : public BlockStore {
 /// An exception that a callback throws ends the solve and comes out of it.
 struct SolveCallbacks {
   /// Where the order was left to the engine: told once which one it took, and why, before the search begins. May be empty.
-  std::function<void(const std::string& order)> settled{};
+  std::function<void(const std::string& order)> order_chosen{};
   /// Every schedule within the budget that the search begins with or finds to be better than the one before: what
-  /// solve() would return if it ended here. Called before `progress` is told of it, from the same thread. May be empty.
+  /// solve() would return if it ended here. Called before `progress` reports it, from the same thread. May be empty.
   std::function<void(const Schedule&)> incumbent{};
   /// For every better schedule and bound, and every phase that begins. Called from the thread that called solve(),
   /// never concurrently. May be empty.
   std::function<void(const Progress&)> progress{};
-  /// The same, after every round of the search whether it brought news or not: some ten times a second. May be empty.
+  /// The same, after every round of the search whether anything changed or not: some ten times a second. May be empty.
   std::function<void(const Progress&)> heartbeat{};
   /// Asked in every round: true ends the search with the incumbent, as a limit does. May be empty.
   std::function<bool(const Progress&)> enough{};

@@ -9,7 +9,7 @@ namespace remora {
 /// When to stop: a point in time, or somebody's wish. Safe to ask from many threads.
 class Deadline {
  public:
-  /// `cancel` may be null. `used`: seconds of earlier sittings; they count as elapsed, and against the limit.
+  /// `cancel` may be null. `used`: seconds of earlier sessions; they count as elapsed, and against the limit.
   Deadline(double seconds, const std::atomic<bool>* cancel, double used = 0)
       : limit_(seconds), cancel_(cancel), used_(used) {}
 

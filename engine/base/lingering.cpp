@@ -54,12 +54,12 @@ std::atomic<bool> any_lingered{false};
 
 }  // namespace
 
-void let_linger(std::thread thread, std::function<bool()> is_done) {
+void finish_in_background(std::thread thread, std::function<bool()> is_done) {
   Lingering::all().take(std::move(thread), std::move(is_done));
   any_lingered = true;
 }
 
-bool threads_linger() {
+bool has_background_threads() {
   return any_lingered && Lingering::all().are_there();
 }
 

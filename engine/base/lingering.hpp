@@ -11,9 +11,9 @@ namespace remora {
 
 /// From now on the process waits for the thread when it ends. `is_done` says, from any thread, that it is about to end; what it
 /// refers to outlives the thread. Static objects that the thread uses exist already.
-void let_linger(std::thread thread, std::function<bool()> is_done);
+void finish_in_background(std::thread thread, std::function<bool()> is_done);
 
-/// Whether there are such threads: a process that does not want to wait for them leaves by std::_Exit.
-bool threads_linger();
+/// True if there are such threads: a process that does not want to wait for them leaves by std::_Exit.
+bool has_background_threads();
 
 }  // namespace remora

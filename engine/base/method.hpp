@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What solve() and the literature's methods (engine/baselines) say to each other: an Instance in, one sequence of
+// Interface between solve() and the literature's methods (engine/baselines): an Instance in, one sequence of
 // computes out, and what the method can say about the optimum.
 #pragma once
 
@@ -17,7 +17,7 @@ namespace remora {
 struct MethodInput {
   const Instance& instance;
   const SolveOptions& options;
-  /// Of the whole solve; methods that take long stop there with what they have.
+  /// Deadline of the whole solve; slow methods stop there with their best result.
   const Deadline& deadline;
 };
 
@@ -29,7 +29,7 @@ struct MethodResult {
   Duration lower_bound{};
   /// Units of work done, of the method's own kind.
   std::int64_t work = 0;
-  /// What the user should know, in a few words: why there is no schedule, which parameter was taken. May be empty.
+  /// A short remark for the user: why there is no schedule, which parameter was taken. May be empty.
   std::string note{};
 };
 

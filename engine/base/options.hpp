@@ -38,7 +38,7 @@ enum class Workers : std::uint8_t {
   anneal,    ///< annealing
 };
 
-/// Whether a search starts from groups' schedules, composed.
+/// Start of a search from groups' schedules, composed.
 enum class GroupStart : std::uint8_t {
   automatic,  ///< on large training graphs, where nothing else is near the optimum
   on,         ///< at once, on any graph, and to the end
@@ -59,15 +59,15 @@ enum class Covering : std::uint8_t {
   on,  ///< and that program itself, then in integers
 };
 
-/// What solves integer programs.
+/// Solver of integer programs.
 enum class IntegerSolver : std::uint8_t {
-  highs,  ///< HiGHS, where it is there and no work limit is given, else CBC
+  highs,  ///< HiGHS if it is available and no work limit is given, otherwise CBC
   cbc,
   off,  ///< none is solved
 };
 
-/// The problem that a strategy is asked to solve where the user does not say: order and computes an op. The methods
-/// that need other orders, or an op more often, are given them; everything else keeps the input order and two computes.
+/// The default problem of a strategy: order and runs per op. The methods that need other orders, or more runs of an op,
+/// get them; everything else keeps the input order and two runs.
 REMORA_API Problem default_problem(Strategy strategy);
 
 /// The largest time limit there is: thirty years.
@@ -84,13 +84,13 @@ struct SolveOptions {
   std::int64_t neighbourhood_nodes = 600;
   /// Limits on saved memory that a group is solved for, at most.
   int grid_levels = 32;
-  /// The covering relaxation respects the computes allowed per op.
+  /// The covering relaxation respects the maximum runs per op.
   bool covering_limits = true;
   /// The search starts from the covering relaxation's choice if that is better.
   bool covering_start = true;
 };
 
-/// Whether the search may use all that it knows: not one kind of worker alone.
+/// True if the search may use all its methods: not one kind of worker alone.
 inline bool is_whole_search(const SolveOptions& options) {
   return options.strategy == Strategy::automatic && options.workers == Workers::all;
 }
@@ -112,7 +112,7 @@ struct OptionRow {
 /// The table in its order; its inferences are one row, `without`, at the end.
 REMORA_API std::vector<OptionRow> option_rows();
 
-/// What says the same as this option of earlier releases, for example "was renamed: use covering=off"; empty for any other name.
+/// Replacement of an option of earlier releases, for example "was renamed: use covering=off"; empty for any other name.
 REMORA_API std::string renamed_option(const std::string& name);
 
 /// The name as the table spells it, of one whose words are joined by - or by _.
@@ -122,7 +122,7 @@ REMORA_API std::string option_name(std::string name);
 /// "nothing". Throws InputError that names the option and what was expected; ranges are check_options'.
 REMORA_API void set_option(SolveOptions& options, const std::string& name, const std::string& text);
 
-/// Throws InputError for an option out of its range, and for what the strategy would take no notice of.
+/// Throws InputError for an option out of its range, and for options that the strategy ignores.
 REMORA_API void check_options(const SolveOptions& options);
 
 /// Every option as name and value, for the report.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a search does, counted instead of timed, so that the same seed does the same on every machine.
+// Work of a search, counted instead of timed, so that the same seed does the same on every machine.
 //
 //     effort   what the searches look at: a place, an event, a reader. Rounds are as long as an effort allows, and
 //              workers of different kinds wait for each other no longer than that. A node of the constraint program

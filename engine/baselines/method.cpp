@@ -23,7 +23,7 @@ namespace {
 constexpr double kPartForStarts = 0.05;
 /// What greedy may look at as a start: a hundredth of a second.
 constexpr Effort kEffortOfStart = 5'000'000;
-constexpr int kMostOpsUnderWorkLimit = 5'000;
+constexpr int kMaxOpsUnderWorkLimit = 5'000;
 
 MethodResult run_none(const MethodInput& input) {
   return {.sequence = input_order(input.instance)};
@@ -93,12 +93,13 @@ MethodResult run_method(const MethodInput& input) {
       method_of(input.options.strategy)({plain ? *plain : input.instance, input.options, input.deadline});
   if (!plain) return result;
   result.lower_bound = Duration(0);
-  result.note += std::string(result.note.empty() ? "" : "; ") + "it counts every output in addition to the inputs (in_place)";
+  result.note +=
+      std::string(result.note.empty() ? "" : "; ") + "it counts every output in addition to the inputs (in_place)";
   return result;
 }
 
 Construction construct(const Instance& instance, const SolveOptions& options, const Deadline& deadline) {
-  if (!options.segments || (options.work_limit > 0 && instance.op_count() > kMostOpsUnderWorkLimit)) return {};
+  if (!options.segments || (options.work_limit > 0 && instance.op_count() > kMaxOpsUnderWorkLimit)) return {};
   const auto holds = [&](const Sequence& sequence) {
     return !sequence.empty() && is_permitted(instance, sequence) &&
            evaluate(instance, sequence).peak <= instance.budget();

@@ -25,7 +25,7 @@ namespace remora {
 /// The method of a strategy; null for strategies that search.
 Method method_of(Strategy strategy);
 
-/// Whether the strategy searches, by workers of ours.
+/// True if the strategy searches, by workers of ours.
 inline bool is_search(Strategy strategy) {
   return method_of(strategy) == nullptr;
 }
@@ -33,7 +33,8 @@ inline bool is_search(Strategy strategy) {
 /// Who brings what the strategy's method finds.
 Source source_of(Strategy strategy);
 
-/// What the strategy's method finds. It knows nothing of `in_place`, without which no sequence takes less memory: where the
+/// Result of the strategy's method. It does not support `in_place`, without which no sequence takes less memory: where
+/// the
 /// graph has that, the method sees it without, and what it proves is left out, being of another problem.
 MethodResult run_method(const MethodInput& input);
 

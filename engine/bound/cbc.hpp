@@ -39,7 +39,7 @@ class Stopper {
   void watch(OsiClpSolverInterface& solver) const;
   /// Asks the caller; for CBC's own events.
   [[nodiscard]] bool reached() const { return state_->reached(); }
-  /// Whether a linear program was ended, or a `reached()` was true.
+  /// True if a linear program was ended, or a `reached()` was true.
   [[nodiscard]] bool has_stopped() const { return state_->stopped; }
 
  private:

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the covering relaxation tells the search, beside its bound.
+// Results of the covering relaxation for the search, in addition to its bound.
 #pragma once
 
 #include <vector>
@@ -25,7 +25,8 @@ struct CoverFacts {
   std::vector<bool> given_up{};
   /// Empty penalties if unknown.
   PricedBound priced{};
-  /// What no schedule of less extra duration than `banned_below` does (periods/period_proof.hpp); by op and stage.
+  /// Recomputes that no schedule of less extra duration than `banned_below` has (periods/period_proof.hpp); by op and
+  /// stage.
   std::vector<cp::StageBan> banned{};
   Duration banned_below{};
   /// The last one there was, and how many there were.
@@ -37,7 +38,7 @@ struct CoverFacts {
 /// search: it costs what the relaxation says, but recomputes may lack memory for what they read.
 RecomputePlan suggested_plan(const Instance& instance, const CoverFacts& facts);
 
-/// Whether a schedule that does not give up the item can do without recomputes of its op in there: the tensor is
+/// True if a schedule that does not give up the item can do without recomputes of its op in there: the tensor is
 /// resident throughout the gap, and a recompute serves nobody that the resident one does not. Not so for an op with
 /// several outputs, of which others may be away.
 bool can_be_banned(const Instance& instance, const CoverItem& item);

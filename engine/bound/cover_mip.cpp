@@ -30,14 +30,14 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr int kMostRounds = 30;
+constexpr int kMaxRounds = 30;
 constexpr double kViolated = 1e-6;
 constexpr double kChosen = 0.5;
 /// Room for rows, so that very large graphs get a weaker bound in time: items looked at, a row each event and all of
 /// them, and coefficients, which the solver holds several times over.
-constexpr std::size_t kMostLookedAt = 300'000'000;
-constexpr std::size_t kMostCoefficients = 8'000'000;
-constexpr std::size_t kMostItemsPresolved = 30'000;
+constexpr std::size_t kMaxLookedAt = 300'000'000;
+constexpr std::size_t kMaxCoefficients = 8'000'000;
+constexpr std::size_t kMaxItemsPresolved = 30'000;
 constexpr std::size_t kItemsBetweenLooksAtTheClock = 256;
 /// Clp's way to say that there is none.
 constexpr double kNoLimit = -1;
@@ -116,7 +116,7 @@ class CoverMip {
     stopper_.watch(lp_);
     lp_.setHintParam(OsiDoReducePrint);
     // In Clp's presolve nobody is asked: 3 s with 100,000 items.
-    if (problem_.items.size() > kMostItemsPresolved) lp_.setHintParam(OsiDoPresolveInInitial, false, OsiHintTry);
+    if (problem_.items.size() > kMaxItemsPresolved) lp_.setHintParam(OsiDoPresolveInInitial, false, OsiHintTry);
     std::vector<double> costs;
     for (const CoverItem& item : problem_.items) costs.push_back(whole_units(item.cost.count(), unit_));
     const std::vector<double> zeros(costs.size(), 0.0);
@@ -137,11 +137,11 @@ class CoverMip {
     add_peaks();
   }
 
-  /// A last column stands for "at the ceiling or beyond": it satisfies every cut, at the ceiling's cost.
+  /// A last column stands for "at the cutoff or beyond": it satisfies every cut, at the cutoff's cost.
   void add_cuts() {
     if (limits_.cuts.empty()) return;
     const int beyond = lp_.getNumCols();
-    lp_.addCol(0, nullptr, nullptr, 0, 1, whole_units_up(limits_.ceiling.count(), unit_));
+    lp_.addCol(0, nullptr, nullptr, 0, 1, whole_units_up(limits_.cutoff.count(), unit_));
     for (const CoverCut& cut : limits_.cuts) {
       std::vector<int> columns = cut;
       columns.push_back(beyond);
@@ -165,13 +165,13 @@ class CoverMip {
 
   /// Rows for these events or, where there is no room for all, for those that miss most. False if it added none.
   bool add_events(std::vector<std::size_t> events, const std::vector<double>& missing) {
-    if (looked_at_ + events.size() * problem_.items.size() > kMostLookedAt) {
+    if (looked_at_ + events.size() * problem_.items.size() > kMaxLookedAt) {
       std::stable_sort(events.begin(), events.end(),
                        [&](std::size_t a, std::size_t b) { return missing[a] > missing[b]; });
     }
     NewRows rows(lp_.getInfinity());
     for (const std::size_t k : events) {
-      truncated_ = truncated_ || looked_at_ > kMostLookedAt || coefficients_ > kMostCoefficients || stopped();
+      truncated_ = truncated_ || looked_at_ > kMaxLookedAt || coefficients_ > kMaxCoefficients || stopped();
       if (truncated_) break;
       add_event(k, rows);
     }
@@ -232,7 +232,7 @@ class CoverMip {
 
   /// The LP with all rows it needs; false if there is nothing more to be done.
   bool solve_relaxation() {
-    for (int round = 0; round < kMostRounds; ++round) {
+    for (int round = 0; round < kMaxRounds; ++round) {
       lp_.getModelPtr()->setMaximumWallSeconds(std::max(0.0, seconds_left()));
       if (solved_)
         lp_.resolve();
@@ -309,7 +309,7 @@ class CoverMip {
       if (result_.given_up[i]) units += problem_.items[i].cost.count() / unit_;
     }
     const bool beyond = !limits_.cuts.empty() && chosen_.back() > kChosen;
-    return static_cast<double>(units) + (beyond ? whole_units_up(limits_.ceiling.count(), unit_) : 0.0);
+    return static_cast<double>(units) + (beyond ? whole_units_up(limits_.cutoff.count(), unit_) : 0.0);
   }
 
   const CoverProblem& problem_;

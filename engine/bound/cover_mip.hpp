@@ -29,10 +29,10 @@ struct CoverMipLimits {
   std::int64_t nodes = 20'000;
   /// Asked now and then; true ends the work with what is known. May be empty.
   std::function<bool()> interrupted{};
-  /// What is known of every schedule of less extra duration than `ceiling`. With cuts, the bound holds for those, and
-  /// is the ceiling if there are none.
+  /// Facts about every schedule of less extra duration than `cutoff`. With cuts, the bound holds for those, and
+  /// is the cutoff if there are none.
   std::span<const CoverCut> cuts{};
-  Duration ceiling = Duration::max();
+  Duration cutoff = Duration::max();
 };
 
 struct CoverMipResult {
@@ -42,13 +42,13 @@ struct CoverMipResult {
   bool infeasible = false;
   /// By item: the cheapest choice found that covers every row looked at; empty if none was.
   std::vector<bool> given_up{};
-  /// Of the LP's prices.
+  /// Bound of the LP's prices.
   PricedBound priced{};
   /// The integer program was solved to the end.
   bool complete = false;
 };
 
-/// Whether this build has CBC.
+/// True if this build has CBC.
 bool cover_mip_available();
 
 CoverMipResult solve_cover_mip(const CoverProblem& problem, const CoverMipLimits& limits);

@@ -14,7 +14,7 @@ namespace remora {
 namespace {
 
 constexpr std::size_t kGapsLookedAt = 10'000'000;
-constexpr std::size_t kLeastEvents = 16;
+constexpr std::size_t kMinEvents = 16;
 
 std::vector<Gap> gaps_of(const Instance& instance, OpId op) {
   std::vector<Gap> gaps;
@@ -61,7 +61,7 @@ class DualAscent {
     std::sort(events.begin(), events.end(), [&](std::size_t a, std::size_t b) {
       return problem_.excess[a] != problem_.excess[b] ? problem_.excess[a] > problem_.excess[b] : a < b;
     });
-    events.resize(std::min(events.size(), std::max(kLeastEvents, kGapsLookedAt / (gaps_ + 1))));
+    events.resize(std::min(events.size(), std::max(kMinEvents, kGapsLookedAt / (gaps_ + 1))));
     CoverBoundResult result;
     for (const std::size_t event : events) {
       if (interrupted && interrupted()) return result;
@@ -234,7 +234,7 @@ CoverProblem free_order_relaxation(const Instance& instance) {
   for (int k = 0; k < instance.op_count(); ++k) {
     problem.excess.push_back(instance.footprint(OpId(k)) - instance.budget());
   }
-  if (instance.op_count() > kMostOpsOfFreeRelaxation) return problem;
+  if (instance.op_count() > kMaxOpsOfFreeRelaxation) return problem;
   const Ancestors ancestors(instance);
   for (int v = 0; v < instance.op_count(); ++v) {
     const OpId op(v);
@@ -260,7 +260,7 @@ namespace {
 
 /// Prices become integers of at most this many bits. With sizes and durations within 50 bits, sums stay within 127.
 constexpr int kPriceBits = 38;
-constexpr int kMostShift = 60;
+constexpr int kMaxShift = 60;
 
 struct IntegerPrices {
   std::vector<std::int64_t> prices{};
@@ -276,7 +276,7 @@ IntegerPrices round_prices(const CoverProblem& problem, std::span<const double> 
   if (largest > 0) {
     int exponent = 0;
     std::frexp(largest, &exponent);
-    result.shift = std::clamp(kPriceBits - exponent, 0, kMostShift);
+    result.shift = std::clamp(kPriceBits - exponent, 0, kMaxShift);
   }
   for (const double price : prices) {
     const double scaled = std::ldexp(std::max(0.0, price), result.shift);
@@ -337,10 +337,10 @@ PricedBound priced_bound(const CoverProblem& problem, std::span<const double> pr
   });
   PricedBound result;
   // Costs are not negative: neither is the bound, from which the penalties are counted.
-  const Wide whole = std::max(Wide{0}, ceiling(bound, rounded.shift));
+  const Wide whole = std::max(Wide{0}, cutoff(bound, rounded.shift));
   result.bound = Duration(static_cast<std::int64_t>(whole));
   for (const Wide more : extra) {
-    const Wide with = std::max(Wide{0}, ceiling(bound + more, rounded.shift) - whole);
+    const Wide with = std::max(Wide{0}, cutoff(bound + more, rounded.shift) - whole);
     result.penalties.emplace_back(static_cast<std::int64_t>(std::min(with, Wide{Duration::max().count()} / 4)));
   }
   return result;

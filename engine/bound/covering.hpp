@@ -47,7 +47,7 @@ struct CoverItem {
   /// C_v - 1: at most so many of the op's items are given up. Items of one op stand together.
   int most_given_up = 1;
 
-  /// What giving up the item frees at the first compute of op k.
+  /// Bytes freed by evicting the item at the first run of op k.
   [[nodiscard]] Bytes gain(Stage k) const;
 
   /// Calls visit(first, last) for the stretches of first computes that some gap covers, ascending and without overlap.
@@ -77,7 +77,7 @@ struct CoverProblem {
     }
   }
 
-  /// What all recomputes that are allowed cost together.
+  /// Total cost of all allowed recomputes.
   Duration all_recomputes{};
 };
 
@@ -94,8 +94,8 @@ struct CoverBoundResult {
   OpId event{};
 };
 
-/// What must be resident at the first compute of op `event` in the staged form, even if all that may be away there is,
-/// as a certificate.
+/// Certificate: the tensors that must be resident at the first run of op `event` in the staged form, even with
+/// everything else evicted.
 Certificate cover_certificate(const Instance& instance, const CoverProblem& problem, OpId event);
 
 /// `interrupted`: asked between events; true ends it with what is known. May be empty.
@@ -107,11 +107,11 @@ CoverBoundResult covering_bound(const CoverProblem& problem, const std::function
 /// op that gives way at several events may do so with a single recompute, so it is paid once.
 ///
 /// Graphs with more ops get no items: the bound is 0 then, and only an event that exceeds the budget anyway is seen.
-inline constexpr int kMostOpsOfFreeRelaxation = 2'000;
+inline constexpr int kMaxOpsOfFreeRelaxation = 2'000;
 
 CoverProblem free_order_relaxation(const Instance& instance);
 
-// What prices prove about a covering problem, in exact arithmetic.
+// Proof about a covering problem by prices, in exact arithmetic.
 //
 // A price p(k) >= 0 a byte at each event k turns the covering constraints into a reward: any choice of items costs at
 // least
@@ -133,7 +133,7 @@ struct PricedBound {
 /// `prices`: by event, in durations a byte; negative ones count as 0. O(events * gaps across them).
 PricedBound priced_bound(const CoverProblem& problem, std::span<const double> prices);
 
-/// Whether the prices prove that no choice of items covers every excess, whatever it costs: their reward for all that
+/// True if the prices prove that no choice of items covers every excess, whatever it costs: their reward for all that
 /// the limits allow is below what they ask for.
 bool proves_infeasible(const CoverProblem& problem, std::span<const double> prices);
 

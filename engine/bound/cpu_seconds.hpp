@@ -1,13 +1,13 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a thread uses, with what others use for it.
+// CPU time of a thread, including other threads' work for it.
 #pragma once
 
 #include <ctime>
 
 namespace remora {
 
-/// What a clock of CPU time shows; 0 where it shows nothing.
+/// Reading of a clock of CPU time; 0 if there is none.
 inline double seconds_of_clock(clockid_t clock) {
   std::timespec now{};
   if (clock_gettime(clock, &now) != 0) return 0;

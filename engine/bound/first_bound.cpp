@@ -68,21 +68,21 @@ namespace {
 
 /// CBC's share of the time limit, and its limits.
 constexpr double kCoverShare = 0.05;
-constexpr double kMostCoverSeconds = 1;
+constexpr double kMaxCoverSeconds = 1;
 constexpr double kUnlimitedSeconds = 1e9;
 /// With more items CBC's presolve alone takes longer than all the time it has, and can't be interrupted: 15 s for
 /// nothing on a training step of GPT-2 with 1000 layers (66,010 ops).
-constexpr std::size_t kMostItems = 30'000;
+constexpr std::size_t kMaxItems = 30'000;
 constexpr std::int64_t kCoverNodes = 5000;
 /// Under a work limit, which does not count them: of 400 items they take two seconds, of 1,000 half a minute. Of more items
 /// so many fewer are solved that it stays at two seconds; of the largest programs the linear one is enough.
 constexpr double kItemsOfAllNodes = 400;
-constexpr std::int64_t kLeastNodes = 100;
+constexpr std::int64_t kMinNodes = 100;
 
 std::int64_t nodes_under_work_limit(std::size_t items) {
   const double part = std::min(1.0, std::pow(kItemsOfAllNodes / std::max(1.0, static_cast<double>(items)), 3));
   const auto nodes = static_cast<std::int64_t>(part * static_cast<double>(kCoverNodes));
-  return nodes < kLeastNodes ? 0 : nodes;
+  return nodes < kMinNodes ? 0 : nodes;
 }
 
 /// How much of a solve CBC may take.
@@ -90,7 +90,7 @@ CoverMipLimits cover_mip_limits(const SolveOptions& options, std::size_t items, 
   CoverMipLimits limits;
   // Under a work limit nothing may depend on time.
   limits.seconds =
-      options.work_limit > 0 ? kUnlimitedSeconds : std::min(kMostCoverSeconds, options.time_limit * kCoverShare);
+      options.work_limit > 0 ? kUnlimitedSeconds : std::min(kMaxCoverSeconds, options.time_limit * kCoverShare);
   limits.nodes = options.work_limit > 0 ? nodes_under_work_limit(items) : kCoverNodes;
   if (options.mip == IntegerSolver::off) limits.nodes = 0;
   limits.interrupted = [&deadline] { return deadline.reached(); };
@@ -142,7 +142,7 @@ std::optional<Instance> least_of_modes(const Instance& instance) {
 bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
   const CoverProblem problem = covering_relaxation(instance);
   if (covering_bound(problem, [&deadline] { return deadline.reached(); }).infeasible) return true;
-  if (problem.items.size() > kMostItems) return false;
+  if (problem.items.size() > kMaxItems) return false;
   CoverMipLimits limits;
   // The linear program alone proves infeasibility.
   limits.nodes = 0;
@@ -176,7 +176,7 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   if (ascent.event.valid() && instance.problem().order == OrderMode::input)
     found.certificate = cover_certificate(instance, problem, ascent.event);
   const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });
-  if (found.infeasible || !exceeded || options.covering != Covering::on || problem.items.size() > kMostItems)
+  if (found.infeasible || !exceeded || options.covering != Covering::on || problem.items.size() > kMaxItems)
     return found;
   const CoverMipLimits limits = cover_mip_limits(options, problem.items.size(), deadline);
   auto mip = solve_cover_mip(problem, limits);

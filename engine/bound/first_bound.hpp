@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be said of a problem before any search: by footprints and by the covering relaxation.
+// Bounds of a problem before any search: by footprints and by the covering relaxation.
 #pragma once
 
 #include <optional>
@@ -18,22 +18,23 @@ namespace remora {
 /// workspace are resident beside fixed memory and the graph's inputs; at the end, so are all tensors that must be kept.
 Bytes least_budget(const Instance& instance);
 
-/// What each op needs while it runs, by op, and then the last op what must be kept after it. Nothing for a graph without ops. O(edges).
+/// Memory that each op needs while it runs, by op, and finally what must be kept after the last op. Nothing for a graph
+/// without ops. O(edges).
 std::vector<Certificate> footprint_certificates(const Instance& instance);
 
 /// The op of the largest footprint, if that exceeds the budget, or the last op and the tensors that must be kept after
 /// it, if those do: an exact proof that no schedule fits within it. Nothing for a graph without ops. O(edges).
 std::optional<Certificate> footprint_certificate(const Instance& instance);
 
-/// What can be said of a problem without a search.
+/// Bounds of a problem without a search.
 struct FirstBound {
   /// No schedule holds the budget; where one event alone proves it, the certificate says which.
   bool infeasible = false;
   std::optional<Certificate> certificate{};
-  /// Of the extra duration; and the part of it that whole numbers alone prove, the rest being CBC's word.
+  /// Bound on the extra duration; and the part of it that whole numbers alone prove, the rest being CBC's word.
   Duration lower_bound{};
   Duration exact_bound{};
-  /// What guides the search.
+  /// Guidance for the search.
   CoverFacts cover{};
   /// Who solved the integer program, if it was solved.
   IntegerSolver solved_by = IntegerSolver::off;

@@ -333,7 +333,7 @@ HighsAnswer run_highs(const BinaryProgram& program, double most, const std::func
     if (!ends) continue;
     HighsAnswer known = run->cancel();
     // HiGHS asks only now and then whether it is to end.
-    let_linger(std::move(thread), [run] { return run->is_done_after({}); });
+    finish_in_background(std::move(thread), [run] { return run->is_done_after({}); });
     return known;
   }
   thread.join();

@@ -14,7 +14,7 @@
 
 namespace remora {
 
-/// What there is of HiGHS: the library that the environment's REMORA_HIGHS names, else one that was offered, else the one that
+/// Finds HiGHS: the library that the environment's REMORA_HIGHS names, else one that was offered, else the one that
 /// came along with Remora (../lib/remora), else libhighs as the system finds it; REMORA_HIGHS=off leaves it out. The first call decides for the whole process.
 struct HighsFound {
   /// "HiGHS 1.11.0"; empty where it is not there.

@@ -54,31 +54,31 @@ class OneDevice final : public Member {
         device_(device),
         cancel_(options.cancel),
         instance_(std::make_shared<const Graph>(std::move(alone)),
-                  {problem.budget[device].value_or(Bytes::max()), std::min(problem.max_computes, kMostComputes)}),
+                  {problem.budget[device].value_or(Bytes::max()), std::min(problem.max_computes, kMaxComputes)}),
         options_(options_alone(options)),
         search_(instance_, options_, parts_alone(instance_, options_)),
         chooses_(chooses),
-        teller_(options.teller),
+        reporter_(options.reporter),
         start_(chooses ? sequence_of(options.start).value_or(Sequence()) : Sequence()) {
     search_.listen({.enough = enough()});
   }
 
-  void sit(const Limits& limits) override {
+  void run_session(const Limits& limits) override {
     if (chooses_ && !std::exchange(begun_, true)) {
       choose(instance_, limits);
       return;
     }
     const double before = search_.elapsed();
     const Work done = search_.work();
-    search_.sit({Deadline(before + limits.seconds, cancel_, before), plus(done, limits.work)});
-    exhausted_ = search_.work() == done || search_.settled();
-    const bool is_proved = search_.settled() && search_.holds_budget();
+    search_.run_session({Deadline(before + limits.seconds, cancel_, before), plus(done, limits.work)});
+    exhausted_ = search_.work() == done || search_.is_decided();
+    const bool is_proved = search_.is_decided() && search_.holds_budget();
     if (!chooses_ || !is_proved || search_.incumbent().extra.count() <= 0) return;
     start_ = search_.incumbent().sequence(instance_);
     const Limits had{search_.elapsed(), limits.counts_work() ? search_.work() : Work::max()};
     choose(with_computes(instance_, problem_.max_computes + 1), had.part(kPartAfterProof));
   }
-  [[nodiscard]] bool finished() const override { return exhausted_ || search_.settled(); }
+  [[nodiscard]] bool finished() const override { return exhausted_ || search_.is_decided(); }
   [[nodiscard]] std::vector<DeviceStep> steps() const override {
     return search_.holds_budget() ? steps_of(search_.incumbent().sequence(instance_), problem_)
                                   : std::vector<DeviceStep>();
@@ -99,8 +99,8 @@ class OneDevice final : public Member {
  private:
   /// Asked in every round.
   [[nodiscard]] std::function<bool(const Progress&)> enough() const {
-    if (teller_ == nullptr) return {};
-    return [teller = teller_](const Progress&) { return !teller->beat(); };
+    if (reporter_ == nullptr) return {};
+    return [reporter = reporter_](const Progress&) { return !reporter->beat(); };
   }
 
   /// As a solve for one device alone, which chooses how often an op may run. More than here is a wish.
@@ -149,7 +149,7 @@ class OneDevice final : public Member {
   SolveOptions options_;
   remora::Search search_;
   bool chooses_;
-  Teller* teller_;
+  Reporter* reporter_;
   bool begun_ = false;
   bool exhausted_ = false;
   Sequence start_;

@@ -3,9 +3,9 @@
 
 #include <utility>
 
+#include "engine/devices/reporter.hpp"
 #include "engine/devices/solve.hpp"
 #include "engine/devices/sweep.hpp"
-#include "engine/devices/teller.hpp"
 #include "model/error.hpp"
 
 namespace remora::devices {
@@ -50,8 +50,8 @@ DeviceSchedule solve(const Request& request, const Callbacks& callbacks) {
   const Problem problem = problem_of(request);
   const DeviceGraph& graph = *request.graph;
   Options options = options_of(request, callbacks.cancel);
-  Teller teller(graph, callbacks);
-  if (teller.listens()) options.teller = &teller;
+  Reporter reporter(graph, callbacks);
+  if (reporter.listens()) options.reporter = &reporter;
   DeviceSchedule schedule =
       request.max_computes ? solve(graph, problem, options) : solve_with_more_computes(graph, problem, options);
   check_answer(graph, schedule);

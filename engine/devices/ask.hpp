@@ -28,7 +28,7 @@
 
 namespace remora::devices {
 
-/// What is asked. What is left out, the engine chooses.
+/// A question to the engine, which chooses whatever is left out.
 struct Request {
   /// Valid (validate()).
   std::shared_ptr<const DeviceGraph> graph{};
@@ -40,20 +40,20 @@ struct Request {
   /// Upper limits, whatever is minimised.
   std::optional<Duration> duration_limit{};
   std::optional<Energy> energy_limit{};
-  /// Of an op's runs on all devices together, from 1 to 64. None: two, or as many more as hold the budgets or cost less; the
-  /// schedule says which. Of a sweep two.
+  /// Maximum runs of an op on all devices together, from 1 to 64. None: two, or as many more as the budgets need or as
+  /// lower the cost; the schedule has the number. Two for a sweep.
   std::optional<int> max_computes{};
   OrderMode order = OrderMode::input;
   /// Steps of a schedule of the graph to begin from, made for whatever budgets. If it is a schedule of the problem, the answer
   /// costs no more.
   std::vector<DeviceStep> start{};
-  /// Of these, time_limit, work_limit, seed and threads count: unless threads is 1, and without a work limit, linear and integer
-  /// programs are solved beside the search. A unit of work is a plan evaluated, or a node of the tree search; with a work limit,
-  /// and without a time limit, the same seed gives the same schedule.
+  /// Only time_limit, work_limit, seed and threads count: unless threads is 1, and without a work limit, linear
+  /// and integer programs are solved concurrently with the search. A unit of work is a plan evaluated, or a node of the
+  /// tree search; with a work limit, and without a time limit, the same seed gives the same schedule.
   SolveOptions options{};
 };
 
-/// What it says, or `overlap` where the graph has lanes, and `sequential` where it has none.
+/// The given value, or `overlap` if the graph has lanes, otherwise `sequential`.
 REMORA_API CopyMode copies_asked(const Request& request);
 
 /// As SolveCallbacks. Of Progress, duration and bound are amounts of the objective; in phase 1 no schedule is known, and the duration is
@@ -63,7 +63,7 @@ struct Callbacks {
   std::function<void(const DeviceSchedule&)> incumbent{};
   /// For every better schedule and bound. Called from the thread that called solve(), never concurrently. May be empty.
   std::function<void(const Progress&)> progress{};
-  /// Some ten times a second, whether there is news or not. May be empty.
+  /// Some ten times a second, whether anything changed or not. May be empty.
   std::function<void(const Progress&)> heartbeat{};
   /// Asked as often: true ends the search with the incumbent, as a limit does. May be empty.
   std::function<bool(const Progress&)> enough{};
@@ -76,7 +76,7 @@ struct Callbacks {
 /// `solver.optimal_for_max_computes` says for which number it is proved. Replayed by verify().
 REMORA_API DeviceSchedule solve(const Request& request, const Callbacks& callbacks = {});
 
-/// Of the device that was swept: its budgets, peaks and fixed memory.
+/// Name of the device that was swept: its budgets, peaks and fixed memory.
 struct SweepResult {
   Curve curve{};
   /// By point; without steps where none is known.

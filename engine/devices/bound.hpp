@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be said of a problem over several devices without a search.
+// Bounds of a problem over several devices without a search.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 namespace remora::devices {
 
 struct Bound {
-  /// Of the objective: no schedule costs less.
+  /// Bound on the objective: no schedule costs less.
   std::int64_t least = 0;
   /// Why there is no schedule at all; empty if that is not known.
   std::string infeasible{};

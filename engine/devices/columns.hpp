@@ -3,7 +3,8 @@
 // The columns of the relaxation over several devices (program.hpp), which are 0 or 1: what they stand for, the plan that a solution
 // is, and the solution that a plan is.
 //
-// What an op writes, or an input of the graph, has periods of its own: stretches of stages (all that comes after one first run up
+// Outputs of an op, and inputs of the graph, have periods of their own: stretches of stages (all that comes after one
+// first run up
 // to the next one, included) that end at the first runs which read it, just before them, at those of its readers' outputs, and
 // where all are made to end. For op v, tensor t of it, devices d and e, and such a period i:
 //
@@ -39,7 +40,7 @@ class Presence {
   [[nodiscard]] constexpr bool is_never() const { return column_ == kNever; }
   [[nodiscard]] constexpr bool is_always() const { return column_ == kAlways; }
   [[nodiscard]] constexpr bool is_column() const { return column_ >= 0; }
-  /// Of a column.
+  /// Properties of a column.
   [[nodiscard]] constexpr int column() const { return column_; }
 
   friend constexpr bool operator==(Presence, Presence) = default;
@@ -96,12 +97,12 @@ class Columns {
   [[nodiscard]] const std::vector<Rerun>& reruns(OpId v) const { return reruns_[v]; }
   /// In the period with the stage; null if there is none.
   [[nodiscard]] const Rerun* rerun_at(OpId v, int stage) const;
-  /// What brings the tensor by another run of its producer in one of its periods.
+  /// Columns that bring the tensor by another run of its producer in one of its periods.
   [[nodiscard]] Presence rerun(TensorId t, DeviceId d, std::size_t period) const;
   [[nodiscard]] const std::vector<Period>& periods(TensorId t) const { return periods_[t]; }
   /// The period with the stage, which is in one.
   [[nodiscard]] std::size_t period_of(TensorId t, int stage) const;
-  /// Whether the stage is in one of its periods.
+  /// True if the stage is in one of its periods.
   [[nodiscard]] bool reaches(TensorId t, int stage) const;
   /// On the device when the period begins.
   [[nodiscard]] Presence before(TensorId t, DeviceId d, std::size_t period) const;

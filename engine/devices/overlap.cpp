@@ -21,7 +21,7 @@ constexpr std::int64_t kWeights = 60;
 constexpr double kPace = 4;
 /// Of what is left, for either part of a round; no less than of the whole.
 constexpr double kShare = 0.12;
-constexpr double kLeastShare = 0.03;
+constexpr double kMinShare = 0.03;
 /// Seconds; each turn may take twice as long.
 constexpr double kFirstTurn = 20;
 /// Nodes of the complete search before all else, and of what is left at most.
@@ -186,15 +186,15 @@ Bound overlap_bound(const DeviceGraph& graph, const Problem& problem, const std:
   return bound;
 }
 
-class OverlappedTurns final : public Turns {
+class OverlappedSearch final : public SlicedSearch {
  public:
-  OverlappedTurns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
-      : Turns(graph, problem, options, std::move(bound), shares && weighs(problem)),
+  OverlappedSearch(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
+      : SlicedSearch(graph, problem, options, std::move(bound), shares && weighs(problem)),
         delegates_(shares),
         weights_(plain_weights(graph, 1)),
         pulls_(weights_.size(), 0.0) {
     if (!has_lanes(graph) || !weighs(problem) || refuted() || !StateSearch::fits(graph, problem)) return;
-    states_ = std::make_unique<StateSearch>(graph_, problem_, [this] { return turn_.reached() || !beat(); });
+    states_ = std::make_unique<StateSearch>(graph_, problem_, [this] { return slice_.reached() || !beat(); });
   }
 
  protected:
@@ -205,15 +205,15 @@ class OverlappedTurns final : public Turns {
       solve_in_sequence(share);
       if (!weighs(problem_) || over() || finished()) return;
       search_states(limits(share));
-      let_members_sit();
+      run_members();
       search_overlapped(share);
       weigh();
-      let_members_sit();
+      run_members();
     }
   }
 
   [[nodiscard]] std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const override {
-    return overlapped_turns(graph_, once, options, past_limit(options), false);
+    return overlapped_search(graph_, once, options, past_limit(options), false);
   }
 
  private:
@@ -225,14 +225,14 @@ class OverlappedTurns final : public Turns {
   /// Of what is left, for a part of a round.
   [[nodiscard]] Limits limits(double share) const {
     const Limits left = allowance_.left();
-    // Without a limit that anybody waits for, turns grow.
+    // Without a limit that anybody waits for, inner grow.
     const double turn =
         share < 1 ? std::ldexp(kFirstTurn, static_cast<int>(std::min<std::uint64_t>(rounds_, 20))) : left.seconds;
-    Limits part{std::min({left.seconds, std::max(share * left.seconds, kLeastShare * options_.time_limit), turn}),
+    Limits part{std::min({left.seconds, std::max(share * left.seconds, kMinShare * options_.time_limit), turn}),
                 left.work};
     if (!left.counts_work()) return part;
     const auto units = static_cast<double>(left.work.count());
-    const double most = std::max(share * units, kLeastShare * static_cast<double>(options_.work_limit));
+    const double most = std::max(share * units, kMinShare * static_cast<double>(options_.work_limit));
     part.work = Work(static_cast<std::int64_t>(std::ceil(std::min(units, most))));
     return part;
   }
@@ -245,24 +245,24 @@ class OverlappedTurns final : public Turns {
     Options options = within(options_, part);
     options.seed = options_.seed + rounds_++;
     options.start = best_;
-    options.teller = nullptr;
-    const auto turns = sequential_turns(*graph, in_sequence(problem_, sum), options, past_limit(options),
-                                        !weighs(problem_) && delegates_);
-    turns->sit(part);
-    spend(std::max(Work(1), turns->work()).count());
-    if (turns->refuted()) {
-      bound_.infeasible = turns->bound().infeasible;
+    options.reporter = nullptr;
+    const auto inner = sequential_search(*graph, in_sequence(problem_, sum), options, past_limit(options),
+                                         !weighs(problem_) && delegates_);
+    inner->run_session(part);
+    spend(std::max(Work(1), inner->work()).count());
+    if (inner->refuted()) {
+      bound_.infeasible = inner->bound().infeasible;
       return;
     }
-    const std::int64_t least = turns->bound().least;
+    const std::int64_t least = inner->bound().least;
     raise_bound(problem_.objective == Objective::duration ? per_weight(least, sum) : least, Source::relaxation);
-    take(turns->steps(), Source::relaxation);
+    take(inner->steps(), Source::relaxation);
   }
 
   /// All there is, in the order of what it costs at least; at most so many nodes of it.
   void search_states(const Limits& part, std::int64_t nodes = kSaturated) {
     if (states_ == nullptr || over() || finished()) return;
-    turn_ = Deadline(part.seconds, options_.cancel);
+    slice_ = Deadline(part.seconds, options_.cancel);
     states_->require_below(best_cost_);
     const CompleteOutcome& outcome = states_->advance(std::min(nodes, part.work.count()));
     spend(outcome.nodes - std::exchange(nodes_, outcome.nodes));
@@ -273,11 +273,11 @@ class OverlappedTurns final : public Turns {
 
   void search_overlapped(double share) {
     const Limits part = limits(share);
-    turn_ = Deadline(part.seconds, options_.cancel);
+    slice_ = Deadline(part.seconds, options_.cancel);
     look_at(part.work.count());
   }
 
-  /// What has much to do in the best schedule becomes dear.
+  /// What has much to do in the best schedule becomes expensive.
   void weigh() {
     if (best_cost_ == kNoWay) return;
     std::vector<double> loads(weights_.size(), 0.0);
@@ -316,9 +316,11 @@ class OverlappedTurns final : public Turns {
 
 }  // namespace
 
-std::unique_ptr<Turns> overlapped_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
-                                        const std::function<bool()>& interrupted, bool shares) {
-  return std::make_unique<OverlappedTurns>(graph, problem, options, overlap_bound(graph, problem, interrupted), shares);
+std::unique_ptr<SlicedSearch> overlapped_search(const DeviceGraph& graph, const Problem& problem,
+                                                const Options& options, const std::function<bool()>& interrupted,
+                                                bool shares) {
+  return std::make_unique<OverlappedSearch>(graph, problem, options, overlap_bound(graph, problem, interrupted),
+                                            shares);
 }
 
 void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& problem,

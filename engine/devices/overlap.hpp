@@ -19,13 +19,14 @@
 #include <functional>
 #include <memory>
 
-#include "engine/devices/turns.hpp"
+#include "engine/devices/sliced_search.hpp"
 
 namespace remora::devices {
 
 /// `interrupted` ends what is done before the first turn.
-std::unique_ptr<Turns> overlapped_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
-                                        const std::function<bool()>& interrupted, bool shares);
+std::unique_ptr<SlicedSearch> overlapped_search(const DeviceGraph& graph, const Problem& problem,
+                                                const Options& options, const std::function<bool()>& interrupted,
+                                                bool shares);
 
 /// The best schedule without memory limits, as far as the bound's assignment is one.
 void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& problem,

@@ -18,8 +18,8 @@ namespace remora::devices {
 
 using Plan = std::vector<DeviceStep>;
 
-/// What a plan costs, and by how much it breaks limits: bytes above budgets summed over steps, and what duration or energy
-/// have above their limits.
+/// Cost of a plan, and by how much it breaks limits: bytes above budgets summed over steps, and duration or energy
+/// above their limits.
 struct PlanValue {
   Wide violation = 0;
   std::int64_t cost = 0;
@@ -47,7 +47,8 @@ std::optional<EvaluatedPlan> mended(const DeviceGraph& graph, const Problem& pro
 std::optional<EvaluatedPlan> plan_of(const DeviceGraph& graph, const Problem& problem,
                                      const Table<OpId, DeviceId>& assignment);
 
-/// What steps with their releases cost, if they are a schedule of the problem. Throws InputError of "start" for steps that the
+/// Cost of steps with their releases, if they are a schedule of the problem. Throws InputError of "start" for steps
+/// that the
 /// graph does not allow, whatever the budgets.
 std::optional<std::int64_t> cost_of_schedule(const DeviceGraph& graph, const Problem& problem,
                                              const std::vector<DeviceStep>& steps);

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is asked of several devices.
+// A problem over several devices.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Problem {
   CopyMode copies = CopyMode::sequential;
   std::optional<Duration> duration_limit{};
   std::optional<Energy> energy_limit{};
-  /// Of an op's runs on all devices together; at least 1.
+  /// Maximum of an op's runs on all devices together; at least 1.
   int max_computes = 2;
   OrderMode order = OrderMode::input;
 };
@@ -40,10 +40,10 @@ int most_runs(const DeviceGraph& graph, const Problem& problem, OpId op);
 bool reads(const Op& op, TensorId tensor);
 bool writes(const Op& op, TensorId tensor);
 
-/// What is resident on each device throughout: its fixed memory and the inputs of the graph that are at home there.
+/// Permanently resident memory on each device: its fixed memory and the inputs of the graph that are at home there.
 Table<DeviceId, Bytes> base_memory(const DeviceGraph& graph);
 
-/// Whether an op may run first on a device.
+/// True if an op may run first on a device.
 using Allowed = std::function<bool(OpId, DeviceId)>;
 
 /// Graph and problem, indexed. Both must outlive it.
@@ -65,7 +65,7 @@ class Instance {
   [[nodiscard]] OpId producer(TensorId t) const { return producers_[t]; }
   [[nodiscard]] const std::vector<OpId>& readers(TensorId t) const { return readers_[t]; }
   [[nodiscard]] bool at_home(TensorId t, DeviceId d) const { return home_[place(t, d)]; }
-  /// Whether what an op writes must be there at the end.
+  /// True if what an op writes must be there at the end.
   [[nodiscard]] bool kept_at(TensorId t, DeviceId d) const {
     const auto& home = graph_.places[t].home;
     return graph_.graph[t].keep && producers_[t].valid() && !home.empty() && home.front() == d;
@@ -81,7 +81,7 @@ class Instance {
   [[nodiscard]] std::int64_t run_price(OpId v, DeviceId d) const {
     return run_prices_[v.index() * graph_.devices.size() + d.index()];
   }
-  /// Whether the tensor can be copied from the device.
+  /// True if the tensor can be copied from the device.
   [[nodiscard]] bool leaves(TensorId t, DeviceId d) const { return leaves_[place(t, d)]; }
   /// Devices on which some op can run.
   [[nodiscard]] const std::vector<DeviceId>& computing() const { return computing_; }

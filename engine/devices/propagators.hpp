@@ -18,13 +18,13 @@
 
 namespace remora::devices {
 
-/// What all spaces of one search share.
+/// Data shared by all spaces of one search.
 struct Context {
   Context(const DeviceGraph& graph, const Problem& problem) : instance(graph, problem) {}
 
   struct Reached {
     std::int64_t cost = 0;
-    /// Of what is limited and not minimised.
+    /// Limit of the quantity that is not minimised.
     std::int64_t other = 0;
   };
 
@@ -41,7 +41,7 @@ struct Context {
     return {cost, problem.duration_limit ? state.duration().count() : 0};
   }
 
-  /// Whether the state has been reached before at no more cost; if not, it is remembered.
+  /// True if the state has been reached before at no more cost; if not, it is remembered.
   bool was_reached(const State& state) {
     const Reached now = spent(state);
     std::string key = state.key(false);
@@ -101,7 +101,7 @@ class Space : public Gecode::Space {
   void add(const Move& move) { path_ = std::make_shared<const MoveList>(MoveList{move, path_}); }
   [[nodiscard]] const MoveList* path() const { return path_.get(); }
 
-  /// What the rest costs at least, as far as that was found out.
+  /// Lower bound on the cost of the rest, as far as known.
   [[nodiscard]] std::int64_t least() const { return least_; }
   void raise_least(std::int64_t least) { least_ = least; }
 
@@ -114,7 +114,7 @@ class Space : public Gecode::Space {
   std::int64_t least_ = 0;
 };
 
-/// What the propagators over the devices of first runs have in common; `Derived` adds propagate().
+/// Common base of the propagators over the devices of first runs; `Derived` adds propagate().
 template <class Derived, class Data>
 class FirstRuns : public Gecode::NaryOnePropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {
  public:
@@ -230,7 +230,7 @@ class Memory : public FirstRuns<Memory, DeviceId> {
   /// First runs ahead that are looked at.
   static constexpr int kEventsAhead = 16;
 
-  /// What is on the device, given up at least at this price, and the last first run that certainly reads it there.
+  /// Tensors on the device, the minimum price of evicting each, and the last first run that certainly reads it there.
   struct Held {
     TensorId tensor{};
     std::int64_t price = kNoWay;

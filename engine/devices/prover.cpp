@@ -11,16 +11,16 @@ namespace remora::devices {
 namespace {
 
 /// With more columns no program is solved; under a work limit, which must not wait for long.
-constexpr int kMostColumns = 400'000;
-constexpr int kMostColumnsOfWork = 20'000;
+constexpr int kMaxColumns = 400'000;
+constexpr int kMaxColumnsOfWork = 20'000;
 /// Under a work limit, of integer programs.
-constexpr int kMostChoicesOfWork = 2'000;
+constexpr int kMaxChoicesOfWork = 2'000;
 /// Ops times tensors and devices: beyond this the program takes too long to write.
-constexpr double kMostEntries = 5e7;
+constexpr double kMaxEntries = 5e7;
 constexpr double kFirstSize = 600;
-constexpr double kLeastSize = 150;
+constexpr double kMinSize = 150;
 constexpr double kGrowth = 1.3;
-constexpr double kPatienceGrowth = 2;
+constexpr double kTimeFactorGrowth = 2;
 constexpr int kImprovements = 4;
 /// Under a work limit, of an integer program.
 constexpr std::int64_t kNodes = 200;
@@ -54,7 +54,7 @@ std::int64_t Prover::work_of(const remora::Program& program) {
   return 1 + program.columns() / kColumnsOfWork;
 }
 
-News Prover::step(const Limits& limits) {
+ProverUpdate Prover::step(const Limits& limits) {
   if (next_ != Next::relax && next_ != Next::none) rule_out(whole_, limits.below);
   switch (next_) {
     case Next::relax:
@@ -71,19 +71,19 @@ News Prover::step(const Limits& limits) {
   return {.bound = bound_, .finished = true};
 }
 
-News Prover::relax(const Limits& limits) {
+ProverUpdate Prover::relax(const Limits& limits) {
   next_ = Next::none;
   const double tensors = static_cast<double>(instance_.graph().places.size());
-  if (tensors * instance_.op_count() * instance_.device_count() > kMostEntries) return {.finished = true};
+  if (tensors * instance_.op_count() * instance_.device_count() > kMaxEntries) return {.finished = true};
   build(whole_);
   finer_.program.reset();
   finer_.detail.ends.insert(whole_.detail.ends.begin(), whole_.detail.ends.end());
   finer_.detail.reruns.insert(whole_.detail.reruns.begin(), whole_.detail.reruns.end());
-  News news{.bound = bound_};
-  if (is_within(limits, whole_) && solve(whole_, limits, news)) next_ = Next::dive;
-  news.bound = bound_;
-  news.finished = next_ == Next::none;
-  return news;
+  ProverUpdate update{.bound = bound_};
+  if (is_within(limits, whole_) && solve(whole_, limits, update)) next_ = Next::dive;
+  update.bound = bound_;
+  update.finished = next_ == Next::none;
+  return update;
 }
 
 void Prover::build(Relaxation& relaxation) const {
@@ -93,22 +93,22 @@ void Prover::build(Relaxation& relaxation) const {
 }
 
 bool Prover::is_within(const Limits& limits, const Relaxation& relaxation) {
-  return relaxation.program->program().columns() <= (limits.seconds > 0 ? kMostColumns : kMostColumnsOfWork);
+  return relaxation.program->program().columns() <= (limits.seconds > 0 ? kMaxColumns : kMaxColumnsOfWork);
 }
 
 /// The linear program: a bound, prices and plans, or that there is no schedule. False without a solution.
-bool Prover::solve(Relaxation& relaxation, const Limits& limits, News& news) {
+bool Prover::solve(Relaxation& relaxation, const Limits& limits, ProverUpdate& update) {
   remora::Program& program = relaxation.program->program();
-  news.work += work_of(program);
+  update.work += work_of(program);
   LinearAnswer answer = solve_linear(program, limits.interrupted);
   if (answer.outcome == LinearAnswer::Outcome::no_solution && !answer.prices.empty()) {
-    news.infeasible = proves_no_solution(program, answer.prices);
+    update.infeasible = proves_no_solution(program, answer.prices);
   }
   if (answer.outcome != LinearAnswer::Outcome::optimal) return false;
   bound_ = std::max(bound_, program_bound(program, answer.prices).bound.count());
   relaxation.prices = std::move(answer.prices);
-  for (const double least : kLeastParts)
-    news.plans.push_back(relaxation.program->columns().plan(answer.solution, least));
+  for (const double least : kMinParts)
+    update.plans.push_back(relaxation.program->columns().plan(answer.solution, least));
   return true;
 }
 
@@ -126,16 +126,16 @@ void Prover::rule_out(Relaxation& relaxation, std::int64_t below) {
   bound_ = std::max(bound_, std::min(below, program_bound(program, relaxation.prices).bound.count()));
 }
 
-News Prover::dive(const Limits& limits) {
+ProverUpdate Prover::dive(const Limits& limits) {
   next_ = Next::whole;
   remora::Program& program = whole_.program->program();
-  News news{.bound = bound_, .work = 4 * work_of(program)};
-  if (limits.seconds <= 0 && program.columns() > kMostChoicesOfWork) next_ = Next::none;
+  ProverUpdate update{.bound = bound_, .work = 4 * work_of(program)};
+  if (limits.seconds <= 0 && program.columns() > kMaxChoicesOfWork) next_ = Next::none;
   const Columns& columns = whole_.program->columns();
   const std::vector<double> solution = remora::dive(program, columns.decisions(), limits.interrupted);
-  if (!solution.empty()) news.plans.push_back(columns.plan(solution, 0.5));
-  news.finished = next_ == Next::none;
-  return news;
+  if (!solution.empty()) update.plans.push_back(columns.plan(solution, 0.5));
+  update.finished = next_ == Next::none;
+  return update;
 }
 
 /// An integer program takes so many CPU seconds from now on, or nodes where time does not count.
@@ -147,31 +147,31 @@ IntegerLimits Prover::integer_limits(const Limits& limits, double seconds) {
   }};
 }
 
-News Prover::solve_whole(const Limits& limits) {
+ProverUpdate Prover::solve_whole(const Limits& limits) {
   const remora::Program& program = whole_.program->program();
-  News news{.bound = bound_};
+  ProverUpdate update{.bound = bound_};
   const double begin = cpu_seconds_of_thread();
-  IntegerLimits integer = integer_limits(limits, patience_ * limits.seconds);
+  IntegerLimits integer = integer_limits(limits, time_factor_ * limits.seconds);
   if (branching_ == Branching::devices) {
     integer.first = whole_.program->columns().decisions().front();
     integer.by_bound = true;
   }
-  if (limits.below != kNoWay) integer.ceiling = Duration(limits.below);
+  if (limits.below != kNoWay) integer.cutoff = Duration(limits.below);
   const IntegerAnswer answer = solve_integer(program, integer);
-  news.work = work_of(program) * (1 + answer.nodes);
+  update.work = work_of(program) * (1 + answer.nodes);
   bound_ = std::max(bound_, std::min(limits.below, answer.bound.count()));
   if (answer.complete && answer.solution.empty()) {
     if (limits.below != kNoWay) bound_ = std::max(bound_, limits.below);
-    news.finished = true;
+    update.finished = true;
   }
-  news.bound = bound_;
+  update.bound = bound_;
   bool refined = false;
   if (!answer.solution.empty()) {
-    news.plans.push_back(whole_.program->columns().plan(answer.solution, 0.5));
-    refined = refine(news.plans.back(), whole_.detail);
-    if (answer.complete && !refined) news.finished = true;
+    update.plans.push_back(whole_.program->columns().plan(answer.solution, 0.5));
+    refined = refine(update.plans.back(), whole_.detail);
+    if (answer.complete && !refined) update.finished = true;
   }
-  if (!answer.complete) patience_ *= kPatienceGrowth;
+  if (!answer.complete) time_factor_ *= kTimeFactorGrowth;
   // What leads nowhere in one way may in the other.
   if (!answer.complete && answer.solution.empty()) {
     branching_ = branching_ == Branching::cuts ? Branching::devices : Branching::cuts;
@@ -179,7 +179,7 @@ News Prover::solve_whole(const Limits& limits) {
   next_ = refined ? Next::relax : Next::improve;
   improvements_ = kImprovements;
   owed_ = cpu_seconds_of_thread() - begin;
-  return news;
+  return update;
 }
 
 /// Counts memory where the plan takes too much; false if it does not, or if there it is counted.
@@ -237,14 +237,14 @@ std::vector<bool> Prover::neighbourhood(const Program& program, std::size_t most
 
 /// What neighbourhoods are parts of. Memory is counted wherever plans of theirs broke budgets: the whole of it would take too
 /// long to solve. Its linear program, which makes neighbourhoods smaller, takes no more time than they do.
-Prover::Relaxation& Prover::finer(const Limits& limits, News& news) {
+Prover::Relaxation& Prover::finer(const Limits& limits, ProverUpdate& update) {
   if (!finer_.program && finer_.detail.size() > whole_.detail.size()) {
     build(finer_);
     if (!is_within(limits, finer_)) {
       finer_ = {.detail = whole_.detail};
     } else if (limits.seconds > 0 && improving_ >= relaxing_) {
       const double begin = cpu_seconds_of_thread();
-      solve(finer_, limits, news);
+      solve(finer_, limits, update);
       relaxing_ = cpu_seconds_of_thread() - begin;
       // This is part of a neighbourhood's seconds, which improve_a_while() adds.
       improving_ = -relaxing_;
@@ -253,44 +253,44 @@ Prover::Relaxation& Prover::finer(const Limits& limits, News& news) {
   return finer_.program ? finer_ : whole_;
 }
 
-News Prover::improve_a_while(const Limits& limits) {
+ProverUpdate Prover::improve_a_while(const Limits& limits) {
   const double begin = cpu_seconds_of_thread();
-  News news = improve(limits);
+  ProverUpdate update = improve(limits);
   const double seconds = cpu_seconds_of_thread() - begin;
   owed_ -= seconds;
   improving_ += seconds;
   const bool waits = limits.seconds > 0 && limits.incumbent != nullptr && owed_ > 0;
   if (--improvements_ <= 0 && !waits) next_ = Next::whole;
-  return news;
+  return update;
 }
 
-News Prover::improve(const Limits& limits) {
-  News news{.bound = bound_};
-  if (limits.incumbent == nullptr) return news;
-  Relaxation& relaxation = finer(limits, news);
+ProverUpdate Prover::improve(const Limits& limits) {
+  ProverUpdate update{.bound = bound_};
+  if (limits.incumbent == nullptr) return update;
+  Relaxation& relaxation = finer(limits, update);
   rule_out(relaxation, limits.below);
-  news.bound = bound_;
+  update.bound = bound_;
   const Program& whole = *relaxation.program;
   const remora::Program& program = whole.program();
-  news.work += work_of(program);
+  update.work += work_of(program);
   std::vector<double> from = whole.columns().solution(*limits.incumbent);
   const RestrictedProgram part = restricted(program, neighbourhood(whole, static_cast<std::size_t>(size_)), from);
   const std::int64_t before = cost_of(program, from);
-  if (before <= part.cost) return news;
+  if (before <= part.cost) return update;
   IntegerLimits integer = integer_limits(limits, limits.seconds);
-  integer.ceiling = Duration(before - part.cost);
+  integer.cutoff = Duration(before - part.cost);
   const bool by_devices = random_.below(2) == 0;
   for (std::size_t j = 0; j < part.columns.size() && by_devices; ++j) {
     if (whole.columns().is_first_run(part.columns[j])) integer.first.push_back(static_cast<int>(j));
   }
   const IntegerAnswer answer = solve_integer(part.program, integer);
-  news.work += work_of(part.program) * (1 + answer.nodes);
-  size_ = answer.complete ? std::min(size_ * kGrowth, program.columns() + 1.0) : std::max(kLeastSize, size_ / kGrowth);
-  if (answer.solution.empty()) return news;
+  update.work += work_of(part.program) * (1 + answer.nodes);
+  size_ = answer.complete ? std::min(size_ * kGrowth, program.columns() + 1.0) : std::max(kMinSize, size_ / kGrowth);
+  if (answer.solution.empty()) return update;
   for (std::size_t j = 0; j < part.columns.size(); ++j) from[at(part.columns[j])] = answer.solution[j] > 0.5 ? 1 : 0;
-  news.plans.push_back(whole.columns().plan(from, 0.5));
-  if (refine(news.plans.back(), finer_.detail)) finer_.program.reset();
-  return news;
+  update.plans.push_back(whole.columns().plan(from, 0.5));
+  if (refine(update.plans.back(), finer_.detail)) finer_.program.reset();
+  return update;
 }
 
 }  // namespace remora::devices

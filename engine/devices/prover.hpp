@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the relaxation gives a search: a bound in whole numbers, and plans.
+// Results of the relaxation for a search: a bound in whole numbers, and plans.
 //
 //     linear program -> bound; what costs too much below the incumbent goes out
 //                    -> a dive: a solution, a plan
@@ -9,7 +9,7 @@
 //                    -> or it takes too long: of the incumbent's solution all but a part is fixed, the rest solved to the end
 //                       (a large neighbourhood): plans
 //
-// What a step does (Next), and what comes after it:
+// Steps (Next), and their successors:
 //
 //     [relax] ---> [dive] ---> [whole] ----> [improve] -+
 //        ^                      |   ^                   |  again, and back after some neighbourhoods that have taken
@@ -33,7 +33,7 @@
 
 namespace remora::devices {
 
-struct News {
+struct ProverUpdate {
   /// No schedule that is looked for costs less.
   std::int64_t bound = 0;
   /// No schedule holds the limits.
@@ -51,7 +51,7 @@ class Prover {
   Prover(const DeviceGraph& graph, const Problem& problem, std::uint64_t seed);
 
   struct Limits {
-    /// What costs less is looked for; never more than before.
+    /// Plans that cost less are sought; never more than before.
     std::int64_t below = kNoWay;
     /// The best plan known, which costs that; may be null.
     const EvaluatedPlan* incumbent = nullptr;
@@ -61,7 +61,7 @@ class Prover {
   };
 
   /// A linear program, a dive, an integer program or a neighbourhood.
-  News step(const Limits& limits);
+  ProverUpdate step(const Limits& limits);
 
  private:
   /// A program, where memory is counted in it, and what its linear program has said.
@@ -75,13 +75,13 @@ class Prover {
 
   void build(Relaxation& relaxation) const;
   [[nodiscard]] static bool is_within(const Limits& limits, const Relaxation& relaxation);
-  bool solve(Relaxation& relaxation, const Limits& limits, News& news);
-  Relaxation& finer(const Limits& limits, News& news);
-  News relax(const Limits& limits);
-  News dive(const Limits& limits);
-  News solve_whole(const Limits& limits);
-  News improve(const Limits& limits);
-  News improve_a_while(const Limits& limits);
+  bool solve(Relaxation& relaxation, const Limits& limits, ProverUpdate& update);
+  Relaxation& finer(const Limits& limits, ProverUpdate& update);
+  ProverUpdate relax(const Limits& limits);
+  ProverUpdate dive(const Limits& limits);
+  ProverUpdate solve_whole(const Limits& limits);
+  ProverUpdate improve(const Limits& limits);
+  ProverUpdate improve_a_while(const Limits& limits);
   /// The limits outlive them.
   [[nodiscard]] static IntegerLimits integer_limits(const Limits& limits, double seconds);
   void rule_out(Relaxation& relaxation, std::int64_t below);
@@ -111,7 +111,7 @@ class Prover {
   Next next_ = Next::relax;
   std::int64_t bound_ = 0;
   /// Times the seconds for one neighbourhood: what the whole program may take.
-  double patience_ = 2;
+  double time_factor_ = 2;
   Branching branching_ = Branching::cuts;
   /// Until the whole program is tried again: neighbourhoods, and CPU seconds, as many as it took the last time.
   int improvements_ = 0;

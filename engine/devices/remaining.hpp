@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the rest of a schedule costs at least, whatever memory says.
+// Lower bound on the cost of the rest of a schedule, memory ignored.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@
 
 namespace remora::devices {
 
-/// What the rest costs at least.
+/// Lower bound on the cost of the rest.
 struct RemainingCost {
   /// In the objective's unit; kNoWay if it cannot be done.
   std::int64_t least = 0;

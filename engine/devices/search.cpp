@@ -11,11 +11,11 @@ namespace remora::devices {
 namespace {
 
 /// Ways to make room at one step that are looked at, at most.
-constexpr std::size_t kMostWays = 40;
+constexpr std::size_t kMaxWays = 40;
 /// Changes at once before mending.
-constexpr std::uint64_t kMostChanges = 4;
+constexpr std::uint64_t kMaxChanges = 4;
 /// Without a better plan for so many rounds, the search goes on from the best one.
-constexpr int kMostIdle = 200;
+constexpr int kMaxIdle = 200;
 /// Of a new plan: how often its copies are put elsewhere, as long as that makes it better.
 constexpr int kRetimings = 6;
 /// Places by which a copy is put elsewhere, at most.
@@ -74,7 +74,7 @@ Search::Search(const DeviceGraph& graph, const Problem& problem, std::uint64_t s
 
 void Search::advance(const Bound& bound, std::int64_t work) {
   until_ = work;
-  const auto goes_on = [&](bool better) { return !heard_ || heard_(better && plan() != nullptr); };
+  const auto goes_on = [&](bool better) { return !listener_ || listener_(better && plan() != nullptr); };
   if (!best_) {
     std::optional<EvaluatedPlan> first = plan_of(graph_, problem_, bound.assignment);
     while (!first && !over()) {
@@ -94,7 +94,7 @@ void Search::advance(const Bound& bound, std::int64_t work) {
     if (better) {
       best_ = std::move(next);
       idle_ = 0;
-    } else if (idle_ >= kMostIdle) {
+    } else if (idle_ >= kMaxIdle) {
       current_ = best_;
       idle_ = 0;
     }
@@ -186,8 +186,8 @@ std::vector<Search::Way> Search::ways_at(const Candidate& candidate, const Place
   add_relocations(candidate, place, ways);
   random_.shuffle(ways);
   random_.shuffle(together);
-  if (together.size() > kMostWays / 2) together.resize(kMostWays / 2);
-  if (ways.size() > kMostWays - together.size()) ways.resize(kMostWays - together.size());
+  if (together.size() > kMaxWays / 2) together.resize(kMaxWays / 2);
+  if (ways.size() > kMaxWays - together.size()) ways.resize(kMaxWays - together.size());
   std::move(together.begin(), together.end(), std::back_inserter(ways));
   return ways;
 }
@@ -208,7 +208,7 @@ std::vector<Search::Way> Search::ways_together(const std::vector<Way>& ways) con
   std::vector<Way> together;
   for (const auto& [kind, alike] : kinds) {
     for (std::size_t count = alike.size(); count > 1 && 4 * count >= alike.size(); count /= 2) {
-      const double weight = ways.size() > kMostWays ? 1 + std::log2(static_cast<double>(count)) : 1;
+      const double weight = ways.size() > kMaxWays ? 1 + std::log2(static_cast<double>(count)) : 1;
       Insertions& all = together.emplace_back(Way{.weight = weight}).insertions;
       for (std::size_t i = 0; i < count; ++i) {
         all.insert(all.end(), alike[i]->insertions.begin(), alike[i]->insertions.end());
@@ -252,7 +252,7 @@ void Search::add_relocations(const Candidate& candidate, const Place& place, std
 /// Some copies and recomputes less, or some ops elsewhere; the same plan if that leads nowhere.
 Search::Candidate Search::changed(const Candidate& candidate) {
   Plan plan = candidate.plan;
-  const std::uint64_t changes = 1 + random_.below(kMostChanges);
+  const std::uint64_t changes = 1 + random_.below(kMaxChanges);
   const bool only_copies = problem_.copies == CopyMode::overlap && random_.below(2) == 0;
   for (std::uint64_t i = 0; i < changes; ++i) {
     if (only_copies) {

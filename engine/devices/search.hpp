@@ -41,12 +41,13 @@ class Search {
   void adopt(Plan plan, std::int64_t work);
   [[nodiscard]] std::int64_t work() const { return work_; }
   /// True ends a turn early. May be null.
-  void heed(const std::atomic<bool>* called) { called_ = called; }
+  void stop_on(const std::atomic<bool>* called) { called_ = called; }
   /// Told of every plan that a turn looks at, and whether it is the best one and breaks no limit. False ends the turn.
-  void listen(std::function<bool(bool better)> heard) { heard_ = std::move(heard); }
+  void listen(std::function<bool(bool better)> listener) { listener_ = std::move(listener); }
 
  private:
-  /// What a tensor is in every block that repeats: of which ops, which of their outputs; of inputs of the graph, of whose.
+  /// Role of a tensor in every block that repeats: of which ops, which of their outputs; of inputs of the graph, of
+  /// whose.
   struct Role {
     static constexpr int kNobodys = -1;
     /// Ops that look alike have a number from 0. An input of the graph is its first readers': below kNobodys, the number from there.
@@ -59,7 +60,7 @@ class Search {
   };
   /// The same for steps that are the same in blocks that repeat.
   struct Kind {
-    /// Of a run: which ops', and no output.
+    /// For a run: the op, and no output.
     Role role{};
     DeviceId device{};
     DeviceId to{};
@@ -99,7 +100,7 @@ class Search {
   const Problem& problem_;
   const Deadline& deadline_;
   const std::atomic<bool>* called_ = nullptr;
-  std::function<bool(bool better)> heard_{};
+  std::function<bool(bool better)> listener_{};
   Random random_;
   Table<OpId, int> alike_;
   Table<TensorId, Role> roles_;

@@ -15,17 +15,17 @@ namespace remora::devices {
 
 namespace {
 
-class SequentialTurns final : public Turns {
+class SequentialSearch final : public SlicedSearch {
  public:
-  SequentialTurns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
-      : Turns(graph, problem, options, std::move(bound), shares),
-        tree_(graph_, problem_, [&] { return turn_.reached() || called_ || !beat(); }),
+  SequentialSearch(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
+      : SlicedSearch(graph, problem, options, std::move(bound), shares),
+        tree_(graph_, problem_, [&] { return slice_.reached() || called_ || !beat(); }),
         prover_(graph_, problem_, options.seed) {
-    local_.heed(&called_);
+    local_.stop_on(&called_);
   }
-  SequentialTurns(const SequentialTurns&) = delete;
-  SequentialTurns& operator=(const SequentialTurns&) = delete;
-  ~SequentialTurns() override { stop(); }
+  SequentialSearch(const SequentialSearch&) = delete;
+  SequentialSearch& operator=(const SequentialSearch&) = delete;
+  ~SequentialSearch() override { stop(); }
 
  protected:
   void search() override {
@@ -34,25 +34,25 @@ class SequentialTurns final : public Turns {
     for (; !over() && !finished(); turn_length_ = std::min(2 * turn_length_, kLongestTurn)) {
       take_news();
       if (finished()) break;
-      const std::int64_t plans = begin_turn(turn_length_);
+      const std::int64_t plans = begin_slice(turn_length_);
       look_at(plans);
-      heed_incumbent();
+      use_incumbent();
       if (over() || finished()) break;
       search_tree();
       if (!beside) ask_prover(plans);
-      let_members_sit();
-      // Not beside members' first sittings: they have all threads.
+      run_members();
+      // Not beside members' first sessions: they have all threads.
       if (beside && !beside_.joinable() && !over() && !finished()) beside_ = std::thread([this] { work_beside(); });
     }
     stop();
   }
 
   [[nodiscard]] std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const override {
-    return sequential_turns(graph_, once, options, past_limit(options), false);
+    return sequential_search(graph_, once, options, past_limit(options), false);
   }
 
   /// What a new incumbent rules out raises the bound.
-  void heed_incumbent() override {
+  void use_incumbent() override {
     if (best_cost_ >= known_) return;
     known_ = best_cost_;
     {
@@ -72,7 +72,7 @@ class SequentialTurns final : public Turns {
   static constexpr double kSeconds = 2;
 
   void search_tree() {
-    const std::int64_t nodes = begin_turn(turn_length_);
+    const std::int64_t nodes = begin_slice(turn_length_);
     const CompleteOutcome& outcome = tree_.advance(limited(nodes));
     spend(outcome.nodes - std::exchange(nodes_, outcome.nodes));
     if (outcome.steps && outcome.cost < best_cost_) take(*outcome.steps, Source::complete);
@@ -104,14 +104,14 @@ class SequentialTurns final : public Turns {
       return allowance_.deadline().reached() || stopped_;
     };
     limits.seconds = options_.work_limit > 0 ? 0 : kSeconds;
-    News news = prover_.step(limits);
+    ProverUpdate update = prover_.step(limits);
     const std::lock_guard lock(mutex_);
-    const bool goes_on = !news.finished;
-    prover_work_ += news.work;
-    if (!news.plans.empty() || news.infeasible || news.bound > told_) called_ = true;
-    told_ = news.bound;
+    const bool goes_on = !update.finished;
+    prover_work_ += update.work;
+    if (!update.plans.empty() || update.infeasible || update.bound > reported_) called_ = true;
+    reported_ = update.bound;
     has_bound_ = true;
-    news_.push_back(std::move(news));
+    updates_.push_back(std::move(update));
     return goes_on;
   }
 
@@ -121,16 +121,16 @@ class SequentialTurns final : public Turns {
   }
 
   void take_news() {
-    std::vector<News> news;
+    std::vector<ProverUpdate> update;
     {
       const std::lock_guard lock(mutex_);
-      news.swap(news_);
+      update.swap(updates_);
       called_ = false;
     }
-    for (News& item : news) {
+    for (ProverUpdate& item : update) {
       raise_bound(item.bound, Source::periods);
       for (Plan& plan : item.plans) adopt(std::move(plan), Source::periods);
-      heed_incumbent();
+      use_incumbent();
       if (item.infeasible) prove(Source::periods);
     }
   }
@@ -148,7 +148,7 @@ class SequentialTurns final : public Turns {
     if (beside_.joinable()) beside_.join();
   }
 
-  /// News have come from the thread beside.
+  /// ProverUpdate have come from the thread beside.
   std::atomic<bool> called_ = false;
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> rests_ = false;
@@ -164,16 +164,17 @@ class SequentialTurns final : public Turns {
   std::mutex mutex_;
   std::optional<EvaluatedPlan> incumbent_;
   std::int64_t below_ = kNoWay;
-  std::vector<News> news_;
-  std::int64_t told_ = 0;
+  std::vector<ProverUpdate> updates_;
+  std::int64_t reported_ = 0;
   std::int64_t prover_work_ = 0;
 };
 
 }  // namespace
 
-std::unique_ptr<Turns> sequential_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
-                                        const std::function<bool()>& interrupted, bool shares) {
-  return std::make_unique<SequentialTurns>(graph, problem, options, bound_of(graph, problem, interrupted), shares);
+std::unique_ptr<SlicedSearch> sequential_search(const DeviceGraph& graph, const Problem& problem,
+                                                const Options& options, const std::function<bool()>& interrupted,
+                                                bool shares) {
+  return std::make_unique<SequentialSearch>(graph, problem, options, bound_of(graph, problem, interrupted), shares);
 }
 
 }  // namespace remora::devices

@@ -7,12 +7,13 @@
 #include <functional>
 #include <memory>
 
-#include "engine/devices/turns.hpp"
+#include "engine/devices/sliced_search.hpp"
 
 namespace remora::devices {
 
 /// `interrupted` ends what is done before the first turn.
-std::unique_ptr<Turns> sequential_turns(const DeviceGraph& graph, const Problem& problem, const Options& options,
-                                        const std::function<bool()>& interrupted, bool shares);
+std::unique_ptr<SlicedSearch> sequential_search(const DeviceGraph& graph, const Problem& problem,
+                                                const Options& options, const std::function<bool()>& interrupted,
+                                                bool shares);
 
 }  // namespace remora::devices

@@ -43,7 +43,7 @@ void describe_baseline(const DeviceGraph& graph, const Problem& problem, const s
   if (schedule.baseline_is_exact) schedule.baseline_duration = evaluation.duration;
 }
 
-/// With `wish`, which is then set, it ends early where more computes an op are worth more (Turns::choose_computes).
+/// With `wish`, which is then set, it ends early where more computes an op are worth more (SlicedSearch::choose_computes).
 DeviceSchedule solve_or_wish(const DeviceGraph& graph, const Problem& problem, const Options& options, Wish* wish,
                              bool doubts) {
   check(graph, problem);
@@ -62,14 +62,14 @@ DeviceSchedule solve_or_wish(const DeviceGraph& graph, const Problem& problem, c
   const bool overlaps = problem.copies == CopyMode::overlap;
   const std::function<bool()> interrupted = past_limit(options);
   (overlaps ? describe_overlapped_baseline : describe_baseline)(graph, problem, interrupted, schedule);
-  const auto turns = (overlaps ? overlapped_turns : sequential_turns)(graph, problem, options, interrupted, true);
-  if (options.teller != nullptr) options.teller->begin(schedule, turns->bound().least);
-  if (wish != nullptr) turns->choose_computes(doubts);
-  turns->sit(allowance.left());
-  turns->write(schedule);
+  const auto search = (overlaps ? overlapped_search : sequential_search)(graph, problem, options, interrupted, true);
+  if (options.reporter != nullptr) options.reporter->begin(schedule, search->bound().least);
+  if (wish != nullptr) search->choose_computes(doubts);
+  search->run_session(allowance.left());
+  search->write(schedule);
   schedule.solver.seconds = allowance.elapsed();
-  if (options.teller != nullptr) options.teller->end(turns->work());
-  if (wish != nullptr) *wish = turns->wish();
+  if (options.reporter != nullptr) options.reporter->end(search->work());
+  if (wish != nullptr) *wish = search->wish();
   return schedule;
 }
 
@@ -108,7 +108,7 @@ int most_runs_in(const std::vector<DeviceStep>& steps) {
 
 /// How often an op may run, on all devices together, where that is left to the engine: the problem's number first, and more
 /// where that is proved to have no schedule, where it finds none, or where one device alone costs less with more than all that is known
-/// (Turns::choose_computes). A schedule that is proved for a number is looked at once more with as many as may pay.
+/// (SlicedSearch::choose_computes). A schedule that is proved for a number is looked at once more with as many as may pay.
 class Ladder {
  public:
   Ladder(const DeviceGraph& graph, Problem problem, const Options& options)
@@ -122,7 +122,7 @@ class Ladder {
 
   DeviceSchedule run() {
     for (;;) {
-      const bool may_go_on = problem_.max_computes < kMostComputes && allows_more();
+      const bool may_go_on = problem_.max_computes < kMaxComputes && allows_more();
       Wish wish;
       const bool is_first = best_.solver.max_computes == 0;
       DeviceSchedule found = solve_or_wish(graph_, problem_, options(), may_go_on ? &wish : nullptr, is_first);
@@ -143,7 +143,7 @@ class Ladder {
   }
 
  private:
-  [[nodiscard]] bool has_enough() const { return options_.teller != nullptr && options_.teller->has_enough(); }
+  [[nodiscard]] bool has_enough() const { return options_.reporter != nullptr && options_.reporter->has_enough(); }
 
   /// A start that holds the budgets with more computes is where it begins.
   void begin_with_start() {
@@ -157,7 +157,7 @@ class Ladder {
 
   [[nodiscard]] bool allows_more() const {
     return std::any_of(graph_.graph.ops.begin(), graph_.graph.ops.end(), [&](const Op& op) {
-      return op.recompute && op.max_computes.value_or(kMostComputes) > problem_.max_computes;
+      return op.recompute && op.max_computes.value_or(kMaxComputes) > problem_.max_computes;
     });
   }
 
@@ -212,7 +212,7 @@ class Ladder {
     if (best_.has_schedule()) return false;
     // What no number of computes can mend.
     Problem most = problem_;
-    most.max_computes = kMostComputes;
+    most.max_computes = kMaxComputes;
     return bound_of(graph_, most, [&] { return allowance_.deadline().reached(); }).infeasible.empty();
   }
 

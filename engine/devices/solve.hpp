@@ -3,7 +3,7 @@
 // Schedules of one problem over several devices (docs/design/devices.md).
 #pragma once
 
-#include "engine/devices/turns.hpp"
+#include "engine/devices/sliced_search.hpp"
 
 namespace remora::devices {
 
@@ -12,7 +12,7 @@ namespace remora::devices {
 /// max_computes at least 1, and a start that the graph allows, else InputError.
 DeviceSchedule solve(const DeviceGraph& graph, const Problem& problem, const Options& options);
 
-/// As solve(), for the problem's computes an op or more (as in engine/ask/ladder.cpp): the best schedule there is, of the problem
+/// As solve(), for the problem's computes an op or more (as in engine/ask/deepening.cpp): the best schedule there is, of the problem
 /// with the fewest computes that has it. `solver.max_computes` says which one, the note why. `optimal` is said where no schedule with any
 /// number of computes costs less; where that is proved for a number only, the status is feasible, `solver.optimal_for_max_computes` that
 /// number and the bound one for any number. Else the bound is that problem's.

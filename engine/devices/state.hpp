@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is the case after some steps over several devices, and which steps can come next.
+// State after some steps over several devices, and the possible next steps.
 //
 // A move is a step, or the release of a tensor on a device. Of all schedules that cost the same only those of one form are
 // followed; that loses no optimum and refutes no feasible problem:
@@ -31,14 +31,14 @@ struct Move {
   OpId op{};
   /// Copied or released.
   TensorId tensor{};
-  /// Of a run or a release; where a copy comes from.
+  /// Device of a run or a release; source of a copy.
   DeviceId device{};
   DeviceId to{};
-  /// Of a run: a bit for each pair of Op::in_place by which storage is taken over.
+  /// For a run: a bit for each pair of Op::in_place by which storage is taken over.
   std::uint32_t takes_over = 0;
 };
 
-/// What is the case after some moves.
+/// State after some moves.
 class State {
  public:
   explicit State(const Instance& instance);

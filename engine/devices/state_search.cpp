@@ -17,7 +17,7 @@ namespace remora::devices {
 namespace {
 
 /// So many bytes of states are kept, about.
-constexpr std::size_t kMostBytes = std::size_t{1} << 28U;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 28U;
 
 /// Sets of releases that are looked at, as much work as a state.
 constexpr std::int64_t kSetsOfNode = 16;
@@ -119,7 +119,7 @@ class StateSearch::Engine {
         open_.push(next);
         break;
       }
-      outcome_.exhausted = bytes_ >= kMostBytes;
+      outcome_.exhausted = bytes_ >= kMaxBytes;
     }
     return outcome_;
   }

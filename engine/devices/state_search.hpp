@@ -4,7 +4,7 @@
 // (timed_state.hpp), rather than over sequences of steps.
 //
 // The state with the least bound (timed_bound.hpp) is the next one to go on from. A state beside which another one has all no later
-// and no dearer is left out (dominance, as in label-setting shortest paths with resources: Desrochers, Soumis 1988). So the first
+// and no more expensive is left out (dominance, as in label-setting shortest paths with resources: Desrochers, Soumis 1988). So the first
 // state in which all is done is the optimum, what the next one costs at least is a bound meanwhile, and where none is left there is no
 // schedule.
 #pragma once

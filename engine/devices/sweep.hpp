@@ -12,7 +12,7 @@
 #include <vector>
 
 #include "engine/devices/ask.hpp"
-#include "engine/devices/turns.hpp"
+#include "engine/devices/sliced_search.hpp"
 
 namespace remora::devices {
 

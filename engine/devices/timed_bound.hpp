@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What can be said of all that follows a state where steps run beside each other, whatever memory says.
+// Bounds on everything that follows a state where steps run concurrently, memory ignored.
 #pragma once
 
 #include "engine/devices/timed_state.hpp"

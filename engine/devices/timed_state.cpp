@@ -6,10 +6,10 @@
 namespace remora::devices {
 namespace {
 
-constexpr int kMostPlaces = 64;
-constexpr int kMostOps = 16;
+constexpr int kMaxPlaces = 64;
+constexpr int kMaxOps = 16;
 /// So that four bits have one to spare, which dominates() needs.
-constexpr int kMostRuns = 7;
+constexpr int kMaxRuns = 7;
 constexpr std::uint64_t kSpareBits = 0x8888'8888'8888'8888U;
 
 /// Before the time it makes no difference.
@@ -70,8 +70,8 @@ class MemoryDue {
 
 bool TimedInstance::fits(const Instance& instance) {
   const DeviceGraph& graph = instance.graph();
-  return instance.op_count() <= kMostOps && graph.places.size() * graph.devices.size() <= kMostPlaces &&
-         std::ranges::none_of(graph.runs.ids(), [&](OpId v) { return instance.most_runs(v) > kMostRuns; });
+  return instance.op_count() <= kMaxOps && graph.places.size() * graph.devices.size() <= kMaxPlaces &&
+         std::ranges::none_of(graph.runs.ids(), [&](OpId v) { return instance.most_runs(v) > kMaxRuns; });
 }
 
 TimedInstance::TimedInstance(const Instance& instance)

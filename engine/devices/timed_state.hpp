@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is the case after some steps that run beside each other, and from when on (model/devices/schedule.hpp has the rules).
+// State after some steps that run concurrently, with times (model/devices/schedule.hpp has the rules).
 //
 //     compute    |  A  |   C   |        after A, g, C:  compute is idle at 6, gather at 4; a can be read from 2 on, and is read until 6
 //     gather     |   g    |             on a's release its memory comes back at 6, whenever that release is decided on
@@ -24,7 +24,7 @@ namespace remora::devices {
 /// A bit for each place (Instance::place).
 using Places = std::uint64_t;
 
-/// Whether any of them is such, by its number.
+/// True if any of them is such, by its number.
 template <class Predicate>
 bool any_place(Places places, Predicate is_such) {
   for (; places != 0; places &= places - 1) {
@@ -41,7 +41,7 @@ void for_each_place(Places places, Visit visit) {
 /// Figures of an instance that states go by. The instance outlives it.
 class TimedInstance {
  public:
-  /// Whether a state has room for all places, ops and computes.
+  /// True if a state has room for all places, ops and computes.
   static bool fits(const Instance& instance);
 
   explicit TimedInstance(const Instance& instance);
@@ -54,22 +54,22 @@ class TimedInstance {
   [[nodiscard]] TensorId tensor(std::size_t place) const { return TensorId(place / instance_.graph().devices.size()); }
   [[nodiscard]] std::int64_t size(std::size_t place) const { return sizes_[place]; }
   [[nodiscard]] std::size_t place_count() const { return sizes_.size(); }
-  /// What is at home is never released.
+  /// Tensors at home are never released.
   [[nodiscard]] Places home() const { return home_; }
   [[nodiscard]] Places on(DeviceId d) const { return on_[d.index()]; }
   /// Places that take memory for which there is a limit, and may be given up.
   [[nodiscard]] Places scarce() const { return scarce_; }
   [[nodiscard]] bool is_limited(DeviceId d) const { return instance_.problem().budget[d].has_value(); }
   [[nodiscard]] const StreamNumbers& streams() const { return streams_; }
-  /// Whether energy matters beside time.
+  /// True if energy matters beside time.
   [[nodiscard]] bool counts_energy() const { return counts_energy_; }
   [[nodiscard]] bool keeps_order() const { return instance_.problem().order == OrderMode::input; }
-  /// Of an op's ways to run: the shortest duration, and the least energy.
+  /// Shortest duration and lowest energy of an op's ways to run.
   [[nodiscard]] std::int64_t shortest(OpId v) const { return shortest_[v]; }
   [[nodiscard]] std::int64_t least_energy(OpId v) const { return least_energy_[v]; }
-  /// Whether an op comes `after` it.
+  /// True if an op comes `after` it.
   [[nodiscard]] bool is_awaited(OpId v) const { return awaited_[v]; }
-  /// Whether what nobody can read any more is released at once.
+  /// True if what nobody can read any more is released at once.
   [[nodiscard]] bool drops() const { return drops_; }
 
  private:
@@ -101,7 +101,7 @@ struct TimedState {
   [[nodiscard]] int count(OpId v) const { return static_cast<int>(counts >> (4 * v.index()) & 15U); }
   /// Something is resident that no step so far can release without a takeover.
   [[nodiscard]] bool anything_held(const TimedInstance& of) const;
-  /// What the device holds once all has come back that does so by the time.
+  /// Bytes on the device once all releases up to the time have happened.
   [[nodiscard]] std::int64_t held(const TimedInstance& of, DeviceId d, std::int64_t time) const;
 
   Places resident = 0;
@@ -122,11 +122,11 @@ struct TimedState {
   std::vector<std::int64_t> free_at;
   /// By op that others come after.
   std::vector<std::int64_t> first_end;
-  /// What comes back after the device's last start; sorted.
+  /// Releases after the device's last start; sorted.
   std::vector<TimedReturn> returns{};
 };
 
-/// Whether all that can follow the second state can follow the first one, no later and for no more: the same ops have run, none
+/// True if all that can follow the second state can follow the first one, no later and for no more: the same ops have run, none
 /// oftener; what is resident in `b` is so in `a`, and nothing is free later; and at no time does more memory have to come back, if `a`
 /// releases all that `b` has not or may release. O(places * what comes back).
 bool dominates(const TimedInstance& of, const TimedState& a, const TimedState& b);

@@ -17,8 +17,8 @@ using Gecode::ExecStatus;
 using Gecode::Int::IntView;
 
 /// So many bytes of keys are kept, about.
-constexpr std::size_t kMostKeyBytes = std::size_t{1} << 28U;
-constexpr int kMostMoves = 1 << 30;
+constexpr std::size_t kMaxKeyBytes = std::size_t{1} << 28U;
+constexpr int kMaxMoves = 1 << 30;
 
 class MoveChoice : public Gecode::Choice {
  public:
@@ -128,7 +128,7 @@ std::vector<DeviceStep> steps_of(const DeviceGraph& graph, const MoveList* path)
 Space::Space(Context& context)
     : context_(&context),
       devices_(*this, context.instance.op_count()),
-      moves_(*this, 0, kMostMoves),
+      moves_(*this, 0, kMaxMoves),
       state_(context.instance) {
   const Instance& instance = context.instance;
   for (const DeviceId d : instance.graph().devices.ids()) {
@@ -194,7 +194,7 @@ class TreeSearch::Engine {
         : interrupted_(std::move(interrupted)), context_(context) {}
 
     void allow(std::int64_t nodes) { nodes_ = nodes; }
-    [[nodiscard]] bool full() const { return context_.key_bytes >= kMostKeyBytes; }
+    [[nodiscard]] bool full() const { return context_.key_bytes >= kMaxKeyBytes; }
 
     bool stop(const Gecode::Search::Statistics& statistics, const Gecode::Search::Options&) override {
       if (full() || static_cast<std::int64_t>(statistics.node) >= nodes_) return true;

@@ -25,13 +25,13 @@
 
 namespace remora::devices {
 
-/// What a complete search has found so far.
+/// Results of a complete search so far.
 struct CompleteOutcome {
   /// The best schedule found, with its releases; of the moves' form. Nothing if none was found.
   std::optional<std::vector<DeviceStep>> steps{};
-  /// Of the objective.
+  /// Bound on the objective.
   std::int64_t cost = 0;
-  /// Of a search that takes the most promising state first: no schedule costs less than this or what was required.
+  /// For a search that takes the most promising state first: no schedule costs less than this or what was required.
   std::int64_t least = 0;
   /// All was searched: the steps are optimal, or without any there are none below what was required.
   bool complete = false;

@@ -27,19 +27,19 @@ namespace {
 
 /// Every place in the sequence is a choice: complete search ends on much smaller graphs only than in input order. Up to
 /// the second size it takes part in every round.
-constexpr int kMostOpsForComplete = 40;
-constexpr int kMostOpsForEveryRound = 12;
+constexpr int kMaxOpsForComplete = 40;
+constexpr int kMaxOpsForEveryRound = 12;
 
 /// The order without recompute takes this part of the limits at most, one turn that part, and one that has to solve
 /// groups of a large network first that part.
 constexpr double kOrderShare = 0.15;
-constexpr double kTurnShare = 0.025;
+constexpr double kSliceShare = 0.025;
 constexpr double kGroupsShare = 0.4;
-constexpr double kMostTurnSeconds = 5;
-constexpr double kLeastTurnSeconds = 0.02;
+constexpr double kMaxTurnSeconds = 5;
+constexpr double kMinTurnSeconds = 0.02;
 constexpr double kForgetting = 0.8;
 constexpr double kReward = 0.5;
-constexpr double kLeastWeight = 0.1;
+constexpr double kMinWeight = 0.1;
 
 enum Turn : std::size_t { kPeakOrder, kInputOrder, kOwnOrder, kJoint, kTurns };
 
@@ -72,7 +72,7 @@ class FreeSearch {
 
  private:
   [[nodiscard]] bool is_over() const {
-    return whole_.settled() || deadline_.reached() || whole_.work() >= work_limit(options().work_limit) ||
+    return whole_.is_decided() || deadline_.reached() || whole_.work() >= work_limit(options().work_limit) ||
            whole_.over();
   }
 
@@ -88,12 +88,12 @@ class FreeSearch {
   }
 
   /// A part of the limits, as far as it is left.
-  [[nodiscard]] Limits part_of_limits(double part, double most_seconds = kMostTurnSeconds) const {
+  [[nodiscard]] Limits part_of_limits(double part, double most_seconds = kMaxTurnSeconds) const {
     const Limits all = limits_of(options());
     const double left = std::max(0.0, all.seconds - deadline_.elapsed());
     // Nothing may depend on time, but for the time limit itself.
     if (all.counts_work()) return {left, std::clamp(part_of(all.work, part), Work(1), all.work - whole_.work())};
-    return {std::clamp(all.seconds * part, std::min(left, kLeastTurnSeconds), std::min(left, most_seconds))};
+    return {std::clamp(all.seconds * part, std::min(left, kMinTurnSeconds), std::min(left, most_seconds))};
   }
 
   bool offer(std::span<const OpId> sequence, Source source) {
@@ -139,7 +139,7 @@ class FreeSearch {
   }
 
   [[nodiscard]] bool is_open(std::size_t turn) const {
-    return turn == kJoint || turn == kOwnOrder || (views_[turn] && !views_[turn]->settled());
+    return turn == kJoint || turn == kOwnOrder || (views_[turn] && !views_[turn]->is_decided());
   }
 
   void take(std::size_t turn) {
@@ -153,13 +153,13 @@ class FreeSearch {
     // A turn with nothing to do can't keep a solve under a work limit alive.
     if (whole_.work() == work) whole_.charge(Work(1));
     const bool improved = better(whole_.instance(), whole_.incumbent(), before);
-    weights_[turn] = std::max(kLeastWeight, weights_[turn] * kForgetting + (improved ? kReward : 0.0));
+    weights_[turn] = std::max(kMinWeight, weights_[turn] * kForgetting + (improved ? kReward : 0.0));
   }
 
   /// Goes on with the turn's search of one order, if that has anything left to find.
   void search_along(std::size_t turn) {
     if (turn != kOwnOrder && views_[turn]) {
-      if (!views_[turn]->settled()) views_[turn]->sit(part_of_limits(kTurnShare));
+      if (!views_[turn]->is_decided()) views_[turn]->run_session(part_of_limits(kSliceShare));
       return;
     }
     const Sequence& own = whole_.incumbent().sequence();
@@ -168,9 +168,9 @@ class FreeSearch {
                                        : first_computes(whole_.instance(), own);
     if (ViewSearch* same = view_along(order)) {
       // Another turn's search; the own order may have learned something since.
-      if (turn != kOwnOrder || same->settled()) return;
+      if (turn != kOwnOrder || same->is_decided()) return;
       same->learn(own);
-      same->sit(part_of_limits(kTurnShare));
+      same->run_session(part_of_limits(kSliceShare));
     } else if (!order.empty()) {
       begin_along(turn, std::move(order));
     }
@@ -188,7 +188,7 @@ class FreeSearch {
     // Groups take long; one order's schedule composed of them is a start for all.
     const bool first = std::none_of(views_.begin(), views_.end(), [](const auto& other) { return other != nullptr; });
     const bool from_groups = first && wants_groups(view.staged(), options());
-    const Limits limits = from_groups ? part_of_limits(kGroupsShare, kNoTimeLimit) : part_of_limits(kTurnShare);
+    const Limits limits = from_groups ? part_of_limits(kGroupsShare, kNoTimeLimit) : part_of_limits(kSliceShare);
     std::vector<Start> starts;
     if (from_groups) {
       starts.push_back({When::after_bound, [this](Search& search) { start_from_groups(search, blocks_); }});
@@ -196,14 +196,14 @@ class FreeSearch {
     views_[turn] = std::make_unique<ViewSearch>(whole_, std::move(view), within(options(), limits), std::move(starts));
     const Sequence& own = whole_.incumbent().sequence();
     if (views_[turn]->order() == first_computes(whole_.instance(), own)) views_[turn]->learn(own);
-    if (!views_[turn]->settled()) views_[turn]->sit(limits);
+    if (!views_[turn]->is_decided()) views_[turn]->run_session(limits);
   }
 
   /// Both at once, in rounds on the incumbent; on the clock of the whole.
   void search_jointly() {
-    const Limits limits = part_of_limits(kTurnShare);
+    const Limits limits = part_of_limits(kSliceShare);
     const double now = deadline_.elapsed();
-    whole_.sit({Deadline(now + limits.seconds, deadline_.cancel(), now), plus(whole_.work(), limits.work)});
+    whole_.run_session({Deadline(now + limits.seconds, deadline_.cancel(), now), plus(whole_.work(), limits.work)});
     whole_.begin(deadline_);
   }
 
@@ -223,7 +223,7 @@ class FreeSearch {
 Mix free_order_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase) {
   const bool by_states = searches_states(instance, options);
   Crew crew(instance, options,
-            {.most_ops = by_states ? 0 : kMostOpsForComplete, .most_ops_of_every_round = kMostOpsForEveryRound});
+            {.most_ops = by_states ? 0 : kMaxOpsForComplete, .most_ops_of_every_round = kMaxOpsForEveryRound});
   if (by_states) crew.hire_for_every_round(std::make_unique<StateWorker>(instance));
   crew.hire_neighbourhoods(phase);
   // In place of the workers that know one order only, which have their turn elsewhere.
@@ -293,9 +293,9 @@ void ViewSearch::learn(std::span<const OpId> sequence) {
   search_.offer(make_solution(view_.staged(), within_limits(view_.staged(), view_.plan_of(sequence))), Source::start);
 }
 
-void ViewSearch::sit(const Limits& limits) {
+void ViewSearch::run_session(const Limits& limits) {
   before_ = search_.work();
-  search_.sit({Deadline(limits.seconds, whole_.deadline().cancel()), plus(before_, limits.work)});
+  search_.run_session({Deadline(limits.seconds, whole_.deadline().cancel()), plus(before_, limits.work)});
   whole_.charge(search_.work() - before_);
   offer_best();
 }

@@ -45,7 +45,7 @@ class OrderView {
   /// `order`: a topological order of the instance's ops that `after` permits.
   OrderView(const Instance& free, Order order);
 
-  /// Of the staged form; its op i is the free problem's op order()[i].
+  /// Problem of the staged form; its op i is the free problem's op order()[i].
   [[nodiscard]] const Instance& staged() const { return staged_; }
   [[nodiscard]] const Order& order() const { return order_; }
 
@@ -65,17 +65,17 @@ class OrderView {
 /// the whole is told of its rounds.
 class ViewSearch {
  public:
-  /// `options`: its limits are what the first sitting may take.
+  /// `options`: its limits are what the first session may take.
   ViewSearch(Search& whole, OrderView view, const SolveOptions& options, std::vector<Start> starts);
 
   [[nodiscard]] const Order& order() const { return view_.order(); }
   /// Its best schedule is proved to be the best of this order, or there is none within the budget.
-  [[nodiscard]] bool settled() const { return search_.settled(); }
+  [[nodiscard]] bool is_decided() const { return search_.is_decided(); }
 
   /// Takes over the recomputes of a free sequence whose first computes come in this order, if that is better.
   void learn(std::span<const OpId> sequence);
   /// Searches for so much more.
-  void sit(const Limits& limits);
+  void run_session(const Limits& limits);
 
  private:
   /// Unless the whole has been offered it before: to evaluate it takes a third of a second where ops read millions.
@@ -84,7 +84,7 @@ class ViewSearch {
   Search& whole_;
   OrderView view_;
   Search search_;
-  /// When the sitting at hand began.
+  /// When the session at hand began.
   Work before_{};
   /// Peak and extra time of what the whole was offered last.
   std::optional<std::pair<Bytes, Duration>> offered_;

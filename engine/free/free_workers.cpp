@@ -24,7 +24,7 @@ constexpr double kStepsOfChange = 0.3;
 constexpr std::int64_t kChangeEffort = 60;
 constexpr double kHotShare = 0.5;
 constexpr double kChainShare = 0.3;
-constexpr std::size_t kMostChain = 8;
+constexpr std::size_t kMaxChain = 8;
 constexpr std::int64_t kLookSteps = 4096;
 
 /// The last step of the retention interval from which a use before `at` would read the tensor.
@@ -45,7 +45,7 @@ std::vector<OpId> chain_of(const Instance& instance, const Evaluation& evaluatio
     for (const TensorId t : instance.inputs(chain[i])) {
       const OpId producer = instance.producer(t);
       const bool known = std::find(chain.begin(), chain.end(), producer) != chain.end();
-      if (known || left[producer] <= 0 || chain.size() >= kMostChain) continue;
+      if (known || left[producer] <= 0 || chain.size() >= kMaxChain) continue;
       if (last_use(evaluation, t, at) < place) chain.push_back(producer);
     }
   }
@@ -195,12 +195,12 @@ bool JointAnnealingWorker::add(const Instance& instance, Sequence& sequence) {
 namespace {
 
 /// What one order may take, in looks a node.
-constexpr double kLeastEffort = 50;
-constexpr double kMostEffort = 5000;
+constexpr double kMinEffort = 50;
+constexpr double kMaxEffort = 5000;
 /// Of its annealing, in mean sizes: the order is a good one already.
 constexpr double kTemperature = 0.2;
 /// Recomputes that one exchange puts in at most.
-constexpr int kMostAdded = 3;
+constexpr int kMaxAdded = 3;
 /// A blur of what a recompute is worth, so that others than the best get their turn.
 constexpr double kNoise = 0.5;
 /// Of making an order problem, by compute; orders are counted in it, too.
@@ -232,7 +232,7 @@ RoundResult ReorderWorker::run(const RoundInput& input) {
 std::optional<Solution> ReorderWorker::lowered(const RoundInput& input, const Solution& current, Effort& effort) {
   Solution candidate = reordered(input, current, effort);
   for (int added = 0; !better(input.instance, candidate, current); ++added) {
-    if (added == kMostAdded || input.interrupted()) return std::nullopt;
+    if (added == kMaxAdded || input.interrupted()) return std::nullopt;
     std::optional<Solution> next = relieved(input, candidate, Duration::max());
     if (!next) return std::nullopt;
     candidate = reordered(input, *next, effort);
@@ -249,7 +249,7 @@ std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const S
       if (!better(input.instance, candidate, current)) return std::nullopt;
       return candidate;
     }
-    if (added == kMostAdded || input.interrupted()) break;
+    if (added == kMaxAdded || input.interrupted()) break;
     std::optional<Solution> next = relieved(input, candidate, current.extra);
     if (!next) break;
     candidate = *std::move(next);
@@ -272,7 +272,7 @@ Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solut
   const OrderProblem problem(input.instance, solution.sequence());
   const std::vector<NodeId> order = given_order(problem);
   // Mostly a little is enough, and sometimes nothing is: each order of magnitude is as likely.
-  const double looks = kLeastEffort * std::pow(kMostEffort / kLeastEffort, random_.unit());
+  const double looks = kMinEffort * std::pow(kMaxEffort / kMinEffort, random_.unit());
   OrderAnnealer annealer({.temperature = kTemperature, .effort = looks}, random_.next());
   const Effort left = std::max(kEffortOfCompute, input.effort - effort);
   const Effort most = std::min(left, static_cast<Effort>(looks) * problem.node_count());

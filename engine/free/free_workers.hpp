@@ -19,7 +19,7 @@ namespace remora {
 //
 // The state is a sequence of computes, the cost what overflows the budget, summed over steps, plus what recomputes take
 // at a price. Most steps move one compute (order_profile.hpp, cheap); now and then a recompute goes, comes, or both,
-// which makes a problem with other nodes and is dear, so that it comes once in about as many steps as there are nodes.
+// which makes a problem with other nodes and is expensive, so that it comes once in about as many steps as there are nodes.
 
 class JointAnnealingWorker : public Worker {
  public:

@@ -11,13 +11,13 @@
 namespace remora {
 namespace {
 
-constexpr int kMostOps = 12;
-constexpr int kMostTensors = 64;
+constexpr int kMaxOps = 12;
+constexpr int kMaxTensors = 64;
 /// So that four bits have one to spare, which is_dominated() needs.
-constexpr int kMostComputes = 7;
+constexpr int kMaxComputes = 7;
 constexpr std::uint64_t kSpareBits = 0x8888'8888'8888'8888U;
 /// With more it gives up: 100 MB.
-constexpr std::size_t kMostStates = 1'500'000;
+constexpr std::size_t kMaxStates = 1'500'000;
 /// A compute that is tried, and a state that comes of it.
 constexpr Effort kEffortOfTry = 4;
 constexpr Effort kEffortOfState = 40;
@@ -35,8 +35,8 @@ void for_each_tensor(std::uint64_t tensors, Visit visit) {
 }  // namespace
 
 bool StateWorker::fits(const Instance& instance) {
-  const auto runs_often = [&](OpId op) { return instance.max_computes(op) > kMostComputes; };
-  return instance.op_count() <= kMostOps && instance.tensor_count() <= kMostTensors &&
+  const auto runs_often = [&](OpId op) { return instance.max_computes(op) > kMaxComputes; };
+  return instance.op_count() <= kMaxOps && instance.tensor_count() <= kMaxTensors &&
          std::ranges::none_of(instance.ops(), runs_often);
 }
 
@@ -77,7 +77,7 @@ RoundResult StateWorker::run(const RoundInput& input) {
       break;
     }
     if (!is_dominated(states_[static_cast<std::size_t>(now.state)], now.state)) expand(now.state, now.extra, below);
-    if (states_.size() > kMostStates) is_over_ = true;
+    if (states_.size() > kMaxStates) is_over_ = true;
     if (is_over_) break;
   }
   result.work = work_of(effort_ - begun);

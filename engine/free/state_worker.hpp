@@ -27,7 +27,7 @@ namespace remora {
 
 class StateWorker : public Worker {
  public:
-  /// Whether a state of the instance fits into its two words. The instance is of the free order, and has one mode an op.
+  /// True if a state of the instance fits into its two words. The instance is of the free order, and has one mode an op.
   static bool fits(const Instance& instance);
 
   explicit StateWorker(const Instance& instance);
@@ -45,7 +45,7 @@ class StateWorker : public Worker {
   struct State {
     Tensors resident = 0;
     Counts counts = 0;
-    /// What it was reached from, and by which op.
+    /// Predecessor, and the op that led here.
     std::int32_t before = -1;
     OpId op = OpId::none();
   };
@@ -64,11 +64,11 @@ class StateWorker : public Worker {
   struct Step {
     Tensors inputs = 0;
     Tensors outputs = 0;
-    /// Of the outputs those that anybody reads or that must be kept.
+    /// Outputs that are read or must be kept.
     Tensors useful = 0;
     int most = 1;
     Duration duration{};
-    /// What it takes beside tensors.
+    /// Memory in addition to tensors.
     Bytes workspace{};
     /// The ops whose first computes come before its own.
     Counts after = 0;
@@ -85,7 +85,7 @@ class StateWorker : public Worker {
   void keep_most(Tensors kept, std::span<const TensorId> tensors, Bytes room, Bytes least_left_out, const State& made,
                  Duration extra);
   void push(State state, Duration extra);
-  /// Whether another one than this is as good.
+  /// True if another one than this is as good.
   [[nodiscard]] bool is_dominated(const State& state, std::int32_t number);
   [[nodiscard]] std::vector<std::int32_t>& alike(const State& state);
   [[nodiscard]] Sequence sequence_to(std::int32_t state) const;

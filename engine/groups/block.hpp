@@ -55,7 +55,7 @@ struct BlockTensor {
     token     ///< nothing; for ops that make nothing else
   };
   Role role = Role::inner;
-  /// Of the network; none for phantoms and tokens.
+  /// Tensor of the network; none for phantoms and tokens.
   TensorId tensor{};
   Bytes size{};
   /// To be there at the end of the problem.
@@ -89,7 +89,7 @@ int position_in(const std::vector<int>& interface, int tensor);
 std::vector<Block> make_blocks(const Instance& instance, const Partition& partition,
                                const std::function<bool()>& interrupted = {});
 
-/// What a parent needs to know of a group besides its block: which tensors of the network its halves read and make.
+/// Data of a group that its parent needs besides its block: which tensors of the network its halves read and make.
 struct Face {
   std::vector<TensorId> forward_reads{};
   std::vector<TensorId> forward_makes{};
@@ -99,7 +99,8 @@ struct Face {
   std::vector<TensorId> all{};
 };
 
-/// What the backward half reads is what any mode may read: all of the block's inputs and what its forward half makes.
+/// The backward half reads everything that any mode may read: all of the block's inputs and what its forward half
+/// makes.
 Face face_of(const Block& block);
 
 // Which groups are the same problem: equal up to names (HiRemate, C.1.1). Blocks are numbered canonically, in input
@@ -156,7 +157,7 @@ BlockProblem make_block_problem(const Instance& network, const Block& block, std
 /// The problem without a limit on memory.
 Instance without_budgets(const BlockProblem& problem);
 
-/// Whether a block pays for its inputs and outputs.
+/// Accounting of the inputs and outputs of a block.
 enum class Interface {
   counted,  ///< what it retains of them takes memory
   free,     ///< it takes none: others retain them anyway

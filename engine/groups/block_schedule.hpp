@@ -46,9 +46,9 @@ struct BlockSchedule {
   std::vector<bool> reads{};
   /// The most often that an op of the network runs in it.
   int computes = 1;
-  /// Whether every op of the forward half may run as often as the problem allows.
+  /// True if every op of the forward half may run as often as the problem allows.
   bool repeatable = false;
-  /// Of the block's problem, interface included.
+  /// Memory of the block's problem, interface included.
   Bytes peak{};
 
   [[nodiscard]] Duration duration() const { return forward_cost.duration + backward_cost.duration; }
@@ -56,10 +56,10 @@ struct BlockSchedule {
   [[nodiscard]] std::size_t freed_inputs() const;
 };
 
-/// What a sequence of the problem's computes costs as a schedule.
+/// Costs of a sequence of the problem's runs as a schedule.
 BlockSchedule measure_schedule(const BlockProblem& problem, const Instance& instance, std::vector<Compute> sequence);
 
-/// Whether the schedule can be one of the problem's: its computes are there, its interface is the block's. What it costs
+/// True if the schedule can be one of the problem's: its computes are there, its interface is the block's. What it costs
 /// is not measured.
 bool is_schedule_of(const BlockProblem& problem, const BlockSchedule& schedule);
 

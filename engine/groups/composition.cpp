@@ -24,15 +24,15 @@ namespace remora {
 namespace {
 
 /// Ops up to which the complete search is tried first, and its nodes.
-constexpr int kMostOpsForCompleteSearch = 80;
+constexpr int kMaxOpsForCompleteSearch = 80;
 constexpr std::int64_t kCompleteNodes = 3000;
 constexpr double kFirstSize = 10;
-constexpr double kLeastSize = 4;
+constexpr double kMinSize = 4;
 constexpr double kSizeChange = 1.1;
-constexpr double kLeastStride = 1.0 / 64;
+constexpr double kMinStride = 1.0 / 64;
 constexpr double kNoise = 0.3;
 /// Fruitless neighbourhoods in a row, in ops, after which the composition is taken for done.
-constexpr int kPatience = 3;
+constexpr int kMaxFruitlessPerOp = 3;
 /// Fruitless renewals of modes in a row after which neighbourhoods take over.
 constexpr int kRenewals = 60;
 
@@ -52,11 +52,12 @@ class CompositionSearch {
     take(is_allowed ? std::move(plain) : std::vector<Compute>(warm_start.begin(), warm_start.end()));
     exchange(true);
     if (!warm_start.empty()) take_if_better({warm_start.begin(), warm_start.end()});
-    while (best_.peak > instance_.budget() && !finished() && stride_ >= kLeastStride) lower_peak();
+    while (best_.peak > instance_.budget() && !finished() && stride_ >= kMinStride) lower_peak();
     if (best_.peak <= instance_.budget()) {
       exchange(false);
       search_all();
-      for (int fruitless = 0; !best_.complete && fruitless < kPatience * instance_.op_count() && !finished();) {
+      for (int fruitless = 0;
+           !best_.complete && fruitless < kMaxFruitlessPerOp * instance_.op_count() && !finished();) {
         fruitless = improve() ? 0 : fruitless + 1;
       }
       exchange(false);
@@ -141,7 +142,7 @@ class CompositionSearch {
 
   /// Small problems whole, which may prove the optimum.
   void search_all() {
-    if (instance_.op_count() > kMostOpsForCompleteSearch || finished()) return;
+    if (instance_.op_count() > kMaxOpsForCompleteSearch || finished()) return;
     const auto outcome = search(input_order(instance_), {instance_.budget(), best_.extra}, kCompleteNodes, false, 0);
     if (outcome.sequence) take(*outcome.sequence);
     best_.complete = outcome.complete;
@@ -157,7 +158,7 @@ class CompositionSearch {
     const auto outcome = search(free, {instance_.budget(), best_.extra}, node_limit_, false, kNoise);
     if (outcome.sequence) take(*outcome.sequence);
     size_ = outcome.complete ? std::min(size_ * kSizeChange, static_cast<double>(instance_.op_count()))
-                             : std::max(kLeastSize, size_ / kSizeChange);
+                             : std::max(kMinSize, size_ / kSizeChange);
     return outcome.sequence.has_value();
   }
 

@@ -26,22 +26,22 @@
 namespace remora {
 namespace {
 
-constexpr int kMostSchedules = 24;  ///< kept of a group
+constexpr int kMaxSchedules = 24;  ///< kept of a group
 /// Over all groups; networks of 100,000 ops have thousands.
-constexpr std::size_t kMostFreedInputs = 10'000'000;
+constexpr std::size_t kMaxFreedInputs = 10'000'000;
 /// Below, the flat search alone does as well.
-constexpr int kLeastOps = 500;
+constexpr int kMinOps = 500;
 
 /// Whether sums over the events of a block, of its tensors and of schedules' times stay within 64 bits.
 bool amounts_fit(const Instance& instance) {
-  constexpr double kMost = 9e18;
+  constexpr double kMaximum = 9e18;
   constexpr double kEvents = 4096;
   Bytes workspace(0);
   for (const OpId v : instance.ops()) workspace = std::max(workspace, instance.workspace(v));
   auto bytes = static_cast<double>(workspace.count());
   for (int t = 0; t < instance.tensor_count(); ++t) bytes += static_cast<double>(instance.size(TensorId(t)).count());
   const auto duration = static_cast<double>(instance.baseline_duration().count());
-  return bytes * kEvents < kMost && duration * 4 * kComputesWithin64Bits < kMost;
+  return bytes * kEvents < kMaximum && duration * 4 * kComputesWithin64Bits < kMaximum;
 }
 
 class GroupFinder {
@@ -161,7 +161,7 @@ class GroupFinder {
     // The same whether some are known already: what is found must not depend on that.
     const int levels = std::max(1, groups_.hierarchy.classes.height[at(groups_.hierarchy.root_class())]);
     const RowLimits limits = row_limits(options_, deadline_, levels, rows.size());
-    if (limits.work < kLeastWorkOfSolve && !asks_for_groups(options_)) {
+    if (limits.work < kMinWorkOfSolve && !asks_for_groups(options_)) {
       return give_up("none, for the work limit leaves too little for each");
     }
     for (ClassProblem& problem : problems) recall(problem, limits);
@@ -181,7 +181,7 @@ class GroupFinder {
   /// Where groups share many tensors with others, their schedules would take gigabytes, and seconds to give back.
   void count_freed(const BlockSchedule& schedule) {
     freed_inputs_ += schedule.freed_inputs();
-    if (freed_inputs_ > kMostFreedInputs) give_up("none, for groups share too many tensors");
+    if (freed_inputs_ > kMaxFreedInputs) give_up("none, for groups share too many tensors");
   }
   void give_up(const char* why) { given_up_ = true, groups_.note = why; }
 
@@ -231,7 +231,7 @@ class GroupFinder {
       work += result.work;
       std::move(result.schedules.begin(), result.schedules.end(), std::back_inserter(schedules));
     }
-    kept.schedules = select_schedules(std::move(schedules), at(kMostSchedules));
+    kept.schedules = select_schedules(std::move(schedules), at(kMaxSchedules));
     groups_.work += work;
     // What was cut short others should rather solve again.
     if (store_ != nullptr && !is_over()) store_->keep(problem.key, text_of_schedules({kept.schedules, work.count()}));
@@ -255,7 +255,7 @@ class GroupFinder {
 }  // namespace
 
 bool hierarchy_pays(const Instance& instance) {
-  return instance.op_count() >= kLeastOps && forward_part(instance).has_value();
+  return instance.op_count() >= kMinOps && forward_part(instance).has_value();
 }
 
 Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
@@ -270,7 +270,7 @@ constexpr double kComposeShare = 0.1;
 constexpr int kCompositions = 2;
 constexpr std::size_t kSeeds = 2;
 /// More than any network holds, and small enough to add up.
-constexpr Bytes kMostBytes{std::int64_t{1} << 61};
+constexpr Bytes kMaxBytes{std::int64_t{1} << 61};
 
 class Composer {
  public:
@@ -309,7 +309,7 @@ class Composer {
   /// Composes under a budget, stitches, and corrects the budget by what stitching gives back.
   void compose_root() {
     const BlockProblem problem = hierarchy_.problem_of(instance_, hierarchy_.blocks.back());
-    const Bytes budget = std::max(Bytes(0), std::min(instance_.budget(), kMostBytes) - instance_.base_memory());
+    const Bytes budget = std::max(Bytes(0), std::min(instance_.budget(), kMaxBytes) - instance_.base_memory());
     const double begin = deadline_.elapsed();
     const double end = begin + options_.time_limit * kComposeShare;
     CompositionLimits limits{.effort = composition_effort()};
@@ -368,7 +368,7 @@ void start_from_groups(Search& search, const Groups& groups) {
 
 void start_from_groups(Search& search, BlockStore* blocks) {
   const auto enough = [&search] {
-    search.hear_prover();
+    search.take_proof();
     return search.over() && !asks_for_groups(search.options());
   };
   const Groups groups = find_groups(search.instance(), search.options(), search.deadline(), blocks, enough);

@@ -19,7 +19,7 @@
 
 namespace remora {
 
-// What a network's groups can do, whatever the budget: the first half of a hierarchical solve (below), which
+// Schedules of a network's groups, whatever the budget: the first half of a hierarchical solve (below), which
 // a sweep over budgets shares.
 //
 //     instance -> units -> partition -> blocks -> classes of equal blocks          once
@@ -37,7 +37,7 @@ struct Groups {
   bool complete = false;
 };
 
-/// Whether strategy automatic starts from groups: a training graph too large for the flat search alone to come far in.
+/// True if strategy automatic starts from groups: a training graph too large for the flat search alone to come far in.
 /// Measured in benchmarks/README.md.
 bool hierarchy_pays(const Instance& instance);
 
@@ -60,7 +60,7 @@ inline Groups find_groups(const Instance& instance, const SolveOptions& options,
 //              -> composition of the root under the real budget                    again with what the exact
 //              -> stitched to ops, evaluated exactly                               evaluation gives back
 //
-// What a composition counts is exact (inner peaks, HiRemate's correction terms, B.3) where groups are stretches of the
+// A composition's count is exact (inner peaks, HiRemate's correction terms, B.3) where groups are stretches of the
 // input order. Where they interleave, the stitched plan, which follows the input order, differs from what was composed:
 // there the root is composed once more under a budget corrected by what the exact evaluation says.
 
@@ -78,12 +78,12 @@ struct HierarchicalResult {
 HierarchicalResult compose_groups(const Groups& groups, const Instance& instance, const SolveOptions& options,
                                   const Deadline& deadline);
 
-/// Whether groups are solved whatever else is found.
+/// True if groups are solved whatever else is found.
 inline bool asks_for_groups(const SolveOptions& options) {
   return options.groups == GroupStart::on;
 }
 
-/// Whether a solve starts from groups: where it is asked for them, and with strategy automatic where it pays.
+/// True if a solve starts from groups: where it is asked for them, and with strategy automatic where it pays.
 bool wants_groups(const Instance& instance, const SolveOptions& options);
 
 /// Offers the search what the groups' schedules compose to. Its report gets the statistics, and a note that says why.

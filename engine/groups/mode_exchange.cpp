@@ -105,7 +105,7 @@ namespace {
 
 constexpr int kBisections = 40;
 /// Choices that save less at a time when the modes are renewed.
-constexpr std::size_t kMostRenewed = 3;
+constexpr std::size_t kMaxRenewed = 3;
 
 }  // namespace
 
@@ -228,7 +228,7 @@ void ModeExchange::renew(int attempts) {
   for (int fruitless = 0; fruitless < attempts && !stopped_();) {
     const std::vector<ModeNumber> before = modes();
     const Duration duration = state_.score().duration;
-    const std::size_t count = 1 + random_.below(kMostRenewed);
+    const std::size_t count = 1 + random_.below(kMaxRenewed);
     for (std::size_t i = 0; i < count; ++i) {
       save_less(static_cast<int>(random_.below(at(state_.choice_count()))));
     }

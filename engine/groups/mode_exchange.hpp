@@ -42,7 +42,7 @@ class ModeState {
   [[nodiscard]] int choice_count() const { return static_cast<int>(choices_.size()); }
   [[nodiscard]] ModeNumber mode(int choice) const;
   [[nodiscard]] int mode_count(int choice) const;
-  /// Whether the computes of the choice, followers included, all have the mode, and each alone keeps its op's limit.
+  /// True if the computes of the choice, followers included, all have the mode, and each alone keeps its op's limit.
   [[nodiscard]] bool offers(int choice, ModeNumber mode) const;
   /// The time of these computes by the mode.
   [[nodiscard]] Duration duration(int choice, ModeNumber mode) const;

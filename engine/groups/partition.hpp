@@ -12,7 +12,7 @@
 
 namespace remora {
 
-// What a hierarchy is made of: an op of the forward part together with the backward ops that belong to it.
+// Element of a hierarchy: an op of the forward part together with the backward ops that belong to it.
 //
 //     forward    f0 --> f1 --> f2 (loss)         unit 0: f0, b0
 //                 |      |      |                unit 1: f1, b1, w1

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What partitioners work on: the graph that one level groups, and its groups while they grow.
+// Input of partitioners: the graph that one level groups, and its groups while they grow.
 #pragma once
 
 #include <cstdint>
@@ -55,7 +55,7 @@ class PartitionGraph {
   [[nodiscard]] const PartitionValue& value(int value) const { return values_[at(value)]; }
   /// The values that the node reads or writes, ascending.
   [[nodiscard]] std::span<const int> values(int node) const { return values_of_[node]; }
-  /// Whether several nodes depend on this one, which depends on none, and no memory hangs on it: a mask that all layers
+  /// True if several nodes depend on this one, which depends on none, and no memory hangs on it: a mask that all layers
   /// read and nobody recomputes, say. No cycle can go through it as long as it stays alone.
   [[nodiscard]] bool is_constant(int node) const {
     return predecessors(node).empty() && successors(node).size() > 1 && values(node).empty();
@@ -122,7 +122,7 @@ class PartitionBlocks {
   [[nodiscard]] bool is_marked(int node) const { return mark_[block_of(node)] == round_; }
   /// Starts a round in which exactly these blocks are marked.
   void mark(std::span<const int> blocks);
-  /// Whether the value, which some marked block touches, is touched outside of the marked blocks, too.
+  /// True if the value, which some marked block touches, is touched outside of the marked blocks, too.
   [[nodiscard]] bool crosses(int value) const;
 
   const PartitionGraph& graph_;

@@ -42,7 +42,7 @@ class Partitioner {
   Partitioner& operator=(const Partitioner&) = delete;
   virtual ~Partitioner() = default;
 
-  /// What error messages call it.
+  /// Name in error messages.
   [[nodiscard]] virtual std::string name() const = 0;
 
   /// For each node the number of its group, in [0, nodes). A group has at most `group_size` nodes, and the graph that

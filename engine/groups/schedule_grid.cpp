@@ -117,7 +117,7 @@ class Row {
     inner.time_limit = seconds_of_solve();
     inner.work_limit = option_of(limits_.work);
     Search search(instance, inner, {input_order_crew}, ops_of(warm_start));
-    search.sit({Deadline(inner.time_limit, limits_.cancel), limits_.work});
+    search.run_session({Deadline(inner.time_limit, limits_.cancel), limits_.work});
     result_.work += search.work();
     if (!search.holds_budget()) return {};
     return computes_of(search.incumbent().sequence(instance));
@@ -236,8 +236,7 @@ RowLimits row_limits(const SolveOptions& options, const Deadline& deadline, int 
   const double part = kScheduleShare / levels / static_cast<double>(std::max<std::size_t>(1, rows));
   if (options.work_limit > 0) {
     const double work = static_cast<double>(options.work_limit) * part;
-    limits.solves =
-        std::clamp(static_cast<int>(work / static_cast<double>(kLeastWorkOfSolve.count())), 1, limits.solves);
+    limits.solves = std::clamp(static_cast<int>(work / static_cast<double>(kMinWorkOfSolve.count())), 1, limits.solves);
     limits.work = std::max(Work(1), Work(static_cast<std::int64_t>(work / limits.solves)));
   } else {
     const auto side_by_side = std::min(at(thread_count(options)), rows);

@@ -40,9 +40,9 @@ struct RowLimits {
 };
 
 /// Units of work for one solve of a group at least; with less, groups are solved only where they are asked for.
-inline constexpr Work kLeastWorkOfSolve{100};
+inline constexpr Work kMinWorkOfSolve{100};
 
-/// Of each of so many rows: every class of one height gets the same, and the hierarchy has so many heights.
+/// Share of each of so many rows: every class of one height gets the same, and the hierarchy has so many heights.
 RowLimits row_limits(const SolveOptions& options, const Deadline& deadline, int levels, std::size_t rows);
 
 struct RowResult {
@@ -66,7 +66,7 @@ std::vector<GridRow> grid_rows(const BlockProblem& problem, const Instance& unli
 RowResult solve_row(const BlockProblem& problem, const GridRow& row, const BlockSchedule& saving,
                     const SolveOptions& options, const RowLimits& limits);
 
-/// Of the schedules those that no other beats in everything; where they are more than `most`, the shortest, then those
+/// Selects the schedules that no other beats in everything; where they are more than `most`, the shortest, then those
 /// that a price per byte would choose, then the others, each time whatever saves most differently from those chosen
 /// (HiRemate, schedule selection: farthest apart first). Shortest first. `most` >= 1.
 std::vector<BlockSchedule> select_schedules(std::vector<BlockSchedule> schedules, std::size_t most);

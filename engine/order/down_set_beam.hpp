@@ -31,7 +31,7 @@ class OrderWindow {
   [[nodiscard]] NodeId node(WindowNode node) const { return nodes_[node]; }
   /// Before the first of them runs.
   [[nodiscard]] Bytes resident() const { return resident_; }
-  /// What a node takes beyond what is resident, and what of it stays when it has run.
+  /// Memory that a node adds to what is resident, and the part of it that stays when it has run.
   [[nodiscard]] Bytes need(WindowNode node) const { return needs_[node]; }
   [[nodiscard]] Bytes left(WindowNode node) const { return leaves_[node]; }
   [[nodiscard]] std::span<const WindowNode> predecessors(WindowNode node) const { return predecessors_[node]; }
@@ -88,7 +88,7 @@ class DownSetBeam {
   };
 
   [[nodiscard]] State first_state() const;
-  /// What is resident after the node.
+  /// Resident bytes after the node.
   [[nodiscard]] Bytes resident_after(const State& state, WindowNode node);
   [[nodiscard]] bool fits(const State& state, WindowNode node, Bytes target) const;
   void execute(State& state, WindowNode node, Bytes resident);

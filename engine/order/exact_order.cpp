@@ -100,7 +100,7 @@ ExactOrderResult exact_order(const OrderProblem& problem, const ExactOrderSettin
 namespace {
 
 /// What bounds may cost at most, a second or two: on the largest graphs they'd leave no time for the search.
-constexpr std::int64_t kMostBoundWork = 1 << 24;
+constexpr std::int64_t kMaxBoundWork = 1 << 24;
 
 /// What crosses the parts, of which part i is the nodes from bounds[i] to bounds[i + 1] - 1.
 class Crossings {
@@ -190,7 +190,7 @@ class Partwise {
     PartState& state = states_[i];
     if (state.peak <= enough() || over()) return;
     PeakBoundSettings settings{
-        .enough = state.peak, .work_limit = kMostBoundWork - result_.work, .interrupted = settings_.interrupted};
+        .enough = state.peak, .work_limit = kMaxBoundWork - result_.work, .interrupted = settings_.interrupted};
     if (settings_.work_limit > 0) {
       settings.work_limit = std::min(settings.work_limit, (settings_.work_limit - result_.work) / 4 + 1);
     }

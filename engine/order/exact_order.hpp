@@ -45,7 +45,7 @@ struct ExactOrderResult {
   /// The best order found of a peak below the limit; empty if none was (see `found`).
   std::vector<NodeId> order{};
   bool found = false;
-  /// Of the order found; else the limit that was given.
+  /// Peak of the order found; otherwise the given limit.
   Bytes peak{};
   /// No order has a lower peak, whether or not the search came to its end. At most `peak`.
   Bytes lower_bound{};

@@ -213,7 +213,7 @@ constexpr std::array kTemperatures{0.5, 0.2, 2.0, 5.0};
 constexpr int kStarts = 6;
 constexpr double kNoise = 0.5;
 /// Nodes in the networks of the bound, at most, and how many of them are a unit of work.
-constexpr std::int64_t kMostCutNodes = std::int64_t{1} << 22;
+constexpr std::int64_t kMaxCutNodes = std::int64_t{1} << 22;
 constexpr std::int64_t kCutNodesOfWork = 20;
 /// Nodes run by the first exact search, how much more the next one may, and how many of them are a unit of work.
 constexpr std::int64_t kFirstExactNodes = 1 << 18;
@@ -273,7 +273,7 @@ class PeakSearch {
   void raise_bound() {
     PeakBoundSettings settings;
     settings.enough = result_.peak;
-    settings.work_limit = std::min(kMostCutNodes, limit_of(kCutNodesOfWork));
+    settings.work_limit = std::min(kMaxCutNodes, limit_of(kCutNodesOfWork));
     settings.interrupted = interrupted_;
     const PeakBound bound = peak_bound(problem_, result_.order, settings);
     result_.work += 1 + bound.work / kCutNodesOfWork;

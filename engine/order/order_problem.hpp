@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an order has to respect and what it costs in memory, without any question of recomputing.
+// Constraints and memory costs of an order, without recomputation.
 //
 // Nodes are to be put in a sequence, each once. A buffer is written by one node and resident from it to its last reader
 // (or to the end if it is kept). Nodes are the ops of an instance, or the computes of a sequence that has recomputes:
@@ -61,7 +61,7 @@ class OrderProblem {
   /// Resident to the end.
   [[nodiscard]] bool keep(BufferId buffer) const { return kept_[buffer]; }
 
-  /// What a node saves if it is the last of several to read the buffer. A part of a problem has none.
+  /// Bytes that a node saves if it is the last of several to read the buffer. A part of a problem has none.
   struct TakenOver {
     NodeId node{};
     BufferId buffer{};
@@ -99,10 +99,10 @@ class OrderProblem {
   Bytes base_memory_{};
 };
 
-/// What a node adds to what is resident while it runs: its workspace and all that it writes.
+/// Memory that a node adds to what is resident while it runs: its workspace and all that it writes.
 Bytes running(const OrderProblem& problem, NodeId node);
 
-/// What of it stays when it has run: the outputs that somebody reads or that must be kept.
+/// Part of it that stays when it has run: the outputs that are read or must be kept.
 Bytes leaving(const OrderProblem& problem, NodeId node);
 
 /// Memory at each position of a valid order, base memory and workspace included.
@@ -114,7 +114,7 @@ Bytes peak_of(const OrderProblem& problem, std::span<const NodeId> order);
 /// 0, 1, 2 ...
 std::vector<NodeId> given_order(const OrderProblem& problem);
 
-/// Whether each node is there once, after its predecessors.
+/// True if each node is there once, after its predecessors.
 bool is_valid(const OrderProblem& problem, std::span<const NodeId> order);
 
 }  // namespace remora

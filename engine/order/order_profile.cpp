@@ -8,7 +8,7 @@ namespace remora {
 
 namespace {
 
-constexpr std::int64_t kMostOverflow = std::int64_t{1} << 61U;
+constexpr std::int64_t kMaxOverflow = std::int64_t{1} << 61U;
 
 }  // namespace
 
@@ -20,7 +20,7 @@ OrderProfile::OrderProfile(const OrderProblem& problem, std::span<const NodeId> 
       last_readers_(problem.buffer_count()),
       final_(problem.base_memory().count()),
       marks_(problem.buffer_count()) {
-  most_above_ = kMostOverflow / std::max<std::int64_t>(1, static_cast<std::int64_t>(order.size()));
+  most_above_ = kMaxOverflow / std::max<std::int64_t>(1, static_cast<std::int64_t>(order.size()));
   needs_.reserve(order.size());
   leaves_.reserve(order.size());
   for (int i = 0; i < problem.node_count(); ++i) {

@@ -44,7 +44,7 @@ class OrderProfile {
 
   /// Resident before the node at a place runs; after the last one, for the place after it.
   [[nodiscard]] Bytes resident(int place) const { return Bytes(resident_before(place)); }
-  /// What a node takes beyond what is resident while it runs, and what of it stays when it has run.
+  /// Memory that a node adds to what is resident while it runs, and the part of it that stays afterwards.
   [[nodiscard]] Bytes need(NodeId node) const { return Bytes(needs_[node]); }
   [[nodiscard]] Bytes left(NodeId node) const { return Bytes(leaves_[node]); }
 
@@ -52,7 +52,7 @@ class OrderProfile {
   [[nodiscard]] int earliest(NodeId node) const;
   [[nodiscard]] int latest(NodeId node) const;
 
-  /// What the overflow would be after move(node, place).
+  /// Overflow after a move(node, place).
   [[nodiscard]] Bytes overflow_after(NodeId node, int place);
   /// Takes the node out and puts it in at a place from earliest() to latest(). Moving it back undoes it exactly.
   void move(NodeId node, int place);
@@ -61,7 +61,7 @@ class OrderProfile {
   /// Takes over another order of the problem. O(size).
   void reset(std::span<const NodeId> order);
 
-  /// What was looked at so far: places and readers.
+  /// Number of places and readers visited so far.
   [[nodiscard]] std::int64_t effort() const { return effort_; }
 
  private:
@@ -79,7 +79,7 @@ class OrderProfile {
   [[nodiscard]] std::int64_t above(std::int64_t bytes) const {
     return bytes > target_ ? std::min(bytes - target_, most_above_) : 0;
   }
-  /// Of the nodes at these places if their memory shifts.
+  /// Overflow of the nodes at these places if their memory shifts.
   [[nodiscard]] std::int64_t overflow_change(int begin, int end, std::int64_t shift) const;
   void move_late(NodeId node, int to);
   void move_early(NodeId node, int to);
@@ -89,19 +89,19 @@ class OrderProfile {
   std::vector<NodeId> order_;
   Table<NodeId, int> places_;
   Table<int, std::int64_t> memory_;
-  /// Of each node: what it writes and its workspace, and the part of what it writes that stays when it has run.
+  /// For each node: its outputs and its workspace, and the part of the outputs that stays when it has run.
   Table<NodeId, std::int64_t> needs_;
   Table<NodeId, std::int64_t> leaves_;
-  /// Of each buffer: its last reader, none if it has none or is kept.
+  /// Last reader of each buffer; none if it has none or is kept.
   Table<BufferId, NodeId> last_readers_;
   std::int64_t final_ = 0;
   std::int64_t target_ = 0;
-  /// What counts of a place at most, so that the sum over places fits in 64 bits whatever the sizes.
+  /// Maximum count of a place, so that the sum over places fits in 64 bits whatever the sizes.
   std::int64_t most_above_ = 0;
   std::int64_t overflow_ = 0;
   std::int64_t effort_ = 0;
   std::vector<Step> steps_;
-  /// Of each buffer: the rearrangement that last met it.
+  /// For each buffer: the rearrangement that last met it.
   Table<BufferId, std::int64_t> marks_;
   std::int64_t mark_ = 0;
 };

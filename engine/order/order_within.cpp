@@ -157,7 +157,7 @@ class NodeSets {
 /// Looking at so many ready nodes is as much as running one.
 constexpr std::int64_t kReadyOfWork = 64;
 /// Of the sets that failed and of what is still to be tried.
-constexpr std::size_t kMostBytes = std::size_t{1} << 28U;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 28U;
 
 class OrderWithin {
  public:
@@ -178,7 +178,7 @@ class OrderWithin {
     arrive();
     while (!frames_.empty() && frames_.size() <= at(problem_.node_count())) {
       const bool over = (work_limit > 0 && work_ >= work_limit) || (interrupted && look(interrupted));
-      if (over || failed_.bytes() + sizeof(NodeId) * candidates_.size() > kMostBytes) {
+      if (over || failed_.bytes() + sizeof(NodeId) * candidates_.size() > kMaxBytes) {
         result.answer = over ? Answer::out_of_work : Answer::out_of_memory;
         result.work = work_;
         return result;

@@ -33,12 +33,12 @@ class OrderCursor {
   [[nodiscard]] Bytes resident() const { return resident_; }
 
   struct Step {
-    /// What is resident once the node is taken.
+    /// Resident bytes once the node is taken.
     Bytes left{};
-    /// What is resident before it runs and all that it adds.
+    /// Resident bytes before it runs and everything that it adds.
     Bytes needed{};
   };
-  /// What taking a ready node comes to.
+  /// Effect of taking a ready node.
   [[nodiscard]] Step step(NodeId node) const;
 
   void take(NodeId node);
@@ -55,13 +55,13 @@ class OrderCursor {
   const OrderProblem& problem_;
   const OrderEnd end_;
   Table<NodeId, Bytes> running_;
-  /// What of a node's outputs stays after it.
+  /// Part of a node's outputs that stays after it.
   Table<NodeId, Bytes> leaves_;
   Table<NodeId, int> waiting_;
   /// How many readers of each buffer have not run, from the first; one more if it is kept.
   Table<BufferId, int> unread_;
   std::vector<NodeId> ready_;
-  /// Of each ready node in ready_; for those taken, where it was.
+  /// Position of each ready node in ready_; for those taken, where it was.
   Table<NodeId, std::size_t> places_;
   std::vector<std::uint64_t> taken_;
   Bytes resident_{};

@@ -18,7 +18,7 @@ constexpr double kGrowth = 1.5;
 constexpr std::array kBelow{0.002, 0.03, 0.1, 0.01};
 constexpr double kHotShare = 0.5;
 constexpr double kBlockShare = 0.02;
-constexpr int kMostBlock = 200;
+constexpr int kMaxBlock = 200;
 /// A step counts at least as much.
 constexpr std::int64_t kStepEffort = 20;
 /// After so much effort the clock is looked at.
@@ -114,7 +114,7 @@ void OrderAnnealer::step() {
     return;
   }
   const int from = walk_->profile.place(node);
-  const int far = draw_distance(std::min(size, kMostBlock), random_);
+  const int far = draw_distance(std::min(size, kMaxBlock), random_);
   move_block(node, std::clamp(random_.below(2) == 0 ? from - far : from + far, 0, size - 1));
 }
 
@@ -151,13 +151,13 @@ void OrderAnnealer::move_block(NodeId node, int place) {
 
 namespace {
 
-constexpr int kLeastWindow = 16;
-constexpr int kMostWindow = 2048;
+constexpr int kMinWindow = 16;
+constexpr int kMaxWindow = 2048;
 /// A window's beam is so wide that it takes about this effort.
 constexpr std::int64_t kBeamEffort = 500'000;
 /// Of a state and each of its nodes.
 constexpr int kEffortOfState = 32;
-constexpr int kLeastWidth = 4;
+constexpr int kMinWidth = 4;
 
 }  // namespace
 
@@ -189,7 +189,7 @@ void WindowWorker::improve(const OrderRound& round) {
   const int first = std::clamp(draw_place() - before, 0, profile_->size() - size);
   const OrderWindow window(*profile_, first, size);
   DownSetBeam beam(window, round.interrupted, random_);
-  const std::int64_t width = std::max<std::int64_t>(kLeastWidth, kBeamEffort / kEffortOfState / size);
+  const std::int64_t width = std::max<std::int64_t>(kMinWidth, kBeamEffort / kEffortOfState / size);
   const auto order = beam.run(profile_->target(), static_cast<int>(width), 4 * kBeamEffort);
   const std::int64_t looks = profile_->effort();
   if (order) profile_->rearrange(first, *order);
@@ -206,8 +206,8 @@ int WindowWorker::draw_place() {
 }
 
 int WindowWorker::draw_size() {
-  const int most = std::min(kMostWindow, profile_->size());
-  const int least = std::min(kLeastWindow, most);
+  const int most = std::min(kMaxWindow, profile_->size());
+  const int least = std::min(kMinWindow, most);
   // Each order of magnitude is as likely.
   return static_cast<int>(std::lround(least * std::pow(static_cast<double>(most) / least, random_.unit())));
 }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What happens in a round of the search for an order, and the workers that do it: annealers, and windows put in order anew.
+// Rounds of the search for an order, and their workers: annealers, and windows put in order anew.
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ struct OrderFind {
   /// Better than the round's, or empty.
   std::vector<NodeId> order{};
   Bytes peak{};
-  /// What was looked at.
+  /// Number of places visited.
   std::int64_t effort = 0;
 };
 
@@ -67,7 +67,7 @@ class OrderAnnealer : public OrderWorker {
     double effort = 10'000;
     /// Where in the row of targets the first cooling is.
     std::size_t first_target = 0;
-    /// Whether a cooling begins with the best order so far rather than with what the one before has left.
+    /// True if a cooling begins with the best order so far rather than with what the one before has left.
     bool from_best = false;
   };
 
@@ -76,7 +76,7 @@ class OrderAnnealer : public OrderWorker {
   OrderFind run(const OrderRound& round) override;
 
  private:
-  /// What depends on the problem; begins with the first round.
+  /// State that depends on the problem; begins with the first round.
   struct Walk {
     OrderProfile profile;
     Cooling cooling;
@@ -102,7 +102,7 @@ class OrderAnnealer : public OrderWorker {
   Bytes best_{};
   std::size_t coolings_ = 0;
   std::int64_t steps_ = 0;
-  /// Of drawing steps; the profile counts its own.
+  /// Work of drawing steps; the profile counts its own.
   std::int64_t step_effort_ = 0;
   std::int64_t next_look_ = 0;
   std::vector<NodeId> old_;

@@ -105,7 +105,7 @@ struct PeakBound {
 /// is lower, but still a bound; never below what the largest node needs for itself.
 PeakBound peak_bound(const OrderProblem& problem, std::span<const NodeId> known, const PeakBoundSettings& settings);
 
-/// What a node needs for itself: base memory, what it reads, what it writes and its workspace; of the largest.
+/// Maximum over nodes of their own needs: base memory, inputs, outputs and workspace.
 Bytes largest_footprint(const OrderProblem& problem);
 
 }  // namespace remora

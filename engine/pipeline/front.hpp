@@ -28,7 +28,7 @@ REMORA_API PipelineStage stage_of(const std::shared_ptr<const Graph>& graph, int
 
 /// Where a stage comes from: its modes, or the graph of which they are made.
 struct StageSource {
-  /// Of messages: a file, an argument.
+  /// Place in messages: a file, an argument.
   std::string place{};
   PipelineStage stage{};
   /// Null where `stage` has the modes. Two sources of one graph are one stage, made once.

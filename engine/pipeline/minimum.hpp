@@ -18,9 +18,9 @@ namespace remora {
 struct DeviceMinimum {
   /// No choice has a lower peak.
   std::int64_t bound = 0;
-  /// Of `rows`; equal to the bound where the search was finished.
+  /// Value of `rows`; equal to the bound if the search was finished.
   std::int64_t peak = 0;
-  /// Of the device's variables, in their order: which of their modes.
+  /// Modes of the device's variables, in their order.
   std::vector<std::size_t> rows{};
   /// Nodes.
   std::int64_t work = 0;

@@ -24,7 +24,7 @@
 
 namespace remora {
 
-/// What a device needs that is not known to stay within its budget; its modes do not matter to the other devices.
+/// Needs of a device that is not known to stay within its budget; its modes do not matter to the other devices.
 struct DeviceNeed {
   std::size_t device = 0;
   /// No choice of modes has a lower peak; equal to `enough` unless a limit ended the search.
@@ -42,7 +42,7 @@ REMORA_API std::string need_text(const Pipeline& pipeline, const DeviceNeed& nee
 struct PipelinePlan {
   /// `optimal`, `feasible`, `infeasible` or `unknown`.
   Status status = Status::unknown;
-  /// Of modes as the pipeline numbers them; empty without a plan. Likewise below.
+  /// Modes as the pipeline numbers them; empty without a plan. Likewise below.
   ModeChoice choice{};
   Duration makespan{};
   /// No choice within the budgets is faster.
@@ -61,7 +61,7 @@ struct PipelinePlan {
   double seconds = 0;
 };
 
-/// Of the options time_limit and work_limit count. Throws InputError for a pipeline that is not valid.
+/// Only time_limit and work_limit of the options count. Throws InputError for a pipeline that is not valid.
 REMORA_API PipelinePlan solve(const Pipeline& pipeline, const SolveOptions& options,
                               const std::atomic<bool>* cancel = nullptr);
 

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the modes of a pipeline's variables add up to: for durations and sizes of any choice, the makespan and each device's peak.
+// Makespan and each device's peak for the durations and sizes of any choice of a pipeline's modes.
 #pragma once
 
 #include <array>
@@ -13,9 +13,9 @@
 
 namespace remora {
 
-/// What a variable (a stage and a class) takes in a mode.
+/// Costs of a variable (a stage and a class) in a mode.
 struct ModeAmounts {
-  /// Of the tasks by kind.
+  /// Durations of the tasks by kind.
   std::array<std::int64_t, 3> lasts{};
   std::int64_t saved = 0;
   std::int64_t held = 0;
@@ -53,7 +53,7 @@ class PipelineTiming {
   };
   struct Task {
     DeviceTask what{};
-    /// Whether what it reads is sent from another stage.
+    /// True if what it reads is sent from another stage.
     bool is_sent = false;
     /// Places in the list, or kNone: the one before on the device, and the one whose result it reads.
     std::uint32_t before = kNone;

@@ -161,7 +161,7 @@ class BankBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::I
     }
   };
 
-  /// What moves cost at least, where cheapest choices do not fit: of every bank the dearest section.
+  /// What moves cost at least, where cheapest choices do not fit: of every bank the costliest section.
   [[nodiscard]] std::int64_t least_moves() {
     const std::size_t banks = context_->problem().banks.size();
     std::vector<std::vector<int>> open(banks);
@@ -169,12 +169,12 @@ class BankBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::I
       if (!x[i].assigned()) open[choice(i, x[i].min()).bank].push_back(i);
     }
     std::int64_t sum = 0;
-    for (std::size_t bank = 0; bank < banks; ++bank) sum = saturating_sum(sum, dearest_section(bank, open[bank]));
+    for (std::size_t bank = 0; bank < banks; ++bank) sum = saturating_sum(sum, costliest_section(bank, open[bank]));
     return sum;
   }
 
   /// Of one bank, whose cheapest choice these variables are. A sweep that keeps the moves of what is alive sorted.
-  [[nodiscard]] std::int64_t dearest_section(std::size_t bank, const std::vector<int>& open) {
+  [[nodiscard]] std::int64_t costliest_section(std::size_t bank, const std::vector<int>& open) {
     struct Change {
       int section;
       bool begins;

@@ -6,7 +6,7 @@
 //     costs      those of the cheapest choices left stay below the best placement's, also with any one buffer's choice
 //     loads      what is in a bank stays within its capacity in every section of time
 //     moves      where the buffers whose cheapest bank is this one do not fit there, some of them have to pay for another:
-//                at least the fractional knapsack of the section that is the dearest (Dantzig 1957)
+//                at least the fractional knapsack of the section that is the costliest (Dantzig 1957)
 //     clashes    buffers that were found not to fit together do not meet in that bank
 //     addresses  once nobody else may come into a bank, its buffers are placed
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace remora::placement {
 
-/// What all spaces of one search share; used by one thread.
+/// Data shared by all spaces of one search; used by one thread.
 class BankContext {
  public:
   BankContext(const BankProblem& problem, const PlaceSettings& settings, const std::function<bool()>& interrupted);
@@ -47,7 +47,7 @@ class BankContext {
       return sum;
     }
   };
-  /// The ones that are dear to move, for their bytes and time, first.
+  /// The ones that are expensive to move, for their bytes and time, first.
   [[nodiscard]] const std::vector<Variable>& variables() const { return variables_; }
   [[nodiscard]] const BankProblem& problem() const { return problem_; }
   [[nodiscard]] int count() const { return static_cast<int>(variables_.size()); }
@@ -56,7 +56,7 @@ class BankContext {
     return problem_.buffers[variables_[static_cast<std::size_t>(variable)].buffer].size.count();
   }
 
-  /// Whether these variables' buffers fit into the bank together; keeps what it learns.
+  /// True if these variables' buffers fit into the bank together; keeps what it learns.
   bool packs(std::size_t bank, const std::vector<int>& members);
   /// Sets of variables that do not fit into a bank together.
   struct Clash {
@@ -73,7 +73,7 @@ class BankContext {
   [[nodiscard]] std::int64_t best_cost() const { return best_cost_; }
   [[nodiscard]] BankPlacement placement() const;
 
-  /// What the root says: no placement costs less.
+  /// Bound at the root: no placement costs less.
   std::optional<std::int64_t> root_bound{};
   /// A part stayed without an answer since this was last set.
   bool doubtful = false;
@@ -84,7 +84,7 @@ class BankContext {
   /// Work for each part; what was not settled is asked again after a call.
   void allow_more_work();
   [[nodiscard]] std::int64_t work() const { return nodes + place_work_; }
-  /// Whether the whole search is to end.
+  /// True if the whole search is to end.
   [[nodiscard]] bool is_over() const;
   bool stopped();
 

@@ -13,7 +13,7 @@
 
 namespace remora::placement {
 
-/// What an order goes by; each breaks ties by the next ones.
+/// Keys of an order; each breaks ties by the next ones.
 enum class Key {
   area,    ///< size times life, largest first
   size,    ///< largest first
@@ -68,7 +68,7 @@ class FirstFit {
 //
 // Lives that are nested, as those of a training step's activations are, stack without loss.
 
-/// What decides between the items that fit in a valley: the largest is taken.
+/// Priority of the items that fit in a valley: the largest is taken.
 using Worth = std::pair<double, double>;
 
 enum class Choice {

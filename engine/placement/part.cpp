@@ -120,8 +120,8 @@ Bytes lower_bound_of(const Part& part) {
   int looked = 0;
   for (const Grains alignment : alignments) {
     // Those of programs are few.
-    constexpr int kMostAlignments = 20;
-    if (++looked <= kMostAlignments) bound = std::max(bound, aligned_load(part, alignment));
+    constexpr int kMaxAlignments = 20;
+    if (++looked <= kMaxAlignments) bound = std::max(bound, aligned_load(part, alignment));
   }
   for (const Item& item : part.items) {
     if (item.is_fixed()) bound = std::max(bound, part.bytes(item.fixed) + item.bytes);

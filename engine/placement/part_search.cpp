@@ -15,15 +15,15 @@ namespace remora::placement {
 namespace {
 
 /// Overlaps with which items are placed one by one, and the constraint program is posted.
-constexpr std::int64_t kMostOverlaps = 4'000'000;
+constexpr std::int64_t kMaxOverlaps = 4'000'000;
 /// Overlaps that all orders together may look at: in a small part every order is tried.
-constexpr std::int64_t kMostLooked = 5 * kMostOverlaps;
+constexpr std::int64_t kMaxLooked = 5 * kMaxOverlaps;
 /// Seconds that the first placement may go on after it was told to end. 150,000 buffers of a training graph take as long.
 constexpr double kGrace = 0.2;
 /// Questions above the least arena that may stay without an answer in a round.
-constexpr int kMostUnknown = 1;
+constexpr int kMaxUnknown = 1;
 /// Questions for the capacity in a round, in different orders: as many as the others that may stay without an answer.
-constexpr int kCapacityQuestions = 1 + kMostUnknown;
+constexpr int kCapacityQuestions = 1 + kMaxUnknown;
 /// Searches of each kind on orders; placements of one of them before the first question, and items that they place in the
 /// time of a node.
 constexpr int kOrderSearches = 2;
@@ -88,7 +88,7 @@ void PartSearch::start(const std::function<bool()>& interrupted) {
   offer(first ? *first : pile(part_));
   const std::int64_t placement = 1 + part_.count() / kItemsOfNode;
   work_ += placement;
-  const bool lists_overlaps = overlap_count(part_) <= kMostOverlaps;
+  const bool lists_overlaps = overlap_count(part_) <= kMaxOverlaps;
   const bool has_fixed =
       std::any_of(part_.items.begin(), part_.items.end(), [](const Item& i) { return i.is_fixed(); });
   const auto may_go_on = [&] {
@@ -109,7 +109,7 @@ void PartSearch::start(const std::function<bool()>& interrupted) {
   for (const std::vector<Key>& keys : usual_keys()) {
     const std::vector<int> order = order_by(part_, keys);
     for (const Fit fit : {Fit::lowest, Fit::smallest}) {
-      if (!may_go_on() || looked > kMostLooked) return;
+      if (!may_go_on() || looked > kMaxLooked) return;
       offer(first_fit.place(order, fit));
       looked += overlap_count(part_);
       work_ += placement;
@@ -148,7 +148,7 @@ void PartSearch::ask_below(std::int64_t nodes, const std::function<bool()>& inte
   // less room there is to leave, the more the search infers; the more, the more placements there are.
   const Bytes least = std::max(settings_.goal, lower_bound_);
   if (ask(least, nodes, own_, interrupted) == Answer::none) lower_bound_ = std::max(lower_bound_, next_arena(least));
-  for (int unknown = 0; unknown < kMostUnknown && !finished() && !interrupted();) {
+  for (int unknown = 0; unknown < kMaxUnknown && !finished() && !interrupted();) {
     const Bytes bound = std::max(settings_.goal, lower_bound_);
     doubtful_ = std::max(doubtful_, bound);
     if (next_arena(doubtful_) >= arena_) doubtful_ = bound;
@@ -241,9 +241,9 @@ Bytes PartSearch::next_arena(Bytes arena) const {
 namespace {
 
 /// Blame is drawn up to this factor: equal steps go round in circles.
-constexpr double kMostBlame = 1.5;
+constexpr double kMaxBlame = 1.5;
 /// So many placements without a smaller arena, and the order begins anew, disturbed.
-constexpr int kPatience = 60;
+constexpr int kMaxStalledRounds = 60;
 constexpr double kDisturbance = 1.3;
 
 }  // namespace
@@ -268,13 +268,13 @@ std::vector<Grains> OrderSearch::next(Bytes goal, const std::function<bool()>& s
   if (!offsets) return {};
   for (int i = 0; i < part_.count(); ++i) {
     const Bytes end = part_.bytes((*offsets)[at(i)]) + part_.items[at(i)].bytes;
-    if (end > goal) worth_[at(i)].first *= 1 + (kMostBlame - 1) * random_.unit();
+    if (end > goal) worth_[at(i)].first *= 1 + (kMaxBlame - 1) * random_.unit();
   }
   const Bytes arena = part_.arena(*offsets);
   if (arena < best_) {
     best_ = arena;
     since_ = 0;
-  } else if (++since_ >= kPatience) {
+  } else if (++since_ >= kMaxStalledRounds) {
     best_ = Bytes::max();
     since_ = 0;
     for (std::size_t i = 0; i < first_.size(); ++i) {

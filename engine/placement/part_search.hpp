@@ -15,7 +15,7 @@
 
 namespace remora::placement {
 
-/// What the constraint program may conclude; each can be switched off, and none changes which capacities hold a placement.
+/// Inferences of the constraint program; each can be switched off, and none changes which capacities hold a placement.
 struct StackInferences {
   bool supports = true;  ///< an item that floats rests on one that is still to come
   bool blockers = true;  ///< and one of these lies where it would otherwise sink to
@@ -40,7 +40,7 @@ struct StackProblem {
   /// The highest offset that ends within the capacity; negative: there is none.
   std::vector<int> highest{};
   std::vector<std::vector<int>> overlaps{};
-  /// Of every item the maximal sections that it is alive in, as stretches in order.
+  /// Maximal sections in which every item is alive, as stretches in order.
   std::vector<std::vector<Sections>> sections_of{};
   int section_count = 0;
   /// Items of one number live at the same times and may swap where they touch; -1: nobody else's.
@@ -73,7 +73,7 @@ enum class Branching {
 std::optional<StackProblem> upside_down(const StackProblem& problem, const Part& part, Bytes capacity);
 
 struct StackSettings {
-  /// Of items that are equal by the branching the first in this order is tried first: every item once.
+  /// Order of items that the branching considers equal, the first to be tried first: every item once.
   std::vector<int> order{};
   Branching branching = Branching::lowest;
   std::int64_t node_limit = INT64_MAX;

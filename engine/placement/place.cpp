@@ -81,7 +81,7 @@ class Placing {
 
   void tell() {
     const std::pair known{arena(), lower_bound()};
-    if (known == std::exchange(told_, known) || !settings_.progress) return;
+    if (known == std::exchange(reported_, known) || !settings_.progress) return;
     settings_.progress(known.first, known.second);
   }
 
@@ -137,7 +137,7 @@ class Placing {
   const std::function<bool()>& interrupted_;
   std::vector<Part> parts_;
   std::vector<std::unique_ptr<PartSearch>> searches_;
-  std::pair<Bytes, Bytes> told_{};
+  std::pair<Bytes, Bytes> reported_{};
 };
 
 }  // namespace

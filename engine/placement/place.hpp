@@ -25,7 +25,7 @@
 
 namespace remora {
 
-/// What is known of a placement.
+/// State of a placement.
 enum class PlacementStatus {
   optimal,     ///< no arena is smaller; or, where a capacity was given, it holds the placement
   feasible,    ///< a placement, perhaps not the smallest
@@ -34,15 +34,15 @@ enum class PlacementStatus {
 };
 
 struct PlaceSettings {
-  /// What the arena may take; without it, the smallest arena is sought.
+  /// Maximum size of the arena; without it, the smallest arena is sought.
   std::optional<Bytes> capacity{};
   /// Units of work, 0 for no limit; with it the same seed gives the same placement whatever the number of threads.
   std::int64_t work_limit = 0;
   int threads = 1;
   std::uint64_t seed = 1;
-  /// Whether the constraint program takes part; without it only the heuristics.
+  /// True to run the constraint program, too; otherwise only the heuristics.
   bool exact = true;
-  /// Told of every smaller arena and every better bound, from the thread that asked. May be empty.
+  /// Called with every smaller arena and every better bound, from the calling thread. May be empty.
   std::function<void(Bytes arena, Bytes lower_bound)> progress{};
 };
 
@@ -57,20 +57,21 @@ struct PlaceResult {
   Bytes arena{};
   /// No arena is smaller; Bytes::max() where fixed buffers share bytes.
   Bytes lower_bound{};
-  /// Of several memories: the sum of the costs, and what no placement costs less than.
+  /// With several memories: the sum of the costs, and a lower bound on it.
   std::int64_t cost = 0;
   std::int64_t least_cost = 0;
   std::int64_t work = 0;
 };
 
-/// Throws InputError for buffers that check_buffers refuses. `interrupted` is asked from several threads, and ends the
-/// search with what there is. Without any limit it may never end. Buffers that never hold memory lie at their fixed
+/// Throws InputError for buffers that check_buffers rejects. `interrupted` is called from several threads, and ends the
+/// search with its best result. Without any limit it may never end. Buffers that never hold memory lie at their fixed
 /// offset, or at 0.
 REMORA_API PlaceResult place(std::span<const Buffer> buffers, const PlaceSettings& settings,
                              const std::function<bool()>& interrupted);
 
-/// Of several memories: each buffer in one of its banks, at the least sum of costs. Of a single one, at no cost,
-/// as above, within its capacity. `settings.capacity` says nothing here. Throws InputError for what check_bank_problem refuses.
+/// Places buffers in several memories: each in one of its banks, at the smallest sum of costs. Of a single one, at no
+/// cost, as above, within its capacity. `settings.capacity` is ignored here. Throws InputError for what
+/// check_bank_problem rejects.
 REMORA_API PlaceResult place(const BankProblem& problem, const PlaceSettings& settings,
                              const std::function<bool()>& interrupted);
 

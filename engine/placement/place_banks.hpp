@@ -20,7 +20,8 @@
 
 namespace remora {
 
-/// Of the settings it heeds the work limit, the seed, and `exact`: without it only the starts. optimal: no placement costs less;
+/// Uses only the work limit, the seed, and `exact` of the settings: without `exact` only the starts. optimal: no
+/// placement costs less;
 /// infeasible: proved that there is none; unknown: none was found, and the result holds none. Throws InputError for what
 /// check_bank_problem refuses. `interrupted` ends the search with what there is; without any limit it may never end.
 PlaceResult place_banks(const BankProblem& problem, const PlaceSettings& settings,

@@ -306,8 +306,8 @@ bool StackBounds::can_fill(int section, int from, int end, int slack) {
       continue;
     }
     // More than these fill nearly everything.
-    constexpr std::size_t kMostSums = 250;
-    if (sums.size() > kMostSums) return true;
+    constexpr std::size_t kMaxSums = 250;
+    if (sums.size() > kMaxSums) return true;
     next.clear();
     for (std::size_t without = 0, with = 0; with < sums.size();) {
       const int larger = sums[with] + size;

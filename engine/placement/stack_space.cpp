@@ -375,7 +375,7 @@ StackOutcome search_stack(const StackProblem& problem, const StackSettings& sett
 namespace {
 
 /// Gecode's largest value, with room for a sum of an offset and a size.
-constexpr Grains kMostGrains = Grains{1} << 29;
+constexpr Grains kMaxGrains = Grains{1} << 29;
 
 /// Numbers for the items that live at the same times, may lie anywhere, and end as high.
 std::vector<int> twins_of(const Part& part, const StackProblem& problem) {
@@ -424,7 +424,7 @@ std::vector<int> maximal_sections(const Part& part) {
 std::optional<StackProblem> stack_problem(const Part& part, const std::vector<std::vector<int>>& overlaps,
                                           Bytes capacity) {
   const Grains grains = capacity.count() / part.grain.count() + (capacity.count() % part.grain.count() != 0 ? 1 : 0);
-  if (grains > kMostGrains) return std::nullopt;
+  if (grains > kMaxGrains) return std::nullopt;
   StackProblem problem;
   problem.capacity = static_cast<int>(grains);
   problem.overlaps = overlaps;
@@ -434,9 +434,9 @@ std::optional<StackProblem> stack_problem(const Part& part, const std::vector<st
   for (int i = 0; i < part.count(); ++i) {
     const Item& item = part.items[at(i)];
     // What does not fit has no place whatever its size, which stays below the limit then.
-    problem.size.push_back(static_cast<int>(std::min(item.size, kMostGrains)));
-    problem.alignment.push_back(static_cast<int>(std::min(item.alignment, kMostGrains)));
-    problem.fixed.push_back(static_cast<int>(std::min(item.fixed, kMostGrains)));
+    problem.size.push_back(static_cast<int>(std::min(item.size, kMaxGrains)));
+    problem.alignment.push_back(static_cast<int>(std::min(item.alignment, kMaxGrains)));
+    problem.fixed.push_back(static_cast<int>(std::min(item.fixed, kMaxGrains)));
     problem.highest.push_back(static_cast<int>(part.highest(i, capacity)));
     problem.span.push_back({item.first(), item.end()});
     std::vector<Sections>& sections = problem.sections_of.emplace_back();

@@ -39,7 +39,7 @@
 
 namespace remora::placement {
 
-/// What all spaces of one search share; used by one thread.
+/// Data shared by all spaces of one search; used by one thread.
 struct StackContext {
   StackContext(const StackProblem& constant, const StackSettings& chosen);
 
@@ -54,7 +54,7 @@ struct StackContext {
   /// True once the search is to end.
   bool stopped();
 
-  /// Of twins, whether the first lies below the other where they touch.
+  /// For twins: true if the first lies below the other where they touch.
   [[nodiscard]] bool before_twin(int first, int other) const {
     return problem.twins[at(first)] >= 0 && problem.twins[at(first)] == problem.twins[at(other)] &&
            rank[at(first)] < rank[at(other)];
@@ -67,9 +67,10 @@ struct StackContext {
   /// Items whose bounds changed since the order of pairs was last looked at, each once.
   std::vector<int> moved;
   std::vector<char> has_moved;
-  /// Whether a lower bound rose since the sections were last looked at.
+  /// True if a lower bound rose since the sections were last looked at.
   bool has_risen = false;
-  /// Of each section: the sum, the lowest start and the second lowest, each in a row of its own, since long stretches of them
+  /// For each section: the sum, the lowest start and the second lowest, each in a row of its own, since long stretches
+  /// of them
   /// are gone through for every item.
   struct SectionRows {
     std::vector<int> sum;
@@ -96,10 +97,10 @@ struct StackContext {
   };
   std::vector<Tile> tiles;
   std::vector<int> first_tile;
-  /// Whether a row of tiles leads from the first section of a floor to here, and from here to its end.
+  /// True if a row of tiles leads from the first section of a floor to here, and from here to its end.
   std::vector<char> from_first;
   std::vector<char> to_end;
-  /// What some of the items add up to, ascending.
+  /// Sums of subsets of the items, ascending.
   std::vector<int> sums;
   std::vector<int> next_sums;
   /// While the brancher works: of each section the sum of what waits, and how many items can come first.
@@ -109,7 +110,7 @@ struct StackContext {
 
 class StackSpace : public Gecode::Space {
  public:
-  /// What became of an item.
+  /// State of an item.
   enum class Place : unsigned char {
     waiting,   ///< to be placed
     placed,    ///< all that it overlaps and that waits lies above it

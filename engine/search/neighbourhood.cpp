@@ -123,14 +123,14 @@ std::vector<OpId> relax(const ScheduleView& view, Relaxation relaxation, int siz
 std::vector<OpId> relax_above(const ScheduleView& view, Bytes target, int size, Random& random,
                               const std::function<bool()>& interrupted) {
   constexpr int kOpsOfOneStep = 4;
-  constexpr std::size_t kMostSteps = 500;
+  constexpr std::size_t kMaxSteps = 500;
   const Instance& instance = view.instance();
   std::vector<int> above;
   for (int step = 0; step < view.steps(); ++step) {
     if (view.memory(step) > target) above.push_back(step);
   }
   random.shuffle(above);
-  if (above.size() > kMostSteps) above.resize(kMostSteps);
+  if (above.size() > kMaxSteps) above.resize(kMaxSteps);
   OpSelection selection(instance, std::max(size, static_cast<int>(above.size()) * kOpsOfOneStep));
   for (const int step : above) {
     if (interrupted()) break;

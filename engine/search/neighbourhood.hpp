@@ -2,7 +2,7 @@
 //
 // Which ops to free: the relaxations of the large-neighbourhood search.
 //
-// What competes for memory at an event are the tensors retained across it that the event does not use. Freeing their
+// Competitors for memory at an event are the tensors retained across it that the event does not use. Freeing their
 // producers lets the constraint program decide again who stays and who is recomputed. The relaxations differ in where
 // they look; each collects ops in its order of preference until the wanted size is reached.
 #pragma once
@@ -22,7 +22,7 @@
 
 namespace remora {
 
-/// Whether there is anything to decide about the op: when it runs, whether it runs again, or by which option.
+/// True if there is anything to decide about the op: when it runs, whether it runs again, or by which option.
 inline bool has_decision(const Instance& instance, OpId op) {
   return instance.problem().order == OrderMode::free || instance.max_computes(op) > 1 || instance.mode_count(op) > 1;
 }

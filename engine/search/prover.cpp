@@ -16,9 +16,9 @@ namespace {
 constexpr int kSteps = 12;
 constexpr int kChoicesOfStep = 400;
 constexpr std::int64_t kNodesOfStep = 200;
-/// An integer program begins again where the gap below its ceiling is no more than so many parts of one more.
+/// An integer program begins again where the gap below its cutoff is no more than so many parts of one more.
 constexpr std::int64_t kMuchLower = 4;
-/// Between two looks at the ceiling.
+/// Between two looks at the cutoff.
 constexpr std::chrono::milliseconds kPause{20};
 /// Between two looks at what the thread has used.
 constexpr double kSecondsOfLook = 2e-3;
@@ -26,9 +26,9 @@ constexpr double kSecondsOfLook = 2e-3;
 constexpr double kCredit = 0.2;
 
 /// CPU seconds of the first integer program that does not end.
-constexpr double kPatience = 2;
+constexpr double kFirstMipSeconds = 2;
 /// HiGHS comes to an end where CBC does not.
-constexpr double kPatienceOfHighs = 30;
+constexpr double kFirstMipSecondsOfHighs = 30;
 
 }  // namespace
 
@@ -114,9 +114,9 @@ bool Prover::is_ended(const Deadline& deadline) {
   }
 }
 
-std::vector<ProofNews> Prover::take() {
+std::vector<ProofUpdate> Prover::take() {
   const std::lock_guard lock(mutex_);
-  return std::exchange(news_, {});
+  return std::exchange(updates_, {});
 }
 
 Prover::State Prover::live(const Deadline& deadline) {
@@ -133,42 +133,42 @@ Prover::State Prover::live(const Deadline& deadline) {
 Prover::State Prover::run(const Deadline& deadline) {
   Ration ration(deadline);
   const bool by_highs = mip_ == IntegerSolver::highs && !find_highs().name.empty();
-  const double patience = by_highs ? kPatienceOfHighs : kPatience;
+  const double mip_seconds = by_highs ? kFirstMipSecondsOfHighs : kFirstMipSeconds;
   const auto interrupted = [&] {
     ration.wait(share_.load(std::memory_order_relaxed));
     return is_ended(deadline);
   };
   while (!interrupted()) {
-    const Duration ceiling(ceiling_.load());
+    const Duration cutoff(cutoff_.load());
     const auto outdated = [&](const ProofLimits& limits, Duration bound) {
-      const Duration now(ceiling_.load(std::memory_order_relaxed));
-      return now < limits.ceiling &&
-             (now - bound).count() / kMuchLower < (limits.ceiling - bound).count() / (kMuchLower + 1);
+      const Duration now(cutoff_.load(std::memory_order_relaxed));
+      return now < limits.cutoff &&
+             (now - bound).count() / kMuchLower < (limits.cutoff - bound).count() / (kMuchLower + 1);
     };
-    ProofNews news =
-        step_({.ceiling = ceiling, .seconds = patience, .mip = mip_, .interrupted = interrupted, .outdated = outdated});
-    const bool is_proved = news.infeasible || news.bound >= ceiling;
-    const bool is_finished = news.finished;
+    ProofUpdate update = step_(
+        {.cutoff = cutoff, .seconds = mip_seconds, .mip = mip_, .interrupted = interrupted, .outdated = outdated});
+    const bool is_proved = update.infeasible || update.bound >= cutoff;
+    const bool is_finished = update.finished;
     {
       const std::lock_guard lock(mutex_);
-      news_.push_back(std::move(news));
+      updates_.push_back(std::move(update));
     }
     if (!is_finished) continue;
     if (is_proved && !interrupted()) return State::done;
     if (is_proved) continue;
     // A better incumbent rules out more.
     enter(State::waits);
-    while (!interrupted() && Duration(ceiling_.load()) >= ceiling) std::this_thread::sleep_for(kPause);
+    while (!interrupted() && Duration(cutoff_.load()) >= cutoff) std::this_thread::sleep_for(kPause);
     enter(State::works);
   }
   return State::absent;
 }
 
-std::vector<ProofNews> Prover::take_steps(Duration ceiling, Work most, const Deadline& deadline) {
-  std::vector<ProofNews> found;
+std::vector<ProofUpdate> Prover::take_steps(Duration cutoff, Work most, const Deadline& deadline) {
+  std::vector<ProofUpdate> found;
   for (int step = 0; step < kSteps && !is_over() && most > Work(0) && !deadline.reached(); ++step) {
     // Nothing begins that could take much more than is left.
-    found.push_back(step_({.ceiling = ceiling,
+    found.push_back(step_({.cutoff = cutoff,
                            .nodes = kNodesOfStep,
                            .choices = kChoicesOfStep,
                            .work = most,

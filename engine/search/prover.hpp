@@ -5,7 +5,7 @@
 // has had more it sleeps at its next question. Under a work limit, where nothing may depend on time, the search asks for its
 // steps instead.
 //
-//                     start()                  nothing is left below the ceiling
+//                     start()                  nothing is left below the cutoff
 //          [absent] ----------->  [works]  ------------------------------------->  [waits]
 //              ^                  |  |  |  <-------------------------------------     |
 //              |                  |  |  |          a better schedule is known         |
@@ -35,7 +35,7 @@ namespace remora {
 class Prover {
  public:
   /// One step of the proof, from one thread at a time.
-  using Step = std::function<ProofNews(const ProofLimits&)>;
+  using Step = std::function<ProofUpdate(const ProofLimits&)>;
 
   enum class State : std::uint8_t {
     absent,  ///< there is no thread, or none that does anything
@@ -59,15 +59,15 @@ class Prover {
   void stop();
   /// The thread rests, with what it is at; one that may not is ended.
   void pause();
-  /// What costs less is looked for.
-  void set_ceiling(Duration extra) { ceiling_ = extra.count(); }
+  /// Cheaper schedules are sought.
+  void set_cutoff(Duration extra) { cutoff_ = extra.count(); }
   /// The part of a core that it may use, above 0 and at most 1.
   void set_share(double share) { share_ = share; }
   [[nodiscard]] State state() const { return state_; }
   /// Takes what was found since.
-  [[nodiscard]] std::vector<ProofNews> take();
+  [[nodiscard]] std::vector<ProofUpdate> take();
   /// A few small steps here and now, the same on every machine.
-  [[nodiscard]] std::vector<ProofNews> take_steps(Duration ceiling, Work most, const Deadline& deadline);
+  [[nodiscard]] std::vector<ProofUpdate> take_steps(Duration cutoff, Work most, const Deadline& deadline);
 
  private:
   class Ration;
@@ -78,7 +78,7 @@ class Prover {
   [[nodiscard]] State run(const Deadline& deadline);
   void wish(Wish wish);
   void enter(State state);
-  /// Whether the thread is to end; it rests here meanwhile.
+  /// True if the thread is to end; it rests here meanwhile.
   [[nodiscard]] bool is_ended(const Deadline& deadline);
   [[nodiscard]] bool is_over() const { return state_ == State::done || state_ == State::died; }
   [[nodiscard]] bool is_still() const { return state_ != State::works && state_ != State::waits; }
@@ -86,14 +86,14 @@ class Prover {
   Step step_;
   bool may_rest_;
   IntegerSolver mip_;
-  std::atomic<std::int64_t> ceiling_ = Duration::max().count();
+  std::atomic<std::int64_t> cutoff_ = Duration::max().count();
   std::atomic<double> share_ = 1;
   std::atomic<Wish> wish_ = Wish::goes_on;
   std::atomic<State> state_ = State::absent;
-  /// Of what follows, and of changes of wish and state.
+  /// Guards the following members, and changes of wish and state.
   std::mutex mutex_;
   std::condition_variable changed_;
-  std::vector<ProofNews> news_;
+  std::vector<ProofUpdate> updates_;
   std::thread thread_;
 };
 

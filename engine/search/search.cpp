@@ -34,7 +34,7 @@ constexpr double kPartOfWorkForRelaxation = 0.2;
 constexpr double kNear = 0.01;
 /// The prover's part of a core: at least, more while its bound rises, and where the search has found nothing in this part of its
 /// time, a whole one if that is worth it.
-constexpr double kLeastShare = 0.1;
+constexpr double kMinShare = 0.1;
 constexpr double kShareOfProgress = 0.25;
 constexpr double kShareOfQuiet = 2;
 /// A whole one, too, where the search could gain no more than this part of the extra time. An integer program may close a gap that the
@@ -45,21 +45,21 @@ constexpr double kHopelessGap = 0.3;
 constexpr double kShareOfThread = 0.5;
 
 /// What each worker has brought: of the peak above the budget or else of the extra duration, and of the bound.
-std::vector<Mix::News> news_of(const std::vector<Worker*>& workers, const std::vector<RoundResult>& results,
-                               const RoundInput& input) {
-  std::vector<Mix::News> round;
+std::vector<Mix::Outcome> outcomes_of(const std::vector<Worker*>& workers, const std::vector<RoundResult>& results,
+                                      const RoundInput& input) {
+  std::vector<Mix::Outcome> round;
   for (std::size_t i = 0; i < workers.size(); ++i) {
-    Mix::News news{workers[i]};
+    Mix::Outcome outcome{workers[i]};
     if (results[i].solution && better(input.instance, *results[i].solution, input.incumbent)) {
       const Solution& found = *results[i].solution;
       const Bytes less = input.incumbent.peak - std::max(found.peak, input.instance.budget());
-      news.schedule =
+      outcome.schedule =
           static_cast<double>(less > Bytes(0) ? less.count() : (input.incumbent.extra - found.extra).count());
     }
     if (results[i].lower_bound > input.lower_bound) {
-      news.bound = static_cast<double>((results[i].lower_bound - input.lower_bound).count());
+      outcome.bound = static_cast<double>((results[i].lower_bound - input.lower_bound).count());
     }
-    round.push_back(news);
+    round.push_back(outcome);
   }
   return round;
 }
@@ -80,13 +80,13 @@ Search::Search(const Instance& instance, const SolveOptions& options, SearchPart
 
 // The whole way of a search: bound, starts, phases.
 
-void Search::sit(const Sitting& sitting) {
-  begin(sitting.deadline);
-  until_ = std::max(sitting.until, plus(work_, Work(1)));
-  if (prover_ && !settled() && options_.work_limit == 0) prover_->start(deadline_);
+void Search::run_session(const Session& session) {
+  begin(session.deadline);
+  until_ = std::max(session.until, plus(work_, Work(1)));
+  if (prover_ && !is_decided() && options_.work_limit == 0) prover_->start(deadline_);
   if (!infeasible_) search_phases();
   if (prover_) prover_->pause();
-  hear_prover();
+  take_proof();
   stopped_at_ = deadline_.elapsed();
 }
 
@@ -94,7 +94,7 @@ void Search::begin(const Deadline& deadline) {
   deadline_ = deadline;
   stopped_at_.reset();
   if (std::exchange(begun_, true) || infeasible_) return;
-  if (proves() && !settled()) {
+  if (proves() && !is_decided()) {
     const bool is_within_reach =
         instance_.has_modes() ? ModeProof::applies(instance_) : PeriodProof::is_within_reach(instance_);
     if (parts_.proof || is_within_reach)
@@ -107,7 +107,7 @@ void Search::begin(const Deadline& deadline) {
   if (holds_budget()) announce();
   find_bound();
   start_from_relaxation();
-  if (prover_ && options_.work_limit > 0 && !settled()) {
+  if (prover_ && options_.work_limit > 0 && !is_decided()) {
     take_news(prover_->take_steps(holds_budget() ? incumbent_.extra : Duration::max(),
                                   part_of(work_limit(options_.work_limit), kPartOfWorkForRelaxation), deadline_));
   }
@@ -122,9 +122,9 @@ bool Search::awaits(When when) const {
 void Search::ask(When when) {
   for (Start& start : parts_.starts) {
     if (start.when != when || !start.offer) continue;
-    hear_prover();
+    take_proof();
     const auto offer = std::exchange(start.offer, {});
-    if (!settled()) offer(*this);
+    if (!is_decided()) offer(*this);
     // Further starts may take long: what there is counts from now on.
     if (when == When::after_bound && holds_budget()) announce();
   }
@@ -149,7 +149,7 @@ void Search::search_phases() {
   if (phase_ == SearchPhase::feasibility) report_.phase1_seconds = second;
   if (holds_budget()) {
     begin_phase_2();
-    run_rounds(SearchPhase::duration, [this] { return settled(); });
+    run_rounds(SearchPhase::duration, [this] { return is_decided(); });
     report_.phase2_seconds += deadline_.elapsed() - second;
   }
   seconds_in_phases_ += deadline_.elapsed() - first;
@@ -173,14 +173,14 @@ void Search::find_bound() {
 void Search::start_from_relaxation() {
   // Its choice is a plan of the staged form.
   const bool has_plan = !cover_.given_up.empty() && instance_.problem().order == OrderMode::input;
-  if (settled() || !options_.covering_start || !has_plan) return;
+  if (is_decided() || !options_.covering_start || !has_plan) return;
   Solution suggested = make_solution(instance_, suggested_plan(instance_, cover_));
   if (better(instance_, suggested, incumbent_)) incumbent_ = std::move(suggested);
 }
 
 void Search::begin_phase_2() {
   if (std::exchange(phase_, SearchPhase::duration) == SearchPhase::duration) return;
-  // In free order phases begin again and again: no news.
+  // In free order phases begin again and again: not worth a report.
   if (instance_.problem().order == OrderMode::input) tell(Event::phase, source_);
 }
 
@@ -196,7 +196,7 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
   const std::function<bool()> interrupted = [this] { return deadline_.reached(); };
   Effort effort = kRoundEffort / kFirstRoundPart;
   for (; !finished() && !infeasible_ && !limit_reached(); effort = std::min(kRoundEffort, 2 * effort)) {
-    hear_prover();
+    take_proof();
     if (phase == SearchPhase::feasibility) {
       ask_if_none(When::soon_if_none, kSecondsUntilSoon, kWorkUntilSoon);
       ask_if_none(When::late_if_none, kPartUntilLate * options_.time_limit,
@@ -209,7 +209,7 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
     const std::vector<Worker*> workers = mix->draw(input);
     if (workers.empty()) return;
     std::vector<RoundResult> results = run_round(workers, input);
-    mix->learn(news_of(workers, results, input));
+    mix->learn(outcomes_of(workers, results, input));
     for (std::size_t i = 0; i < workers.size(); ++i) merge(workers[i]->source(), results[i]);
     tell(Event::round, source_);
   }
@@ -264,10 +264,10 @@ bool Search::proves() const {
          cover_mip_available();
 }
 
-void Search::hear_prover() {
+void Search::take_proof() {
   if (!prover_) return;
   take_news(prover_->take());
-  if (holds_budget()) prover_->set_ceiling(incumbent_.extra);
+  if (holds_budget()) prover_->set_cutoff(incumbent_.extra);
   prover_->set_share(prover_share());
 }
 
@@ -290,7 +290,7 @@ double Search::prover_share() const {
   const double found = report_.history.empty() ? 0 : report_.history.back().seconds;
   const double now = std::max(elapsed(), 1e-3);
   const double quiet = std::min(1.0, kShareOfQuiet * (now - found) / now);
-  return std::max(kLeastShare, worth * std::max(kShareOfProgress, quiet));
+  return std::max(kMinShare, worth * std::max(kShareOfProgress, quiet));
 }
 
 /// The part of the gap that the proof would close in the time that is left, if its bound rose as it did in the last half of the time.
@@ -307,8 +307,8 @@ double Search::part_of_gap_ahead() const {
   return std::min(1.0, risen / gap * left / std::max(now / 2, 1e-3));
 }
 
-void Search::take_news(std::vector<ProofNews> news) {
-  for (ProofNews& item : news) {
+void Search::take_news(std::vector<ProofUpdate> outcome) {
+  for (ProofUpdate& item : outcome) {
     if (item.infeasible) refute();
     if (item.solved_by != IntegerSolver::off) integer_solvers_.insert(item.solved_by);
     if (item.plan) offer(make_solution(instance_, within_limits(instance_, *std::move(item.plan))), Source::periods);
@@ -355,7 +355,7 @@ bool Search::limit_reached() const {
 
 // What is known, and who is told.
 
-bool Search::settled() const {
+bool Search::is_decided() const {
   const auto duration = static_cast<double>((instance_.baseline_duration() + incumbent_.extra).count());
   const auto missing = static_cast<double>((incumbent_.extra - lower_bound_).count());
   return infeasible_ || (holds_budget() && missing <= options_.gap * duration);

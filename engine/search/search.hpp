@@ -3,13 +3,13 @@
 // One search: all that is known of one problem, and the way to know more.
 //
 //     Search search(instance, options, {.crew = input_order_crew});
-//     search.sit({Deadline(60, nullptr)});                    bound, starts, phases 1 and 2
-//     search.sit({Deadline(10, nullptr)});                    goes on where the last sitting ended
+//     search.run_session({Deadline(60, nullptr)});                    bound, starts, phases 1 and 2
+//     search.run_session({Deadline(10, nullptr)});                    goes on where the last session ended
 //     const Schedule schedule = search.answer();
 //
-// What the search sends into its rounds and where else it may begin its caller says (SearchParts): this folder knows no
+// The caller chooses the workers of the rounds and further starts (SearchParts): this folder knows no
 // groups, no free order and no other budgets. What happens it tells as events; who hears them may read all it knows.
-// solve() has one search of one sitting, a sweep one a budget, free order one for the whole and one for each order that
+// solve() has one search of one session, a sweep one a budget, free order one for the whole and one for each order that
 // it looks along, and each group of a hierarchy one a budget.
 #pragma once
 
@@ -55,15 +55,15 @@ struct Start {
   std::function<void(Search&)> offer{};
 };
 
-/// What a search is put together from.
+/// Parts of a search.
 struct SearchParts {
   /// The workers of a phase; asked when it begins.
   std::function<Mix(const Instance&, const SolveOptions&, SearchPhase)> crew;
   /// Those of one time in this order.
   std::vector<Start> starts{};
-  /// Whether a proof goes on beside the search, of the staged form: by periods or, where ops have several modes, by those.
+  /// True if a proof goes on beside the search, of the staged form: by periods or, where ops have several modes, by those.
   bool proves = false;
-  /// Whether it keeps the program that it is at from one sitting to the next: for many short ones.
+  /// True if it keeps the program that it is at from one session to the next: for many short ones.
   bool proof_rests = false;
   /// Its steps; empty for PeriodProof's.
   Prover::Step proof{};
@@ -72,12 +72,12 @@ struct SearchParts {
 /// Called from the thread that searches. Either may be empty.
 struct SearchListener {
   std::function<void(const Progress&)> tell{};
-  /// Asked before every round: true ends the sitting.
+  /// Asked before every round: true ends the session.
   std::function<bool(const Progress&)> enough{};
 };
 
 /// One call's limits.
-struct Sitting {
+struct Session {
   Deadline deadline;
   /// Ends when the search's work has come so far; but an unfinished one gets a round.
   Work until = Work::max();
@@ -95,13 +95,13 @@ class Search {
 
   void listen(SearchListener listener) { listener_ = std::move(listener); }
 
-  /// Searches until the incumbent is proved optimal, infeasibility is proved, or the sitting ends. The first sitting
+  /// Searches until the incumbent is proved optimal, infeasibility is proved, or the session ends. The first session
   /// begins with begin().
-  void sit(const Sitting& sitting);
+  void run_session(const Session& session);
   /// Finds the first bound and the best start there is, if that has not been done; from here the clock runs by this
-  /// deadline, until a sitting ends.
+  /// deadline, until a session ends.
   void begin(const Deadline& deadline);
-  /// What the workers have learned is forgotten; the next sitting hires others.
+  /// Forgets what the workers have learned; the next session hires others.
   void dismiss_workers();
   /// Workers hired from now on draw from this seed instead of the options'.
   void set_seed(std::int64_t seed) { seed_ = seed; }
@@ -111,23 +111,23 @@ class Search {
   [[nodiscard]] const Solution& incumbent() const { return incumbent_; }
   /// Who found it.
   [[nodiscard]] Source source() const { return source_; }
-  /// Of the extra duration.
+  /// Bound on the extra duration.
   [[nodiscard]] Duration lower_bound() const { return lower_bound_; }
   [[nodiscard]] const CoverFacts& cover() const { return cover_; }
   [[nodiscard]] Work work() const { return work_; }
   [[nodiscard]] bool infeasible() const { return infeasible_; }
   [[nodiscard]] bool holds_budget() const { return incumbent_.peak <= instance_.budget(); }
   /// Nothing is left to search for: infeasible, or proved to be as near to the optimum as the options want it.
-  [[nodiscard]] bool settled() const;
+  [[nodiscard]] bool is_decided() const;
   [[nodiscard]] const Deadline& deadline() const { return deadline_; }
-  /// Seconds of all sittings.
+  /// Seconds of all sessions.
   [[nodiscard]] double elapsed() const { return stopped_at_.value_or(deadline_.elapsed()); }
   /// So many of them were for others, too, and don't count.
   void excuse(double seconds);
-  /// Of them, those of the first bound, and of both phases.
+  /// Seconds of the first bound, and of both phases.
   [[nodiscard]] double bound_seconds() const { return bound_seconds_; }
   [[nodiscard]] double seconds_in_phases() const { return seconds_in_phases_; }
-  /// What the answer says of how it went; who offers starts may write into it.
+  /// Report in the answer; those who offer starts may write into it.
   [[nodiscard]] SolverReport& report() { return report_; }
   [[nodiscard]] Progress progress(Event event, Source source) const;
 
@@ -144,11 +144,11 @@ class Search {
   void beat(Work so_far);
   void tell(Event event, Source source) const;
   /// Nothing is left to search for, or the listener has enough.
-  [[nodiscard]] bool over() const { return settled() || enough(); }
+  [[nodiscard]] bool over() const { return is_decided() || enough(); }
   /// Takes what the proof has found meanwhile, and tells it what there is here; for starts that take long.
-  void hear_prover();
+  void take_proof();
 
-  /// What is known, as solve() gives it out.
+  /// The result so far, as solve() returns it.
   [[nodiscard]] Schedule answer() const;
 
  private:
@@ -164,13 +164,13 @@ class Search {
   [[nodiscard]] double prover_share() const;
   [[nodiscard]] double part_of_gap_ahead() const;
   [[nodiscard]] int threads_of_round() const;
-  void take_news(std::vector<ProofNews> news);
+  void take_news(std::vector<ProofUpdate> outcome);
   [[nodiscard]] std::string integer_solvers() const;
   void start_from_relaxation();
   void search_phases();
   void begin_phase_2();
   void run_rounds(SearchPhase phase, const std::function<bool()>& finished);
-  /// Of each worker: of what is left an equal share.
+  /// Work limit of each worker: an equal share of what is left.
   [[nodiscard]] Work work_of_round() const {
     if (until_ == Work::max()) return Work::max();
     return std::max(Work(1), Work((until_ - work_).count() / static_cast<std::int64_t>(kWorkersOfRound)));
@@ -183,7 +183,7 @@ class Search {
 
   const Instance& instance_;
   SolveOptions options_;
-  /// What every answer says of the problem.
+  /// Description of the problem in every answer.
   Schedule problem_;
   std::int64_t seed_;
   SearchParts parts_;
@@ -209,7 +209,7 @@ class Search {
   bool announced_ = false;
   SearchPhase phase_ = SearchPhase::feasibility;
   Deadline deadline_{0, nullptr};
-  /// The clock between sittings.
+  /// The clock between sessions.
   std::optional<double> stopped_at_ = 0;
   double bound_seconds_ = 0;
   double seconds_in_phases_ = 0;
@@ -227,7 +227,7 @@ class Search {
   std::unique_ptr<Prover> prover_{};
 };
 
-/// What is known of a schedule of the problem before and without a search.
+/// Initial answer, before and without a search.
 Schedule describe_problem(const Instance& instance, const SolveOptions& options);
 
 /// Writes the sequence down, with its status, as far as it holds the budget; the schedule has its lower bound.

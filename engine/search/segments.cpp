@@ -14,17 +14,17 @@
 namespace remora {
 namespace {
 
-constexpr int kMostSegments = 128;
+constexpr int kMaxSegments = 128;
 /// Of segments that are cut further, and of parts of one.
-constexpr int kMostOuter = 32;
-constexpr int kMostInner = 8;
+constexpr int kMaxOuter = 32;
+constexpr int kMaxInner = 8;
 /// So often at most is one part cut within another: an op then runs again once for each of them.
-constexpr std::size_t kMostNested = 7;
+constexpr std::size_t kMaxNested = 7;
 /// A cut may move by this part of a segment's length, to where little is resident.
 constexpr int kSlackPart = 3;
 /// All cuts together are moved so often by a part of a segment's length.
 constexpr int kShifts = 4;
-constexpr std::size_t kMostPlaces = 3'000;
+constexpr std::size_t kMaxPlaces = 3'000;
 /// Where a few lengths of all sizes do not bring the peak this part of the way to the budget, others would not either.
 constexpr std::int64_t kPartOfWay = 4;
 
@@ -129,7 +129,7 @@ class Segments {
 
  private:
   /// By number, the stages in which an op runs again; 0 for none.
-  using Runs = std::array<Stage, kMostNested>;
+  using Runs = std::array<Stage, kMaxNested>;
 
   static void serve(Stage& stage, Stage reader) {
     if (reader > 0) stage = stage == 0 ? reader : std::min(stage, reader);
@@ -186,7 +186,7 @@ class Segments {
       if (crossing_[at(k)] <= crossing_[at(k) - 1] && crossing_[at(k)] <= crossing_[at(k) + 1]) places_.push_back(k);
     }
     // On very large graphs some of them do.
-    for (std::size_t keep = 0; places_.size() > kMostPlaces; keep = 0) {
+    for (std::size_t keep = 0; places_.size() > kMaxPlaces; keep = 0) {
       std::erase_if(places_, [&](Stage) { return keep++ % 2 == 1; });
     }
     places_.push_back(turn_ + 1);
@@ -218,7 +218,7 @@ Solution start_from_segments(const Instance& instance, const Interrupted& interr
     best_parts = parts;
     runs_again = all;
   };
-  const int most_segments = std::min(kMostSegments, segments.turn() / 2 + 1);
+  const int most_segments = std::min(kMaxSegments, segments.turn() / 2 + 1);
   const Bytes before = best.peak;
   for (int count = 1; count <= most_segments && !asked(); count *= 2) consider({segments.cut_between(count)});
   if ((before - best.peak).count() < (before - instance.budget()).count() / kPartOfWay) return best;
@@ -232,10 +232,10 @@ Solution start_from_segments(const Instance& instance, const Interrupted& interr
   }
   int most_computes = 0;
   for (const OpId op : instance.ops()) most_computes = std::max(most_computes, instance.max_computes(op));
-  const std::size_t most_nested = std::min(kMostNested, at(std::max(1, most_computes) - 1));
+  const std::size_t most_nested = std::min(kMaxNested, at(std::max(1, most_computes) - 1));
   for (std::size_t nested = 2; nested <= most_nested && best.peak > instance.budget() && !asked(); ++nested) {
-    for (int count = 1; count <= std::min(kMostOuter, segments.turn() / 4 + 1); count += 1 + count / 8) {
-      for (int factor = 2; factor <= kMostInner && !asked(); ++factor) {
+    for (int count = 1; count <= std::min(kMaxOuter, segments.turn() / 4 + 1); count += 1 + count / 8) {
+      for (int factor = 2; factor <= kMaxInner && !asked(); ++factor) {
         std::vector<std::vector<int>> parts{segments.cut_between(count)};
         for (int all = count * factor; parts.size() < nested && all <= segments.turn() / 2; all *= factor) {
           parts.push_back(Segments::refined(parts.back(), segments.cut_between(all)));

@@ -25,11 +25,11 @@ class Solution {
   Solution(std::vector<Compute> computes, Duration more, Bytes highest)
       : extra(more), peak(highest), form_(std::move(computes)) {}
 
-  /// Of the staged form; of the free order std::bad_variant_access.
+  /// Plan of the staged form; throws std::bad_variant_access for the free order.
   [[nodiscard]] const RecomputePlan& plan() const { return std::get<RecomputePlan>(form_); }
   /// The other way round.
   [[nodiscard]] const Sequence& sequence() const { return std::get<Sequence>(form_); }
-  /// Of any.
+  /// Runs of any form.
   [[nodiscard]] Sequence sequence(const Instance& instance) const;
   [[nodiscard]] std::vector<Compute> computes(const Instance& instance) const;
 

@@ -9,11 +9,11 @@ namespace remora {
 namespace {
 
 constexpr double kLearning = 0.1;
-constexpr double kLeastWeight = 0.15;
+constexpr double kMinWeight = 0.15;
 
 /// Each worker's part of the round's largest.
-double share(double news, double largest) {
-  return largest > 0 ? news / largest : 0;
+double share(double outcome, double largest) {
+  return largest > 0 ? outcome / largest : 0;
 }
 
 }  // namespace
@@ -42,19 +42,19 @@ std::vector<Worker*> Mix::draw(const RoundInput& input) {
   return workers;
 }
 
-void Mix::learn(const std::vector<News>& round) {
+void Mix::learn(const std::vector<Outcome>& round) {
   double schedule = 0;
   double bound = 0;
-  for (const News& news : round) {
-    schedule = std::max(schedule, news.schedule);
-    bound = std::max(bound, news.bound);
+  for (const Outcome& outcome : round) {
+    schedule = std::max(schedule, outcome.schedule);
+    bound = std::max(bound, outcome.bound);
   }
   if (schedule <= 0 && bound <= 0) return;
-  for (const News& news : round) {
-    const auto member =
-        std::find_if(members_.begin(), members_.end(), [&](const Member& m) { return m.worker.get() == news.worker; });
-    const double earned = std::max(share(news.schedule, schedule), share(news.bound, bound));
-    member->weight = std::max(kLeastWeight, member->weight + kLearning * (earned - member->weight));
+  for (const Outcome& outcome : round) {
+    const auto member = std::find_if(members_.begin(), members_.end(),
+                                     [&](const Member& m) { return m.worker.get() == outcome.worker; });
+    const double earned = std::max(share(outcome.schedule, schedule), share(outcome.bound, bound));
+    member->weight = std::max(kMinWeight, member->weight + kLearning * (earned - member->weight));
   }
 }
 

@@ -24,14 +24,14 @@ namespace remora {
 // worker keeps what it has learned (sizes, seeds) to itself, so what it does depends only on the incumbents it was
 // given, not on the number of threads or on who was faster.
 
-/// What a round may take of each worker at most, so that none waits long for another: about a tenth of a second. The
+/// Maximum time of each worker per round, so that none waits long for another: about a tenth of a second. The
 /// first rounds are shorter, for easy instances.
 inline constexpr Effort kRoundEffort = 12'000'000;
 
 /// A fixed number, so that results don't depend on the thread count.
 inline constexpr std::size_t kWorkersOfRound = 4;
 
-/// What propagation does for a copy takes as long as so many looks of the local search.
+/// Cost of propagation for a copy, in looks of the local search.
 inline constexpr Effort kEffortOfCopy = 30;
 /// The effort of a search node: propagation looks at every copy, faster along all slots, and of some copies along some.
 inline Effort node_effort(const cp::RetentionProblem& problem) {
@@ -51,7 +51,7 @@ struct RoundInput {
   const Solution& incumbent;
   /// Proved: no schedule within the budget has less extra duration.
   Duration lower_bound{};
-  /// What the covering relaxation says; for the whole solve.
+  /// Facts of the covering relaxation; for the whole solve.
   const CoverFacts& cover;
   /// True when the round should end at once. Called from several threads.
   const std::function<bool()>& interrupted;
@@ -79,14 +79,14 @@ class Worker {
   Worker& operator=(const Worker&) = delete;
   virtual ~Worker() = default;
 
-  /// What it is called where its news is told.
+  /// Its name in reports.
   [[nodiscard]] virtual Source source() const = 0;
-  /// Whether there is anything for it to do in a round; asked before each, by one thread.
+  /// True if there is anything for it to do in a round; asked before each, by one thread.
   [[nodiscard]] virtual bool ready(const RoundInput& /*input*/) { return true; }
   virtual RoundResult run(const RoundInput& input) = 0;
 };
 
-// Which workers run in a round: a lottery among them, in which what brought news weighs more.
+// Which workers run in a round: a lottery among them, in which successful ones weigh more.
 //
 // Each worker has a weight, at first 1. After every round in which something got better the weight moves
 // towards the worker's share in it: its improvement of the schedule, or of the bound, as a part of the round's largest.
@@ -105,13 +105,13 @@ class Mix {
   /// The workers of the next round, in the order in which they were given.
   [[nodiscard]] std::vector<Worker*> draw(const RoundInput& input);
 
-  /// What one worker of the round has brought.
-  struct News {
+  /// Gains of one worker of the round.
+  struct Outcome {
     const Worker* worker = nullptr;
     double schedule = 0;
     double bound = 0;
   };
-  void learn(const std::vector<News>& round);
+  void learn(const std::vector<Outcome>& round);
 
  private:
   struct Member {

@@ -123,24 +123,24 @@ def differences(original, rewritten, shapes):
 
 def compared(original, rewritten, shapes):
     """`memory` is by reuse, of the original and of the rewritten model; empty where no /proc tells it."""
-    told = {"version": ort.__version__, "differ": differences(original, rewritten, shapes), "memory": {}}
+    result = {"version": ort.__version__, "differ": differences(original, rewritten, shapes), "memory": {}}
     if os.path.exists("/proc/self/clear_refs"):
-        told["memory"] = {name: [memory_of_run(path, reuse=reuse, shapes=shapes) for path in (original, rewritten)]
+        result["memory"] = {name: [memory_of_run(path, reuse=reuse, shapes=shapes) for path in (original, rewritten)]
                           for name, reuse in (("off", False), ("on", True))}
-    return told
+    return result
 
 
 def main(words):
     if words == ["version"]:
-        told = ort.__version__
+        result = ort.__version__
     elif words[:1] == ["compare"] and len(words) in (3, 4):
-        told = compared(*words[1:3], json.loads(words[3]) if words[3:] else {})
+        result = compared(*words[1:3], json.loads(words[3]) if words[3:] else {})
     elif words[:1] == ["memory"] and len(words) in (4, 5) and words[3] in ("on", "off"):
-        told = measured(*words[1:3], words[3] == "on", json.loads(words[4]) if words[4:] else {})
+        result = measured(*words[1:3], words[3] == "on", json.loads(words[4]) if words[4:] else {})
     else:
         print(__doc__, file=sys.stderr)
         return 64
-    print(json.dumps(told))
+    print(json.dumps(result))
     return 0
 
 

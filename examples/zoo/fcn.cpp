@@ -47,7 +47,7 @@ void fcn8(GraphBuilder& graph, const Settings& settings, std::int64_t batch) {
   const std::int64_t size = settings.number("size");
   const std::int64_t classes = settings.number("classes");
   const Value image = graph.input("image", ElementType::float32, {batch, 3, size, size});
-  const VggStages pools = vgg16_features(graph, image, kFirstPadding, {.ceiling = true});
+  const VggStages pools = vgg16_features(graph, image, kFirstPadding, {.cutoff = true});
   Value x = relu(graph, "fc6/relu", convolution(graph, "fc6", pools[4], {.channels = 4096, .kernel = 7}));
   x = relu(graph, "fc7/relu", convolution(graph, "fc7", x, {.channels = 4096, .kernel = 1}));
   x = convolution(graph, "score_fr", x, {.channels = classes, .kernel = 1});

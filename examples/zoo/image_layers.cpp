@@ -17,10 +17,10 @@ Shape image_shape(const Value& image, std::int64_t channels, std::int64_t size) 
 }
 
 /// Windows of `kernel` pixels every `stride` in `size` pixels.
-std::int64_t windows(std::string_view name, std::int64_t size, std::int64_t kernel, std::int64_t stride, bool ceiling) {
+std::int64_t windows(std::string_view name, std::int64_t size, std::int64_t kernel, std::int64_t stride, bool cutoff) {
   require(size >= kernel,
           text(name, " needs an image of ", kernel, " pixels but gets ", size, ": take a larger --size"));
-  return (size - kernel + (ceiling ? stride - 1 : 0)) / stride + 1;
+  return (size - kernel + (cutoff ? stride - 1 : 0)) / stride + 1;
 }
 
 std::vector<Attribute> window_attributes(std::int64_t kernel, std::int64_t stride, std::int64_t padding) {
@@ -46,7 +46,7 @@ std::int64_t size_of(const Value& image) {
 
 Value convolution(GraphBuilder& graph, std::string_view name, const Value& image, const Convolution& layer) {
   const std::int64_t size =
-      windows(name, size_of(image) + 2 * layer.padding, layer.kernel, layer.stride, /*ceiling=*/false);
+      windows(name, size_of(image) + 2 * layer.padding, layer.kernel, layer.stride, /*cutoff=*/false);
   const Shape weight{layer.channels, channels_of(image) / layer.groups, layer.kernel, layer.kernel};
   std::vector<Attribute> attributes = window_attributes(layer.kernel, layer.stride, layer.padding);
   if (layer.groups != 1) attributes.push_back({"group", layer.groups});
@@ -75,9 +75,9 @@ Value batch_norm(GraphBuilder& graph, std::string_view name, const Value& image)
 
 Value max_pool(GraphBuilder& graph, std::string_view name, const Value& image, const Pooling& pooling) {
   const std::int64_t size =
-      windows(name, size_of(image) + 2 * pooling.padding, pooling.kernel, pooling.stride, pooling.ceiling);
+      windows(name, size_of(image) + 2 * pooling.padding, pooling.kernel, pooling.stride, pooling.cutoff);
   std::vector<Attribute> attributes = window_attributes(pooling.kernel, pooling.stride, pooling.padding);
-  if (pooling.ceiling) attributes.push_back({"ceil_mode", std::int64_t{1}});
+  if (pooling.cutoff) attributes.push_back({"ceil_mode", std::int64_t{1}});
   return graph.node("MaxPool", name, {image}, image_shape(image, channels_of(image), size), attributes);
 }
 

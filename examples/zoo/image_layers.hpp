@@ -28,7 +28,7 @@ struct Pooling {
   std::int64_t stride = 2;
   std::int64_t padding = 0;
   /// Keep a last window that hangs over the edge, as Caffe does.
-  bool ceiling = false;
+  bool cutoff = false;
 };
 
 std::int64_t channels_of(const Value& image);

@@ -47,9 +47,9 @@ std::string budget_at(const Node& root) {
   const Node node = root.at("budget");
   if (node.value().is_string()) return node.string();
   // A number is bytes. In text a small one without a unit would be asked about: a percentage may be meant.
-  constexpr std::int64_t kMostAskedAbout = 100;
+  constexpr std::int64_t kMaxAskedAbout = 100;
   const std::int64_t bytes = node.integer();
-  return std::to_string(bytes) + (bytes > 0 && bytes <= kMostAskedAbout ? "B" : "");
+  return std::to_string(bytes) + (bytes > 0 && bytes <= kMaxAskedAbout ? "B" : "");
 }
 
 std::string value_text(const Node& node) {

@@ -24,11 +24,11 @@ using TaskOptions = std::map<std::string, std::vector<std::string>>;
 
 /// One graph to be solved for one budget.
 struct Task {
-  /// What the user calls it; no two tasks of a manifest have the same.
+  /// Name given by the user; unique in a manifest.
   std::string id{};
   /// The file's path, absolute.
   std::string graph{};
-  /// Of the file's bytes, in lower-case hexadecimal; empty where the manifest does not say.
+  /// Hash of the file's bytes, in lower-case hexadecimal; empty if the manifest does not say.
   std::string sha256{};
   /// "80%", "12GiB", "123456".
   std::string budget{};

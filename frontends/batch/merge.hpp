@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a batch has come to: every task of the manifest with its result, its error, or as missing.
+// Results of a batch: every task of the manifest with its result, its error, or as missing.
 #pragma once
 
 #include <cstddef>
@@ -24,9 +24,9 @@ struct MergedTask {
   std::string key{};
   /// As in Record; or error: it could not be asked; damaged: its result is not valid; missing: not begun.
   std::string status{};
-  /// Of an error or a damage.
+  /// Message of an error or a damage.
   std::string message{};
-  /// Of the result, or of an interrupted task's latest run.
+  /// Record of the result, or of an interrupted task's latest run.
   std::optional<Record> record{};
   /// The schedule's, where there is one.
   std::optional<Figures> figures{};
@@ -51,10 +51,10 @@ std::optional<Spread> spread_of(std::vector<double> values);
 struct Merged {
   std::vector<MergedTask> tasks{};
   std::map<std::string, std::size_t> counts{};
-  /// Of tasks with a schedule.
+  /// Spread over tasks with a schedule.
   std::optional<Spread> overhead{};
   std::optional<Spread> gap{};
-  /// Of all results and interrupted runs, each counted once however many tasks share it.
+  /// Total of all results and interrupted runs, each counted once however many tasks share it.
   double seconds = 0;
   std::size_t results = 0;
   /// Results in the folder that no task of the manifest asks for.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a task asks and the key of its result, the records that answers are kept in, and who answers.
+// Questions of tasks and the keys of their results, the records that answers are kept in, and who answers.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@
 
 namespace remora::batch {
 
-// What a task asks, and the key that its result is filed under.
+// Question of a task, and the key of its result.
 //
 // The key is a digest of everything that the answer may depend on and the user decides: the graph's bytes, the budget,
 // every option that changes what is asked (defaults written out), and the solver's version. It is not one of the task's
@@ -30,7 +30,7 @@ class Solver;
 using Settings = std::vector<std::pair<std::string, std::string>>;
 
 struct Question {
-  /// Of remora.
+  /// Version of remora.
   std::string version{};
   std::string graph_sha256{};
   std::string budget{};
@@ -68,7 +68,7 @@ class Asking {
   std::map<std::string, std::string> digests_{};
 };
 
-// What a batch writes down: a record for each question that was answered, or interrupted, and an error for each task
+// Files of a batch: a record for each question that was answered, or interrupted, and an error for each task
 // that could not be asked (docs/guide/batch.md shows both).
 
 /// Where and when something was done.
@@ -94,7 +94,7 @@ struct Record {
   double seconds = 0;
   std::int64_t work = 0;
   std::int64_t runs = 1;
-  /// Of the last run, as are the origin and the schedule.
+  /// Statistics of the last run, as are the origin and the schedule.
   std::int64_t threads = 0;
   /// UTC, ISO 8601.
   std::string started{};
@@ -136,7 +136,7 @@ struct Figures {
   Amounts budget{};
   std::int64_t duration = 0;
   std::int64_t energy = 0;
-  /// Of the objective.
+  /// Bound on the objective.
   std::int64_t lower_bound = 0;
   Amounts peak_memory{};
   double overhead = 0;
@@ -145,7 +145,7 @@ struct Figures {
 /// Throws InputError with the JSON path. `schedule`: a remora-schedule.
 Figures read_figures(std::string_view schedule);
 
-/// What an interrupted run of the same question came to.
+/// Result of an interrupted run of the same question.
 struct Begun {
   std::string schedule{};
   double seconds = 0;
@@ -156,7 +156,7 @@ struct Answer {
   /// As in Record.
   std::string status{};
   std::string schedule{};
-  /// Of this run.
+  /// Limits of this run.
   double seconds = 0;
   std::int64_t work = 0;
   std::int64_t threads = 0;
@@ -164,7 +164,7 @@ struct Answer {
 
 struct Request {
   const Task& task;
-  /// Of the graph file that is to be solved.
+  /// Hash of the graph file that is to be solved.
   const std::string& graph_sha256;
   const std::optional<Begun>& begun;
   /// To be called now and then with the best so far, as if it had been interrupted there: what a killed process leaves.

@@ -230,12 +230,12 @@ class Run {
 
   /// Waits where the disk is full: hours of work may be in the answer. Throws once it is cancelled.
   void put_result(const Task& task, const Record& record) const {
-    for (bool told = false;; told = true) {
+    for (bool is_logged = false;; is_logged = true) {
       try {
         return store_.put_result(record);
       } catch (const json::NoRoomError& error) {
         if (cancelled()) throw;
-        if (!told) log(task, std::string(error.what()) + "; waits for room");
+        if (!is_logged) log(task, std::string(error.what()) + "; waits for room");
       }
     }
   }

@@ -20,7 +20,7 @@ namespace remora::batch {
 
 // Which tasks of a manifest are this process's.
 //
-// Of n shards, number i takes every n-th task from the i-th on, so that neighbours in the manifest, which are often
+// Shard i of n takes every n-th task from the i-th on, so that neighbours in the manifest, which are often
 // alike, go to different shards, and no shard has more than one task more than another:
 //
 //     tasks      a b c d e f g h

@@ -44,7 +44,7 @@ class Store {
   [[nodiscard]] std::string manifest_path() const { return path("manifest.jsonl"); }
   /// The folders of answers and errors.
   [[nodiscard]] std::vector<std::string> record_folders() const;
-  /// Whether it is there and says the same.
+  /// True if it is there and says the same.
   [[nodiscard]] bool has_manifest(const std::vector<Task>& tasks) const;
   /// Writes it unless it is there, the same.
   void put_manifest(const std::vector<Task>& tasks) const;
@@ -79,7 +79,7 @@ class Store {
   [[nodiscard]] std::optional<Record> record(const char* kind, const std::string& key) const;
   struct File {
     std::string path{};
-    /// What its temporary file is named for.
+    /// Key in the name of its temporary file.
     std::string task{};
   };
   /// `is_settled`: whether the file is not needed any more should it fail to get into its place.

@@ -107,7 +107,7 @@ devices::Callbacks callbacks_from(const remora_device_graph* graph, const remora
   devices::Callbacks made;
   if (given == nullptr) return made;
   const auto known = known_part(*given, sizeof(remora_device_callbacks), "callbacks");
-  tell_by(known, Bytes(0), stopped, made);
+  connect(known, Bytes(0), stopped, made);
   if (known.incumbent != nullptr) {
     made.incumbent = [known, graph, &stopped](const DeviceSchedule& schedule) {
       if (stopped) return;

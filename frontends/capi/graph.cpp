@@ -107,10 +107,11 @@ void check_output(const remora_graph& graph, const Op& op, const std::string& ar
   const TensorId t = op.outputs.back();
   const OpId writer = graph.writers[t.index()];
   const OpId reader = graph.readers[t.index()];
-  const std::string tensor = told(graph.value, t);
-  if (writer.valid()) throw InputError(argument, tensor + " is written by " + told(graph.value, writer) + " already");
+  const std::string tensor = described(graph.value, t);
+  if (writer.valid())
+    throw InputError(argument, tensor + " is written by " + described(graph.value, writer) + " already");
   if (reader.valid()) {
-    throw InputError(argument, tensor + " is read by " + told(graph.value, reader) +
+    throw InputError(argument, tensor + " is read by " + described(graph.value, reader) +
                                    ", which was added before: ops are added in an order in which they can run");
   }
   if (std::count(op.outputs.begin(), op.outputs.end(), t) > 1) throw InputError(argument, tensor + " is there twice");
@@ -138,17 +139,17 @@ Op checked_op(const remora_graph& graph, const std::string& name, std::int64_t d
 void check_side(const Graph& graph, const Op& op, const std::vector<TensorId>& own, TensorId InPlace::*side,
                 TensorId tensor, const char* argument) {
   if (std::find(own.begin(), own.end(), tensor) == own.end()) {
-    throw InputError(argument, told(graph, tensor) + " is not one of the op's");
+    throw InputError(argument, described(graph, tensor) + " is not one of the op's");
   }
   for (const InPlace& pair : op.in_place) {
-    if (pair.*side == tensor) throw InputError(argument, told(graph, tensor) + " is in a pair already");
+    if (pair.*side == tensor) throw InputError(argument, described(graph, tensor) + " is in a pair already");
   }
 }
 
 /// Ids given to a caller are int32.
 void check_room(std::size_t size) {
-  constexpr std::size_t kMost = 1U << 30U;
-  if (size >= kMost) throw InputError("graph", "is full");
+  constexpr std::size_t kMaximum = 1U << 30U;
+  if (size >= kMaximum) throw InputError("graph", "is full");
 }
 
 void hand_out(std::int32_t* id, std::int32_t value) {
@@ -269,7 +270,8 @@ remora_status remora_graph_add_after(remora_graph* graph, std::int32_t op, std::
   return capi::change_op(graph, op, [&](Op& changed, const Graph& value) {
     const OpId earlier = capi::op_in(value, before, "before");
     if (earlier >= OpId(op)) {
-      throw remora::InputError("before", capi::told(value, earlier) + " was not added before op " + std::to_string(op));
+      throw remora::InputError("before",
+                               capi::described(value, earlier) + " was not added before op " + std::to_string(op));
     }
     if (std::find(changed.after.begin(), changed.after.end(), earlier) != changed.after.end()) return;
     changed.after.push_back(earlier);
@@ -367,7 +369,7 @@ remora_status remora_graph_reordered(const remora_graph* graph, const std::int32
       const std::string argument = capi::numbered("ops", order.size());
       order.push_back(capi::op_in(value, number, argument));
       if (listed[order.back().index()])
-        throw remora::InputError(argument, capi::told(value, order.back()) + " is there twice");
+        throw remora::InputError(argument, capi::described(value, order.back()) + " is there twice");
       listed[order.back().index()] = true;
     }
     if (order.size() != value.ops.size()) throw remora::InputError("ops", "an order has every op once");

@@ -32,8 +32,8 @@ remora_status failed(remora_status status, const char* what) noexcept {
 
 std::span<const std::int32_t> array(const std::int32_t* values, std::size_t count, const char* name) {
   if (count == 0) return {};
-  constexpr std::size_t kMost = std::size_t{1} << 30U;
-  if (count > kMost) throw InputError(name, std::to_string(count) + " are too many");
+  constexpr std::size_t kMaximum = std::size_t{1} << 30U;
+  if (count > kMaximum) throw InputError(name, std::to_string(count) + " are too many");
   return {&given(values, name), count};
 }
 
@@ -103,28 +103,28 @@ remora_result result_of(Status status) {
   return REMORA_UNKNOWN;
 }
 
-std::string told(const Graph& graph, TensorId tensor) {
+std::string described(const Graph& graph, TensorId tensor) {
   return "tensor " + std::to_string(tensor) + " ('" + graph[tensor].name + "')";
 }
 
-std::string told(const Graph& graph, OpId op) {
+std::string described(const Graph& graph, OpId op) {
   return "op " + std::to_string(op) + " ('" + graph[op].name + "')";
 }
 
 remora_callbacks known_part(const remora_callbacks& callbacks) {
   // The first version with a size ended here.
-  constexpr std::size_t kLeast = offsetof(remora_callbacks, heartbeat);
+  constexpr std::size_t kMinimum = offsetof(remora_callbacks, heartbeat);
   const std::size_t size = callbacks.size;
-  constexpr std::size_t kMost = 4096;
-  if (size < kLeast || size > kMost) {
+  constexpr std::size_t kMaximum = 4096;
+  if (size < kMinimum || size > kMaximum) {
     throw InputError("callbacks", "its size is " + std::to_string(size) + ": say callbacks.size = sizeof callbacks");
   }
   return known_part(callbacks, sizeof(remora_callbacks), "callbacks");
 }
 
 std::vector<unsigned char> known_bytes(const void* asked, std::size_t size, std::size_t own, const char* argument) {
-  constexpr std::size_t kMost = 4096;
-  if (size < sizeof(std::size_t) || size > kMost) {
+  constexpr std::size_t kMaximum = 4096;
+  if (size < sizeof(std::size_t) || size > kMaximum) {
     throw InputError(argument,
                      "its size is " + std::to_string(size) + ": say " + argument + ".size = sizeof " + argument);
   }

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the C interface's handles hold, and the border that no exception crosses.
+// Contents of the C interface's handles, and the border that no exception crosses.
 #pragma once
 
 #include <algorithm>
@@ -36,12 +36,12 @@ struct remora_graph {
   remora::Graph value{};
   std::unordered_map<std::string, std::int32_t> op_ids{};
   std::unordered_map<std::string, std::int32_t> tensor_ids{};
-  /// Of each tensor the op that writes it, and the first one that reads it, or none.
+  /// For each tensor the op that writes it, and the first one that reads it, or none.
   std::vector<remora::OpId> writers{};
   std::vector<remora::OpId> readers{};
 };
 
-/// What is asked but for the options, which come with the call, and what it is measured by.
+/// The question without the options, which come with the call, and its baseline.
 struct remora_instance {
   remora::Request request;
   remora::Duration baseline_duration;
@@ -137,21 +137,21 @@ remora_status made_by(Handle** made, const Make& make) noexcept {
 
 remora_progress progress_of(const Progress& progress, Bytes budget);
 
-/// Lets the C functions for progress, heartbeat and stop be told and heeded by the engine's callbacks; `stopped`, which becomes true
+/// Connects the C functions for progress, heartbeat and stop to the engine's callbacks; `stopped`, which becomes true
 /// once one of them wants to end, outlives these.
 template <class Given, class Callbacks>
-void tell_by(const Given& callbacks, Bytes budget, bool& stopped, Callbacks& made) {
+void connect(const Given& callbacks, Bytes budget, bool& stopped, Callbacks& made) {
   if (callbacks.stop != nullptr) made.cancel = &callbacks.stop->value;
-  const auto teller = [&, context = callbacks.context](auto* tell) -> std::function<void(const Progress&)> {
+  const auto reporter = [&, context = callbacks.context](auto* tell) -> std::function<void(const Progress&)> {
     if (tell == nullptr) return {};
-    return [tell, context, budget, &stopped](const Progress& news) {
+    return [tell, context, budget, &stopped](const Progress& update) {
       if (stopped) return;
-      const remora_progress given = progress_of(news, budget);
+      const remora_progress given = progress_of(update, budget);
       if (tell(context, &given) != 0) stopped = true;
     };
   };
-  made.progress = teller(callbacks.progress);
-  made.heartbeat = teller(callbacks.heartbeat);
+  made.progress = reporter(callbacks.progress);
+  made.heartbeat = reporter(callbacks.heartbeat);
   if (made.progress || made.heartbeat) made.enough = [&stopped](const Progress&) { return stopped; };
 }
 
@@ -169,10 +169,11 @@ TensorId tensor_in(const Graph& graph, std::int32_t tensor, const std::string& a
 void check_belongs(const Schedule& schedule, const Graph& graph, const std::string& argument);
 
 /// "tensor 3 ('t3')".
-std::string told(const Graph& graph, TensorId tensor);
-std::string told(const Graph& graph, OpId op);
+std::string described(const Graph& graph, TensorId tensor);
+std::string described(const Graph& graph, OpId op);
 
-/// What of the caller's struct this library knows. Throws InputError for a size that none has, and for one that sets
+/// The part of the caller's struct that this library supports. Throws InputError for a size that none has, and for one
+/// that sets
 /// what only a later library knows.
 remora_callbacks known_part(const remora_callbacks& callbacks);
 
@@ -200,7 +201,7 @@ void write_known(const Struct& known, Struct& asked, const char* argument) {
 /// A copy for remora_text_free.
 char* copied(const std::string& text);
 
-/// What `read` makes of a text; a fault comes out with its JSON path, behind the name of what the text came from.
+/// Result of `read` for a text; a fault comes out with its JSON path, behind the name of what the text came from.
 template <class Read>
 auto read_from(std::string_view content, const char* source, const Read& read) {
   try {

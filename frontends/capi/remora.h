@@ -46,7 +46,7 @@ extern "C" {
 /* How a call ended. */
 typedef enum remora_status {
   REMORA_OK = 0,
-  /* What was given is wrong: a graph that is not valid, an option out of range, an unknown id, a NULL where a
+  /* Invalid input: a graph that is not valid, an option out of range, an unknown id, a NULL where a
    * value is needed, a file that can't be read or written. */
   REMORA_BAD_INPUT = 1,
   REMORA_OUT_OF_MEMORY = 2,
@@ -54,7 +54,7 @@ typedef enum remora_status {
   REMORA_INTERNAL = 3
 } remora_status;
 
-/* What is known of a problem. */
+/* Status of a problem. */
 typedef enum remora_result {
   REMORA_OPTIMAL = 0,    /* the schedule is proved optimal: where max_computes was 0, for any number of computes */
   REMORA_FEASIBLE = 1,   /* a schedule within the budget */
@@ -104,14 +104,14 @@ REMORA_EXPORT remora_status remora_graph_parse(const char* text, size_t size, re
 REMORA_EXPORT void remora_graph_free(remora_graph* graph);
 REMORA_EXPORT remora_status remora_graph_write(const remora_graph* graph, const char* path);
 
-/* What is always resident beside the graph's tensors: parameters, optimizer state. */
+/* Bytes always resident in addition to the graph's tensors: parameters, optimizer state. */
 REMORA_EXPORT remora_status remora_graph_set_fixed_memory(remora_graph* graph, int64_t bytes);
 /* `all` not 0: a run allocates all its outputs again, as PyTorch does, not only those that are not resident. Schedules
  * found are the same; what a replay says of one that keeps an older copy is not. */
 REMORA_EXPORT remora_status remora_graph_set_recompute_allocates_all(remora_graph* graph, int all);
 
 /* `name`: not empty, and no other tensor's. `keep` not 0: must be resident when the schedule ends. A tensor that no op
- * writes is an input of the graph: resident throughout, and counted. `id` may be NULL. */
+ * writes is an input of the graph: always resident, and counted. `id` may be NULL. */
 REMORA_EXPORT remora_status remora_graph_add_tensor(remora_graph* graph, const char* name, int64_t bytes, int keep,
                                                     int32_t* id);
 /* Reads and writes tensors that were added before, one or more of the latter, which no other op writes and no op that was
@@ -125,7 +125,7 @@ REMORA_EXPORT remora_status remora_graph_add_op(remora_graph* graph, const char*
 REMORA_EXPORT remora_status remora_graph_set_op_type(remora_graph* graph, int32_t op, const char* type);
 /* Scratch memory that lives only while the op runs. */
 REMORA_EXPORT remora_status remora_graph_set_workspace(remora_graph* graph, int32_t op, int64_t bytes);
-/* The most computes allowed, the first included; 1 for random and effectful ops, which run exactly once. */
+/* Maximum runs, the first included; 1 for random and effectful ops, which run exactly once. */
 REMORA_EXPORT remora_status remora_graph_set_max_computes(remora_graph* graph, int32_t op, int32_t computes);
 /* The part of a training step, and the forward op whose gradient this op computes, or -1: groups are found by it. */
 REMORA_EXPORT remora_status remora_graph_set_phase(remora_graph* graph, int32_t op, remora_phase phase,
@@ -158,8 +158,8 @@ REMORA_EXPORT int32_t remora_graph_find_tensor(const remora_graph* graph, const 
 /* ---- Problem: a graph, checked, under a budget ---- */
 
 /* `budget`: bytes ("123456", "12GiB": everything, fixed memory included), or a percentage ("80%") of the input order's
- * peak without recompute, above fixed memory. `max_computes`: of every op, the first one counted; 0: two, and more where
- * they hold the budget or are shorter, as the schedule says. The graph is copied. REMORA_BAD_INPUT for a graph that is
+ * peak without recomputation, above fixed memory. `max_computes`: maximum runs of every op, the first included; 0: two,
+ * and more if the budget needs them or they shorten the schedule, which has the number. The graph is copied. REMORA_BAD_INPUT for a graph that is
  * not valid. */
 REMORA_EXPORT remora_status remora_instance_new(const remora_graph* graph, const char* budget, int32_t max_computes,
                                                 remora_order order, remora_instance** made);
@@ -190,11 +190,11 @@ REMORA_EXPORT void remora_stop_request(remora_stop* stop);
 REMORA_EXPORT void remora_stop_reset(remora_stop* stop);
 
 typedef enum remora_event {
-  REMORA_EVENT_START = 0,    /* the search begins, from the schedule told of */
+  REMORA_EVENT_START = 0,    /* the search begins, from the reported schedule */
   REMORA_EVENT_PHASE = 1,    /* a schedule holds the budget, and phase 2 begins */
   REMORA_EVENT_SCHEDULE = 2, /* a better schedule, perhaps with a better bound */
   REMORA_EVENT_BOUND = 3,    /* a better bound */
-  REMORA_EVENT_ROUND = 4     /* a round is over, with or without news */
+  REMORA_EVENT_ROUND = 4     /* a round is over, with or without update */
 } remora_event;
 
 typedef struct remora_progress {
@@ -222,7 +222,7 @@ typedef struct remora_callbacks {
    * keeps it. */
   void (*incumbent)(void* context, const remora_schedule* schedule);
   remora_stop* stop;
-  /* As progress, also after each round without news: some ten times a second. */
+  /* As progress, also after each round without update: some ten times a second. */
   int (*heartbeat)(void* context, const remora_progress* progress);
 } remora_callbacks;
 
@@ -243,8 +243,8 @@ REMORA_EXPORT remora_status remora_solve_with_addresses(const remora_instance* i
 
 /* The curve of memory against time of the instance's graph: schedules for the `count` budgets, each as remora_instance_new
  * takes it, or (0, NULL) for up to `points` budgets that bisection chooses (0: 20). The time limit and the work limit
- * are of the whole sweep; the instance's own budget is not used. Of the callbacks, `progress` is told of each budget
- * that was worked on (its result is ignored: request the stop to end the sweep); `stop` ends the sweep with what is known. In input
+ * are of the whole sweep; the instance's own budget is not used. Of the callbacks, `progress` is called with each
+ * budget that was worked on (its result is ignored: request the stop to end the sweep); `stop` ends the sweep with what is known. In input
  * order only. */
 REMORA_EXPORT remora_status remora_sweep(const remora_instance* instance, const remora_options* options,
                                          const char* const* budgets, size_t count, int32_t points,
@@ -311,7 +311,7 @@ REMORA_EXPORT remora_status remora_schedule_place(const remora_schedule* schedul
 /* ---- Schedule: the answer ---- */
 
 /* The schedule that computes these ops one after the other and releases every tensor after its last use: evaluated, its
- * result REMORA_FEASIBLE if it holds the budget, else REMORA_UNKNOWN without steps. REMORA_BAD_INPUT for a sequence
+ * result REMORA_FEASIBLE if it fits within the budget, otherwise REMORA_UNKNOWN without steps. REMORA_BAD_INPUT for a sequence
  * that is not one of the problem. */
 REMORA_EXPORT remora_status remora_schedule_of_sequence(const remora_instance* instance, const int32_t* ops,
                                                         size_t count, remora_schedule** made);
@@ -327,19 +327,19 @@ REMORA_EXPORT remora_status remora_schedule_text(const remora_schedule* schedule
 REMORA_EXPORT void remora_schedule_free(remora_schedule* schedule);
 
 /* Replays the schedule by the format's rules, independently of the solver. `made` (may be NULL): NULL for a valid one,
- * else what is wrong, one line per fault, to be freed with remora_text_free. `valid` must not be NULL. */
+ * otherwise what is wrong, one line per fault, to be freed with remora_text_free. `valid` must not be NULL. */
 REMORA_EXPORT remora_status remora_schedule_verify(const remora_schedule* schedule, const remora_graph* graph,
                                                    int* valid, char** made);
 
 REMORA_EXPORT remora_result remora_schedule_result(const remora_schedule* schedule);
 REMORA_EXPORT int64_t remora_schedule_budget(const remora_schedule* schedule);
-/* Of the steps; 0 where there are none. */
+/* Duration of the steps; 0 if there are none. */
 REMORA_EXPORT int64_t remora_schedule_duration(const remora_schedule* schedule);
 REMORA_EXPORT int64_t remora_schedule_peak(const remora_schedule* schedule);
 /* No schedule of the problem is shorter; where max_computes was 0, none with any number of runs per op. */
 REMORA_EXPORT int64_t remora_schedule_lower_bound(const remora_schedule* schedule);
-/* Where max_computes was 0: no schedule with at most so many computes of an op is shorter; INT_MAX for any number. Else, and where
- * nothing is proved, 0. */
+/* If max_computes was 0: no schedule with at most so many runs per op is shorter; INT_MAX for any number. Otherwise, and
+ * if nothing is proved, 0. */
 REMORA_EXPORT int remora_schedule_optimal_for_max_computes(const remora_schedule* schedule);
 /* duration / baseline - 1; (duration - lower bound) / duration. */
 REMORA_EXPORT double remora_schedule_overhead(const remora_schedule* schedule);
@@ -372,7 +372,7 @@ REMORA_EXPORT remora_status remora_schedule_refusal(const remora_schedule* sched
 REMORA_EXPORT remora_status remora_schedule_refusal_text(const remora_schedule* schedule, const remora_graph* graph,
                                                          char** made);
 
-/* Of the solve that gave it: wall-clock time, and units of work. */
+/* Wall-clock time and units of work of the solve that gave it. */
 REMORA_EXPORT double remora_schedule_seconds(const remora_schedule* schedule);
 REMORA_EXPORT int64_t remora_schedule_work(const remora_schedule* schedule);
 

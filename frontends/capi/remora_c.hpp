@@ -26,7 +26,7 @@
 
 namespace remora::c {
 
-/// What the first failure said.
+/// Message of the first failure.
 class Checked {
  public:
   [[nodiscard]] bool ok() const { return status_ == REMORA_OK; }
@@ -129,7 +129,7 @@ class Schedule : public Handle<remora_schedule, remora_schedule_free> {
     handle_.reset(made);
   }
 
-  /// Whether there are steps. Without, result() says why: infeasible or unknown.
+  /// True if there are steps. Without, result() says why: infeasible or unknown.
   [[nodiscard]] bool found() const { return step_count() > 0; }
   [[nodiscard]] remora_result result() const { return remora_schedule_result(get()); }
   /// Why there are no steps, and which budget would be enough, in one line; empty where there are some.
@@ -211,7 +211,7 @@ class DeviceSchedule : public Handle<remora_device_schedule, remora_device_sched
   [[nodiscard]] const remora_device_facts& facts() const { return facts_; }
   [[nodiscard]] std::size_t step_count() const { return facts_.step_count; }
   [[nodiscard]] std::int64_t peak(std::int32_t device) const { return remora_device_schedule_peak(get(), device); }
-  /// Of a step that is none, all numbers are -1.
+  /// Values of a step; all are -1 if there is none.
   [[nodiscard]] remora_device_step step(std::size_t number) const {
     remora_device_step step{};
     step.size = sizeof step;

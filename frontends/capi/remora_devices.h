@@ -42,7 +42,7 @@ REMORA_EXPORT const char* remora_device_graph_tensor_name(const remora_device_gr
 REMORA_EXPORT int32_t remora_device_graph_find_device(const remora_device_graph* graph, const char* name);
 
 typedef enum remora_objective { REMORA_LEAST_DURATION = 0, REMORA_LEAST_ENERGY = 1 } remora_objective;
-/* One thing at a time, or copies beside computing, each link on its own. A graph with lanes overlaps them and copies in either case. */
+/* One thing at a time, or copies concurrent with computation, each link on its own. A graph with lanes overlaps them and copies in either case. */
 typedef enum remora_copies { REMORA_COPIES_SEQUENTIAL = 0, REMORA_COPIES_OVERLAP = 1 } remora_copies;
 
 /* Begin with {0} and say the size; what stays 0 is the default. */
@@ -58,7 +58,7 @@ typedef struct remora_device_problem {
   int32_t copies; /* remora_copies */
 } remora_device_problem;
 
-/* Of the options it reads time_limit, work_limit, threads and seed. `options`, `stop` and `warm_start` may be NULL; the latter is a
+/* Reads only time_limit, work_limit, threads and seed of the options. `options`, `stop` and `warm_start` may be NULL; the latter is a
  * schedule of the same graph under any budgets. Infeasible and unknown are results, not errors. Prints nothing. */
 REMORA_EXPORT remora_status remora_device_solve(const remora_device_graph* graph, const remora_device_problem* problem,
                                                 const remora_options* options, const remora_stop* stop,
@@ -75,7 +75,7 @@ typedef struct remora_device_callbacks {
   /* Every schedule that costs less than the one before. Valid during the call. */
   void (*incumbent)(void* context, const remora_device_schedule* schedule);
   remora_stop* stop;
-  /* As progress, some ten times a second, with or without news. */
+  /* As progress, some ten times a second, with or without update. */
   int (*heartbeat)(void* context, const remora_progress* progress);
 } remora_device_callbacks;
 

@@ -58,7 +58,7 @@ void check_option_name(const char* name) {
 /// The C functions as the engine's callbacks; `stopped` outlives them.
 SolveCallbacks callbacks_from(const remora_callbacks& callbacks, Bytes budget, bool& stopped) {
   SolveCallbacks made;
-  tell_by(callbacks, budget, stopped, made);
+  connect(callbacks, budget, stopped, made);
   if (callbacks.incumbent != nullptr) {
     made.incumbent = [incumbent = callbacks.incumbent, context = callbacks.context,
                       &stopped](const Schedule& schedule) {
@@ -96,7 +96,7 @@ remora_progress progress_of(const Progress& progress, Bytes budget) {
           .peak = progress.peak.count(),
           .lower_bound = progress.lower_bound.count(),
           .work = progress.work,
-          .source = news_name(progress),
+          .source = progress_label(progress),
           .event = event_of(progress.event),
           .budget = budget.count()};
 }

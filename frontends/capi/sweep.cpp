@@ -25,8 +25,8 @@ Bytes budget_from(const remora_instance& instance, const char* budget, const std
 SweepOptions sweep_options_from(const remora_instance& instance, const char* const* budgets, std::size_t count,
                                 int points) {
   SweepOptions options;
-  constexpr std::size_t kMost = 1U << 20U;
-  if (count > kMost) throw InputError("budgets", std::to_string(count) + " are too many");
+  constexpr std::size_t kMaximum = 1U << 20U;
+  if (count > kMaximum) throw InputError("budgets", std::to_string(count) + " are too many");
   if (count > 0) given(budgets, "budgets");
   for (std::size_t i = 0; i < count; ++i) {
     options.budgets.push_back(budget_from(instance, budgets[i], "budgets[" + std::to_string(i) + "]"));
@@ -53,8 +53,8 @@ SweepCallbacks sweep_callbacks_from(const remora_callbacks& callbacks) {
   SweepCallbacks made;
   if (callbacks.stop != nullptr) made.cancel = &callbacks.stop->value;
   if (callbacks.progress != nullptr) {
-    made.progress = [tell = callbacks.progress, context = callbacks.context](const SweepProgress& news) {
-      const remora_progress given = progress_of_sweep(news);
+    made.progress = [tell = callbacks.progress, context = callbacks.context](const SweepProgress& update) {
+      const remora_progress given = progress_of_sweep(update);
       tell(context, &given);
     };
   }

@@ -12,7 +12,7 @@
 namespace remora::json {
 namespace {
 
-constexpr std::int64_t kMostBytes = std::int64_t{1} << 62;
+constexpr std::int64_t kMaxBytes = std::int64_t{1} << 62;
 
 std::int64_t whole(const Node& node, std::string_view key, std::int64_t least, std::int64_t most) {
   const Node value = node.at(key);
@@ -32,7 +32,7 @@ std::vector<BankChoice> read_choices(const Node& buffer, const NameTable<std::si
     entry.expect_object();
     const Node name = entry.at("name");
     BankChoice choice{.bank = names.resolve(name)};
-    if (entry.has("cost")) choice.cost = whole(entry, "cost", 0, kMostBytes);
+    if (entry.has("cost")) choice.cost = whole(entry, "cost", 0, kMaxBytes);
     choices.push_back(choice);
   }
   return choices;
@@ -42,9 +42,9 @@ Buffer read_buffer(const Node& node) {
   node.expect_object();
   Buffer buffer{.id = node.at("id").string(),
                 .lifespan = {whole(node, "lower", INT64_MIN, INT64_MAX), whole(node, "upper", INT64_MIN, INT64_MAX)},
-                .size = Bytes(whole(node, "size", 0, kMostBytes))};
-  if (node.has("alignment")) buffer.alignment = Bytes(whole(node, "alignment", 1, kMostBytes));
-  if (node.has("offset")) buffer.offset = Bytes(whole(node, "offset", 0, kMostBytes));
+                .size = Bytes(whole(node, "size", 0, kMaxBytes))};
+  if (node.has("alignment")) buffer.alignment = Bytes(whole(node, "alignment", 1, kMaxBytes));
+  if (node.has("offset")) buffer.offset = Bytes(whole(node, "offset", 0, kMaxBytes));
   if (!node.has("gaps")) return buffer;
   const Node gaps = node.at("gaps");
   gaps.expect_array();
@@ -88,7 +88,7 @@ BankProblem read_bank_problem(Text text) {
     const Node bank = banks.element(b);
     bank.expect_object();
     const Node name = bank.at("name");
-    problem.banks.push_back({.name = name.string(), .capacity = Bytes(whole(bank, "capacity", 0, kMostBytes))});
+    problem.banks.push_back({.name = name.string(), .capacity = Bytes(whole(bank, "capacity", 0, kMaxBytes))});
     names.add(name.string(), b);
   }
   const Node buffers = root.at("buffers");

@@ -10,7 +10,7 @@
 
 namespace remora::json {
 
-/// Whether the text is JSON that calls itself remora-banks; false for text that is no JSON.
+/// True if the text is JSON that calls itself remora-banks; false for text that is no JSON.
 bool is_bank_problem(Text text);
 
 /// Throws InputError with the JSON path of the first fault, or with what check_bank_problem says. Unknown keys are ignored,

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What collectives of a graph take (remora-graph 3): `collective` of an op says what it does, `collectives` of the graph what that takes.
+// Costs of collectives of a graph (remora-graph 3): `collective` of an op describes it, `collectives` of the graph has
+// the costs.
 //
 //     "collectives": [{"kind": "all_gather", "group": 8, "latency": 5, "bytes": 100, "per": 1},
 //                     {"kind": "reduce_scatter", "times": [[0, 6], [1000, 20]]}]
@@ -18,7 +19,7 @@
 
 namespace remora::json {
 
-/// What one op does: `bytes` are those of a whole (of an all-gather what comes out, of a reduce-scatter what goes in), `group` how
+/// One op: `bytes` are those of a whole (of an all-gather what comes out, of a reduce-scatter what goes in), `group` how
 /// many devices take part.
 class Collective {
  public:

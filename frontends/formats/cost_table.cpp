@@ -85,9 +85,9 @@ std::string with_source(const std::string& meta, const std::string& source) {
 }
 
 Duration scaled(Duration duration, double ratio) {
-  constexpr double kMost = 4e18;
+  constexpr double kMaximum = 4e18;
   const double amount = std::ceil(static_cast<double>(duration.count()) * ratio);
-  return Duration(static_cast<std::int64_t>(std::clamp(amount, 0.0, kMost)));
+  return Duration(static_cast<std::int64_t>(std::clamp(amount, 0.0, kMaximum)));
 }
 
 }  // namespace

@@ -134,7 +134,7 @@ class NameTable {
   std::unordered_map<std::string_view, Identifier> ids_{};
 };
 
-/// Whether a text is JSON, an object that calls itself `format`. Large texts of other formats are not parsed for it.
+/// True if a text is JSON, an object that calls itself `format`. Large texts of other formats are not parsed for it.
 bool calls_itself(std::string_view text, std::string_view format);
 
 /// Throws unless `root` is an object that calls itself `format`, of a version from 1 to `latest`; says which.

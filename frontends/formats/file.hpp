@@ -24,22 +24,23 @@ class REMORA_API NoRoomError : public InputError {
 /// is larger than a quarter of this machine's memory.
 REMORA_API std::string read_file(const std::string& path);
 
-/// Calls `write` on a stream and puts what it wrote into the file, whole or not at all: a temporary file beside `path`
-/// is written, synced and renamed into place, so that a reader sees the old file or the new one, never half of it. On
-/// any failure, one of `write` included, the old file stays, nothing else is left, and the exception comes through (for
-/// the system's failures an InputError with the path and the reason, NoRoomError for a full disk).
+/// Calls `write` on a stream and puts what it wrote into the file, entirely or not at all: a temporary file next to
+/// `path` is written, synced and renamed into place, so that a reader sees the old file or the new one, never half of
+/// it. On any failure, one of `write` included, the old file stays, nothing else is left, and the exception comes
+/// through (for the system's failures an InputError with the path and the reason, NoRoomError for a full disk).
 ///
-/// An existing file keeps its permissions, and refuses if it is read-only. A symbolic link stays: the file it points to
-/// is replaced. "-" and "/dev/stdout" mean standard output. A path that is no regular file (a pipe, /dev/null), or one
+/// An existing file keeps its permissions; a read-only one is an error. A symbolic link stays: the file it points to is
+/// replaced. "-" and "/dev/stdout" mean standard output. A path that is no regular file (a pipe, /dev/null), or one
 /// under /dev or /proc, is written directly.
 ///
-/// `temporary`: how the temporary file's path begins, for who wants to find what a killed process left behind; on the
-/// file system of `path`. Empty for ".remora" beside `path`.
+/// `temporary`: prefix of the temporary file's path, to find the remains of a killed process; on the file system of
+/// `path`. Empty for ".remora" next to `path`.
 REMORA_API void write_file(const std::string& path, const std::function<void(std::ostream&)>& write,
                            const std::string& temporary = "");
 
-/// Removes what write_file left in the folder where a process was killed at it: temporary files that nobody has open any
-/// more, which their locks tell. Where a file system has no locks they stay. What cannot be removed stays, too.
+/// Removes what write_file left in the folder where a process was killed at it: temporary files that no process has
+/// open any more, as their locks show. Where a file system has no locks they stay. Files that cannot be removed stay,
+/// too.
 REMORA_API void remove_leftovers(const std::string& folder);
 
 /// Throws the InputError that write_file(path, ...) would run into, as far as it can be foreseen: before hours of work.

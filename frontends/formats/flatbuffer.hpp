@@ -50,7 +50,7 @@ class Reader {
     return value;
   }
 
-  /// What the reference that lies there refers to.
+  /// Target of the reference at this position.
   [[nodiscard]] Position target(Position at) const { return at + number<std::uint32_t>(at); }
 
   /// Where the table's field lies; nothing if it has none of that number.

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What other programs read and write: node-link JSON of networkx, TWRemat's text, minimalloc's CSV, Checkmate's matrices,
+// Formats of other programs: node-link JSON of networkx, TWRemat's text, minimalloc's CSV, Checkmate's matrices,
 // tables of measured costs.
 #pragma once
 
@@ -42,7 +42,7 @@ struct NodeLinkGraph {
   std::string taken{};
 };
 
-/// Whether the text looks like a node-link graph rather than a remora-graph: it says "nodes" and nowhere "format".
+/// True if the text looks like a node-link graph rather than a remora-graph: it says "nodes" and nowhere "format".
 bool looks_like_node_link(std::string_view text);
 
 /// Throws InputError with the JSON path for text that is none, for nodes without a duration or a size, for those that are
@@ -62,7 +62,7 @@ NodeLinkGraph read_node_link(std::string_view text);
 //     node 1 deps 0 pointer
 //     node 2 deps 1 cpu 9 mem 60 target            White space separates words; the end of a line is no more than that.
 //
-// What becomes of it, in a graph whose ops are named by the ids and whose op ID writes one tensor, tID:
+// Its form in a graph whose ops are named by the ids and whose op ID writes one tensor, tID:
 //
 //     cpu, mem, overhead    duration, size of the tensor, workspace. Without a weight cpu 1 mem 1, as in Main.hs.
 //     effectful             runs once (recompute: never); takes no time and no memory, as in Filter.hs.
@@ -76,7 +76,7 @@ NodeLinkGraph read_node_link(std::string_view text);
 // The order is that of the file. Where a node is listed before one that it depends on, it is the topological order that
 // takes the first listed of all ready nodes each time, which for a topological file is the file's order.
 
-/// Whether the text begins with the words `p remat2`.
+/// True if the text begins with the words `p remat2`.
 bool looks_like_remat2(std::string_view text);
 
 /// Throws InputError, with the line, for text that does not follow the grammar, for ids that appear twice or stand for
@@ -133,10 +133,10 @@ struct StageMatrices {
 };
 
 /// More ops than this are refused: their matrices would be more than a gigabyte of text.
-inline constexpr std::size_t kMostMatrixOps = 16'000;
+inline constexpr std::size_t kMaxMatrixOps = 16'000;
 
 /// The schedule must be one that `verify` finds valid for the graph. Throws InputError for a schedule in free order,
-/// which has no stages, for one without a solution, and for more than kMostMatrixOps ops. O(n^2 + steps).
+/// which has no stages, for one without a solution, and for more than kMaxMatrixOps ops. O(n^2 + steps).
 StageMatrices stage_matrices(const Graph& graph, const Schedule& schedule);
 
 /// The same as CSV, names quoted by RFC 4180, lines that end in LF:
@@ -173,7 +173,7 @@ struct CostTable {
 /// amount, rows of several devices, a name that is there twice.
 CostTable read_costs(std::string_view text, const std::string& source);
 
-/// What names stand for: an op, or none for something of the model that no op stands for (a view, a constant).
+/// Meaning of names: an op, or none for a part of the model without an op (a view, a constant).
 using CostNames = std::unordered_map<std::string, OpId>;
 
 /// The ops and what they write, by name; ops first.

@@ -21,18 +21,18 @@ namespace remora::json {
 
 /// The graph in `text`, already validated. Throws InputError with the JSON path of the first fault
 /// ("$.ops[3].inputs[0]") or, for text that is not JSON, its line and column. Unknown keys are kept for write_graph,
-/// their numbers as 64-bit integers where they fit and as doubles else. 100,000 ops with three inputs each (33 MB) take
-/// 0.8 s and 210 MB. A graph that names devices is refused.
+/// their numbers as 64-bit integers where they fit and as doubles otherwise. 100,000 ops with three inputs each (33 MB)
+/// take 0.8 s and 210 MB. A graph that names devices is rejected.
 REMORA_API Graph read_graph(Text text);
 
 /// Writes `graph` as one JSON object: an entry of `tensors` and of `ops` a line, known keys in the format's order
 /// (those with their default value left out), then the unknown ones. Reading it again gives an equal graph, and writing
-/// that the same bytes. Throws InputError for what read_graph would refuse: an invalid graph, a name that is not UTF-8,
+/// that the same bytes. Throws InputError for what read_graph would reject: an invalid graph, a name that is not UTF-8,
 /// `meta` or `extra` that are no JSON objects. Then nothing has been written.
 REMORA_API void write_graph(std::ostream& out, const Graph& graph);
 
-/// Whether the text is a graph, or a schedule, that names devices. False for what is no JSON object; whoever reads it then says
-/// what is wrong.
+/// True if the text is a graph, or a schedule, that names devices. False for what is no JSON object; its reader then
+/// says what is wrong.
 REMORA_API bool names_devices(Text text);
 
 /// As read_graph and write_graph, for a graph with `devices`. An op that runs on the first device alone is written without `on`.
@@ -65,7 +65,7 @@ REMORA_API void write_device_schedule(std::ostream& out, const DeviceSchedule& s
 /// bounds that increase with the budget. Unknown keys are ignored.
 REMORA_API Curve read_curve(Text text);
 
-/// Whether `text` is JSON that calls itself remora-curve. Throws InputError for text that is not JSON.
+/// True if `text` is JSON that calls itself remora-curve. Throws InputError for text that is not JSON.
 REMORA_API bool is_curve(Text text);
 
 /// Writes the curve as one JSON object, one line per point. Its seconds must be finite. Throws InputError for a string that

@@ -14,7 +14,7 @@
 
 namespace remora::json {
 
-/// Whether the text is a remora-stage. False for what is no JSON object.
+/// True if the text is a remora-stage. False for what is no JSON object.
 REMORA_API bool is_stage(Text text);
 
 /// Throws InputError with the path of the fault.

@@ -58,8 +58,8 @@ void check(const Graph& graph, const Schedule& schedule) {
   if (schedule.order != OrderMode::input) {
     throw InputError("$.order", "is \"free\": only a schedule in staged form, order \"input\", has matrices R and S");
   }
-  if (graph.ops.size() > kMostMatrixOps) {
-    throw InputError("", "the matrices R and S are written of at most " + std::to_string(kMostMatrixOps) +
+  if (graph.ops.size() > kMaxMatrixOps) {
+    throw InputError("", "the matrices R and S are written of at most " + std::to_string(kMaxMatrixOps) +
                              " ops, the graph has " + std::to_string(graph.ops.size()));
   }
 }

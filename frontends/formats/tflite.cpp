@@ -25,7 +25,7 @@ constexpr std::uint32_t kVersion = 3;
 constexpr std::size_t kHeader = 8;
 /// version, subgraphs, tensors; then the offsets.
 constexpr std::size_t kPlanHeader = 3;
-constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
+constexpr std::int64_t kMaximum = std::numeric_limits<std::int32_t>::max();
 
 // The numbers of the fields that are read here.
 namespace model {
@@ -175,7 +175,7 @@ Bytes size_of(const Reader& reader, Position tensor, const std::string& name) {
   for (std::size_t i = 0; i < shape.length; ++i) {
     const auto dimension = reader.number<std::int32_t>(shape.first + i * sizeof(std::int32_t));
     if (dimension < 0) reader.fail("tensor " + name + " has a dimension of " + std::to_string(dimension));
-    if (dimension > 0 && size > kMost / dimension) reader.fail("tensor " + name + " has 2 GiB or more");
+    if (dimension > 0 && size > kMaximum / dimension) reader.fail("tensor " + name + " has 2 GiB or more");
     size *= dimension;
   }
   return Bytes((size + kAlignment.count() - 1) / kAlignment.count() * kAlignment.count());
@@ -283,7 +283,7 @@ std::vector<std::int32_t> plan_words(const Reader& reader, const ArenaTensors& t
   words[1] = 1;
   words[2] = static_cast<std::int32_t>(tensors.count);
   for (std::size_t i = 0; i < offsets.size(); ++i) {
-    if ((offsets[i] + tensors.buffers[i].size).count() > kMost) reader.fail("needs an arena of 2 GiB or more");
+    if ((offsets[i] + tensors.buffers[i].size).count() > kMaximum) reader.fail("needs an arena of 2 GiB or more");
     words[kPlanHeader + tensors.numbers[i]] = static_cast<std::int32_t>(offsets[i].count());
   }
   return words;
@@ -357,7 +357,7 @@ std::string with_plan(std::string_view bytes, const std::string& source, const A
 
   std::string written = added.finish(bytes);
   written.replace(4, kIdentifier.size(), kIdentifier);
-  if (static_cast<std::int64_t>(written.size()) > kMost) reader.fail("has 2 GiB or more with its plan");
+  if (static_cast<std::int64_t>(written.size()) > kMaximum) reader.fail("has 2 GiB or more with its plan");
   ensure(read_plan(written, source) == std::vector<std::int32_t>(plan.begin() + kPlanHeader, plan.end()),
          "with_plan: the plan reads as it was written");
   return written;

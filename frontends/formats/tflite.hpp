@@ -35,7 +35,7 @@ struct ArenaTensors {
   std::size_t count = 0;
 };
 
-/// Whether the bytes begin as a TFLite model does.
+/// True if the bytes begin as a TFLite model does.
 bool looks_like_model(std::string_view bytes);
 
 /// Buffers are named by the tensors, with sizes rounded up to kAlignment, in time linear in the file. Throws InputError

@@ -15,9 +15,9 @@ void put_varint(std::string& message, std::uint64_t number) {
 }  // namespace
 
 std::optional<std::uint64_t> Reader::varint() {
-  constexpr unsigned kMostVarintBytes = 10;
+  constexpr unsigned kMaxVarintBytes = 10;
   std::uint64_t number = 0;
-  for (unsigned k = 0; k < kMostVarintBytes && place_ < content_.size(); ++k) {
+  for (unsigned k = 0; k < kMaxVarintBytes && place_ < content_.size(); ++k) {
     const auto byte = static_cast<unsigned char>(content_[place_++]);
     number |= std::uint64_t{byte & 0x7fU} << (7 * k);
     if ((byte & 0x80U) == 0) return number;

@@ -18,9 +18,9 @@ struct Field {
   int type = 0;
   /// Where the field begins, its tag included.
   std::size_t start = 0;
-  /// What follows the tag and the length; cut short at the end of the content. Empty for a number.
+  /// Bytes after the tag and the length; cut short at the end of the content. Empty for a number.
   std::string_view payload{};
-  /// Of type 0.
+  /// Value of type 0.
   std::uint64_t value = 0;
   /// The content ends before the payload does.
   bool cut = false;

@@ -364,9 +364,9 @@ Graph generate_layered(const LayeredOptions& options) {
   const double mean = std::clamp(2 * width * std::sqrt(static_cast<double>(ops)), 1.0, std::max(1.0, ops - 2.0));
   const Layers layers = draw_layers(ops, mean, random);
   const EdgeCounts counts = options.edges ? split_counts(layers, *options.edges) : natural_counts(layers);
-  if (counts.total() > kMostEdges) {
+  if (counts.total() > kMaxEdges) {
     throw InputError::of_option("edges", "missing: the density alone gives " + std::to_string(counts.total()) +
-                                             " edges, more than " + std::to_string(kMostEdges));
+                                             " edges, more than " + std::to_string(kMaxEdges));
   }
   const std::vector<std::vector<int>> predecessors = draw_edges(layers, counts, random);
   Graph graph{.name = "layered-" + std::to_string(ops) + "-" + std::to_string(counts.total()) + "-" +

@@ -39,7 +39,7 @@ class Layers {
   [[nodiscard]] int width(int layer) const { return first(layer + 1) - first(layer); }
 
  private:
-  /// Of each layer, and one beyond.
+  /// First op of each layer, and one beyond.
   std::vector<int> firsts_;
 };
 
@@ -71,7 +71,7 @@ struct EdgeCounts {
   [[nodiscard]] std::int64_t total() const { return adjacent + skip; }
 };
 
-/// What density 0.2 gives, and the skip edges that make 14 % of all.
+/// The count at density 0.2, and the skip edges that make 14 % of all.
 EdgeCounts natural_counts(const Layers& layers);
 
 /// `edges` split so that 14 % skip layers, or as many as there can be; the density follows. Throws InputError at
@@ -81,7 +81,8 @@ EdgeCounts split_counts(const Layers& layers, std::int64_t edges);
 /// For each op its predecessors, none twice, in no particular order; every op but the source has one in the layer
 /// before, every op but the sink a successor in the layer after. `counts` as the functions above give them.
 ///
-/// Of a skip edge, the layer of the first end is uniform, then that of the second among those two or more below: so the
+/// For a skip edge, the layer of the first end is uniform, then that of the second among those two or more below: so
+/// the
 /// spans spread up to the depth. The first op is uniform; the second lies where the first does, to scale, or up to a
 /// fifth of its layer further, which is how those of the published members spread. O(ops + edges) expected time.
 std::vector<std::vector<int>> draw_edges(const Layers& layers, const EdgeCounts& counts, Random& random);
@@ -107,7 +108,7 @@ struct LayeredOptions {
 };
 
 /// Memory and files grow with the edges: 100,000 ops have about 5 million.
-inline constexpr std::int64_t kMostEdges = 50'000'000;
+inline constexpr std::int64_t kMaxEdges = 50'000'000;
 
 /// An option: its row makes the range check, and the option and its help on the command line; the default is the field's own.
 struct LayeredOption {
@@ -125,7 +126,7 @@ struct LayeredOption {
 
 inline constexpr std::array kLayeredTable{
     LayeredOption{"ops", &LayeredOptions::ops, 2, 200'000, "ops, the source and the sink counted"},
-    LayeredOption{"edges", &LayeredOptions::edges, 1, kMostEdges,
+    LayeredOption{"edges", &LayeredOptions::edges, 1, kMaxEdges,
                   "edges, exactly; without it, what a density of 0.2 between adjacent layers gives"},
     LayeredOption{"width", &LayeredOptions::width, 0, 1000,
                   "w: layers have about 2 w sqrt(ops) ops; without it 0.35, or with --edges what makes "
@@ -135,7 +136,7 @@ inline constexpr std::array kLayeredTable{
 
 /// The member of the family that the options name; the same graph on every platform. Throws InputError, placed at an
 /// option, for one out of its range, for a number of edges that is impossible with the layers drawn, and where the
-/// density gives more than kMostEdges. O(ops + edges) expected time.
+/// density gives more than kMaxEdges. O(ops + edges) expected time.
 Graph generate_layered(const LayeredOptions& options);
 
 }  // namespace remora::generate

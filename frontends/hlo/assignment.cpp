@@ -94,7 +94,7 @@ class Times {
 };
 
 /// More blocks are not packed: a pass over all pairs would take longer than XLA's own compile.
-constexpr std::size_t kMostPacked = 10'000;
+constexpr std::size_t kMaxPacked = 10'000;
 
 /// One heap, packed block by block: each at the lowest offset of the smallest gap that is large enough, otherwise on top
 /// (GlobalDecreasingSizeBestFitHeap). O(blocks) for each block.
@@ -185,7 +185,7 @@ class Assignment {
     for (std::size_t s = 0; s < blocks_.size(); ++s) {
       if (is_temporary_[s] && !blocks_[s].stretches.empty()) blocks.push_back(&blocks_[s]);
     }
-    if (blocks.size() > kMostPacked) return Bytes(largest_load(blocks) + tables());
+    if (blocks.size() > kMaxPacked) return Bytes(largest_load(blocks) + tables());
     const auto by_size = [](const Block* a, const Block* b) {
       return a->size != b->size ? a->size > b->size
                                 : a->leading.last - a->leading.first > b->leading.last - b->leading.first;

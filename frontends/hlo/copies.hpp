@@ -23,7 +23,7 @@ class Fresh {
   /// "wanted.remat1", or with the first number that is free.
   std::string name(const std::string& wanted);
   std::int64_t computation() { return ++computation_; }
-  /// Of an instruction in the computation of that id.
+  /// Name of an instruction in the computation of that id.
   std::int64_t instruction(std::int64_t computation);
 
  private:

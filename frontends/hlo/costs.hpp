@@ -9,7 +9,7 @@
 
 namespace remora::hlo {
 
-/// What one run of the instruction takes by the roofline, in nanoseconds, rounded up; of what calls computations, theirs included.
+/// Duration of one run of the instruction by the roofline, in nanoseconds, rounded up; called computations included.
 Duration duration_of(const Module& module, std::size_t computation, std::size_t instruction, const Machine& machine);
 
 }  // namespace remora::hlo

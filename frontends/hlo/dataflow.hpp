@@ -41,7 +41,7 @@ struct Pair {
   ValueId input{};
 };
 
-/// Whether the instruction is no work: it gives what it is given, in parts or together.
+/// True if the instruction is no work: it gives what it is given, in parts or together.
 bool is_alias(const Instruction& instruction);
 
 class Dataflow {
@@ -61,14 +61,14 @@ class Dataflow {
   [[nodiscard]] StorageId storage(ValueId value) const;
   [[nodiscard]] std::size_t storages() const { return members_.size(); }
   [[nodiscard]] const std::vector<ValueId>& members(StorageId storage) const { return members_[storage.index()]; }
-  /// Whether an argument of the module or a constant lies there.
+  /// True if an argument of the module or a constant lies there.
   [[nodiscard]] bool is_fixed(StorageId storage) const { return fixed_[storage.index()]; }
 
   /// Outputs that lie where an operand lies, always.
   [[nodiscard]] std::vector<Pair> in_place(std::size_t computation, std::size_t instruction) const;
   /// Outputs for which XLA takes the memory of an operand if nobody reads that one any more.
   [[nodiscard]] std::vector<Pair> may_share(std::size_t computation, std::size_t instruction) const;
-  /// What the instruction reads and then destroys, itself or in a computation that it calls.
+  /// Buffers that the instruction reads and then destroys, itself or in a computation that it calls.
   [[nodiscard]] std::vector<ValueId> destroys(std::size_t computation, std::size_t instruction) const;
   /// The computations that the instruction calls and those that they call, but none of a fusion and none that works on single elements.
   [[nodiscard]] std::vector<std::size_t> runs_inside(const Instruction& instruction) const;

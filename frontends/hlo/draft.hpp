@@ -68,7 +68,8 @@ class Draft {
   std::int64_t add(const std::string& name, std::string fields, std::vector<std::int64_t> operands,
                    std::vector<std::int64_t> called = {});
   [[nodiscard]] std::int64_t id_of(std::size_t instruction) const { return source_.instructions[instruction].id; }
-  /// What is written, behind what `others` write of the same computation, without instructions that nothing needs.
+  /// Text of the instructions, after those of `others` in the same computation, without instructions that nothing
+  /// needs.
   WrittenComputation behind(const std::vector<const Draft*>& others = {});
 
  private:

@@ -31,8 +31,8 @@ Number compared(std::string_view comparison, std::int64_t a, std::int64_t b) {
 
 /// Numbers beyond 31 bits are not followed, so that nothing wraps around.
 Number small(std::int64_t number) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int32_t>::max();
-  return number >= -kMost && number <= kMost ? Number(number) : std::nullopt;
+  constexpr std::int64_t kMaximum = std::numeric_limits<std::int32_t>::max();
+  return number >= -kMaximum && number <= kMaximum ? Number(number) : std::nullopt;
 }
 
 Number of_two(const Instruction& instruction, std::int64_t a, std::int64_t b) {
@@ -117,7 +117,7 @@ std::optional<Loop> counted_loop(const Module& module, std::size_t computation, 
   while (true) {
     const Frame asked{.computation = loop.condition, .state = &state};
     const Number goes_on = number_of(module, asked, module.computations[loop.condition].root);
-    if (!goes_on || loop.trips() > kMostIterations) return {};
+    if (!goes_on || loop.trips() > kMaxIterations) return {};
     if (*goes_on == 0) return loop;
     const Frame run{.computation = loop.body, .state = &state};
     std::vector<Number> next;

@@ -19,16 +19,16 @@
 namespace remora::hlo {
 
 /// Loops of more iterations are not followed.
-constexpr std::size_t kMostIterations = 4096;
+constexpr std::size_t kMaxIterations = 4096;
 
 using Number = std::optional<std::int64_t>;
 
 /// One run of a computation, with what is known of its parameters.
 struct Frame {
   std::size_t computation = 0;
-  /// Of a body or condition: the loop's state, by leaf.
+  /// For a body or condition: the loop's state, by leaf.
   const std::vector<Number>* state = nullptr;
-  /// Of a fusion or call: the frame and the instruction that calls it.
+  /// For a fusion or call: the frame and the instruction that calls it.
   const Frame* caller = nullptr;
   std::size_t call = 0;
   mutable std::map<std::pair<std::size_t, std::size_t>, Number> known{};

@@ -53,7 +53,7 @@ struct Stack {
   std::vector<std::size_t> backward{};
   /// Instructions of B's body that read slices of it.
   std::vector<std::size_t> readers{};
-  /// Whether nothing but these reads it, so that it can be left out.
+  /// True if nothing but these reads it, so that it can be left out.
   bool can_go = false;
 };
 
@@ -65,7 +65,7 @@ struct LoopPair {
   std::vector<std::size_t> partner{};
   /// The leaf of F's state that numbers its iterations from 0.
   std::size_t counter = 0;
-  /// What may be saved, by tensor of the graph: `graph[tensor k]` is `values[k]`.
+  /// Values that may be saved, by tensor of the graph: `graph[tensor k]` is `values[k]`.
   std::vector<Origin> values{};
   Graph graph{};
   /// Bytes of the stacks that can be left out.
@@ -74,16 +74,16 @@ struct LoopPair {
   [[nodiscard]] std::size_t computation() const { return forward.computation; }
 };
 
-/// What a part of F's body is, with copies and bitcasts taken away.
+/// A part of F's body, without copies and bitcasts.
 Origin origin_of(const Module& module, const Dataflow& dataflow, std::size_t body, std::size_t instruction);
 
-/// Whether it is a copy that nobody needs: like what it copies, layout included, and never overwritten.
+/// True if it is a copy that nobody needs: like what it copies, layout included, and never overwritten.
 bool is_plain_copy(const Module& module, const Dataflow& dataflow, std::size_t computation, std::size_t instruction);
 
-/// Whether a leaf of F's state is the same in all iterations, and still in memory when B ends.
+/// True if a leaf of F's state is the same in all iterations, and still in memory when B ends.
 bool is_at_hand(const Module& module, const Dataflow& dataflow, const LoopPair& pair, std::size_t leaf);
 
-/// Whether a leaf of a loop's state is in all iterations what it was at first.
+/// True if a leaf of a loop's state is in all iterations what it was at first.
 bool is_invariant(const Module& module, const Dataflow& dataflow, const Loop& loop, std::size_t leaf);
 
 /// The pairs of a module, those with the largest stacks first. O(pairs of loops * size).

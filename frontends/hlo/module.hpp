@@ -25,10 +25,11 @@ struct Shape {
   /// XLA's number of the element type.
   int type = 0;
   std::vector<std::int64_t> dimensions{};
-  /// Of an array, as XLA counts it for the CPU: elements times their bytes, and the sizes of dimensions that are not fixed. 0 for
+  /// Size of an array, as XLA counts it for the CPU: elements times their bytes, and the sizes of dimensions that are
+  /// not fixed. 0 for
   /// tokens.
   Bytes size{};
-  /// Of a tuple.
+  /// Elements of a tuple.
   std::vector<Shape> parts{};
 
   /// Arrays and tokens in it, in depth-first order.
@@ -49,16 +50,16 @@ struct Instruction {
   std::int64_t tuple_index = 0;
   bool has_side_effect = false;
   std::string target{};
-  /// Of dot: the dimensions of the first operand that are summed over.
+  /// For dot: the dimensions of the first operand that are summed over.
   std::vector<std::int64_t> contracting{};
   /// Elements of the window; of a convolution also which dimension of the kernel is the output's features.
   std::int64_t window = 1;
   std::optional<std::int64_t> kernel_output_dimension{};
   /// How often a while loop runs, where XLA knows it.
   std::int64_t trips = 1;
-  /// Of a constant that is one integer or truth value.
+  /// Value of a constant that is one integer or truth value.
   std::optional<std::int64_t> literal{};
-  /// Of compare: LT, GE, ...
+  /// For compare: LT, GE, ...
   std::string comparison{};
   /// An array of the output that lies in one of an operand, as the instruction says.
   struct Alias {
@@ -104,7 +105,7 @@ struct Module {
   std::vector<Donation> donations{};
 };
 
-/// Whether the bytes look like a serialized HloModuleProto. Never throws.
+/// True if the bytes look like a serialized HloModuleProto. Never throws.
 bool looks_like_module(std::string_view bytes);
 
 /// Reads a module, whose views refer to `bytes`. Throws InputError that names `source` for what is damaged, refers to what is not there, or

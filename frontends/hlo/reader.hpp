@@ -35,7 +35,7 @@ constexpr Bytes kAlignment{64};
 
 /// A module as a graph, and what each op is in the module.
 struct LoweredModule {
-  /// Of the file, which the module's views refer to.
+  /// Text of the file, which the module's views refer to.
   std::shared_ptr<const std::string> bytes{};
   std::string source{};
   Machine machine{};
@@ -45,10 +45,11 @@ struct LoweredModule {
   std::size_t computation = 0;
   /// By op: its place among the instructions of that computation.
   std::vector<std::size_t> instructions{};
-  /// Of the outputs that do not lie in arguments: XLA allocates them apart from temporaries, and lets temporaries lie there until they
+  /// Size of the outputs that do not lie in arguments: XLA allocates them apart from temporaries, and lets temporaries
+  /// lie there until they
   /// are written.
   Bytes outputs{};
-  /// Of the outputs that lie in donated arguments.
+  /// Size of the outputs that lie in donated arguments.
   Bytes donated{};
 };
 
@@ -66,7 +67,7 @@ std::optional<LoopMemory> largest_loop(const LoweredModule& lowered);
 /// The body of a while loop, wherever it is called.
 struct LoopBody {
   std::string computation{};
-  /// What its instructions take at most at once, next to the loop's state.
+  /// Peak of its instructions, in addition to the loop's state.
   Bytes size{};
   /// How often it runs in all, as far as XLA knows.
   std::int64_t runs = 1;
@@ -80,7 +81,7 @@ std::vector<LoopBody> loop_bodies(const LoweredModule& lowered);
 LoweredModule lower_module(std::string bytes, const std::string& source, const Machine& machine,
                            const std::string& body = {});
 
-/// Whether a second run is not a first one: random numbers with a state, devices that talk to each other or to the host.
+/// True if a second run is not a first one: random numbers with a state, devices that talk to each other or to the host.
 bool has_effect(const Module& module, const Instruction& instruction);
 
 /// The ops of which a compute reads what another op of the sequence has destroyed. Empty for every sequence without recomputes that
@@ -91,7 +92,8 @@ std::vector<OpId> stale_reads(const LoweredModule& lowered, std::span<const OpId
 /// the loop runs again. What may run only once stays stale, and so does what would more than double the sequence.
 std::vector<OpId> mended(const LoweredModule& lowered, std::span<const OpId> sequence);
 
-/// What XLA's buffer assignment (xla/service/buffer_assignment.cc) takes for temporaries, in bytes, by the same rules: outputs and
+/// Size of temporaries in XLA's buffer assignment (xla/service/buffer_assignment.cc), in bytes, by the same rules:
+/// outputs and
 /// donated arguments serve temporaries while they are free; the rest is packed twice, by size and by length of life, best fit first,
 /// and the smaller heap is taken. O(values^2) for up to 10,000 temporaries; for more, the largest sum of sizes at one moment is given.
 Bytes assigned_temporaries(const Module& module);

@@ -38,7 +38,7 @@ double filled(const OpWork& work, int multiprocessors) {
   constexpr std::int64_t kTile = 128;
   constexpr std::int64_t kNarrowest = 16;
   constexpr std::int64_t kDepth = 512;
-  constexpr double kLeast = 0.02;
+  constexpr double kMinimum = 0.02;
   double elements = 1;
   for (const std::int64_t extent : work.made) elements *= static_cast<double>(extent);
   if (multiprocessors <= 1 || work.made.size() < 2 || elements <= 0) return 1;
@@ -59,7 +59,7 @@ double filled(const OpWork& work, int multiprocessors) {
   const double covered = elements / (tiles * static_cast<double>(height * width));
   tiles *= std::max(1.0, std::floor(static_cast<double>(work.operations) / 2 / elements / kDepth));
   const double rounds = std::ceil(tiles / multiprocessors);
-  return std::max(kLeast, covered * tiles / (rounds * multiprocessors));
+  return std::max(kMinimum, covered * tiles / (rounds * multiprocessors));
 }
 
 /// As names are compared.
@@ -89,10 +89,10 @@ double Machine::seconds(const OpWork& work) const {
 }
 
 Duration nanoseconds(double seconds) {
-  constexpr double kMost = 4e18;
+  constexpr double kMaximum = 4e18;
   // A rounding error of the sum is not worth a nanosecond more.
   constexpr double kRelativeError = 1e-12;
-  return Duration(static_cast<std::int64_t>(std::min(std::ceil(seconds * 1e9 * (1 - kRelativeError)), kMost)));
+  return Duration(static_cast<std::int64_t>(std::min(std::ceil(seconds * 1e9 * (1 - kRelativeError)), kMaximum)));
 }
 
 const Machine* find_machine(std::string_view name) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What an op takes on a machine: the one roofline of ONNX models, HLO modules, jaxprs and steps of PyTorch.
+// Cost of an op on a machine: the one roofline of ONNX models, HLO modules, jaxprs and steps of PyTorch.
 //
 //     seconds = max(operations / (rate x efficiency x filled tiles), bytes moved / bandwidth) + launch overhead
 //
@@ -27,7 +27,7 @@ enum class OpClass { product, convolution, attention, memory };
 /// "product", "convolution", "attention", "memory"; any other name is of an op that only moves memory.
 OpClass op_class_named(std::string_view name);
 
-/// What there is to do for one op.
+/// Amount of work of one op.
 struct OpWork {
   OpClass of = OpClass::memory;
   /// The type in which it computes: "fp32", "bf16", "fp16", "fp64"; "half" is bf16 where the machine has it, otherwise fp16.

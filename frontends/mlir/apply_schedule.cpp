@@ -12,11 +12,11 @@ namespace {
 /// The largest number that an earlier run of the pass left in the block. No run comes as far as 2^62: such numbers are
 /// somebody else's, and none of this run's will be equal to them.
 std::int64_t last_copy(mlir::Block& block) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  constexpr std::int64_t kMaximum = std::int64_t{1} << 62;
   std::int64_t last = 0;
   for (mlir::Operation& op : block) {
     const auto number = mlir::dyn_cast_or_null<mlir::IntegerAttr>(op.getAttr(kCopyAttribute));
-    if (number && number.getType().isInteger(64) && number.getInt() < kMost) last = std::max(last, number.getInt());
+    if (number && number.getType().isInteger(64) && number.getInt() < kMaximum) last = std::max(last, number.getInt());
   }
   return last;
 }

@@ -27,7 +27,7 @@ namespace remora::mlir_frontend {
 // Buffers are taken to be in row-major order where they are made, at function boundaries, too
 // (function-boundary-type-conversion=identity-layout-map).
 
-/// Whether the op's one result shares its source's buffer. Casts, slices and expansions always do.
+/// True if the op's one result shares its source's buffer. Casts, slices and expansions always do.
 bool is_view(mlir::Operation& op);
 
 // A block's ops, grouped as bufferization will treat them. Every op but the terminator is one of these:
@@ -50,7 +50,7 @@ bool is_view(mlir::Operation& op);
 struct Unit {
   /// The destinations in block order, then the op itself.
   llvm::SmallVector<mlir::Operation*> ops{};
-  /// Of all of them together.
+  /// Total of all of them.
   OpCost cost{};
   /// Why the unit must not run again, for a remark; empty if it may, or if its author forbids it.
   std::string obstacle{};
@@ -90,13 +90,13 @@ llvm::SmallVector<mlir::Value> values_read(mlir::Operation& op);
 //   - Units with effects keep their order; those that may fault (divisions) stay behind the effects before them.
 //   - An op's `location` says where it stands in its file.
 
-/// What becomes of tensor arguments and constants.
+/// Treatment of tensor arguments and constants.
 enum class Residents { inputs, fixed_memory };
 
 /// `name`: the graph's, as a rule the function's.
 Graph graph_from_block(mlir::Block& block, const BlockUnits& units, std::string name, Residents residents);
 
-/// Whether no schedule's bytes or duration can exceed 64 bits.
+/// True if no schedule's bytes or duration can exceed 64 bits.
 bool sums_fit(const Graph& graph, int max_computes);
 
 // Writes a schedule into its block: ops move into the order of the steps, a unit that runs again is cloned, and every
@@ -119,7 +119,7 @@ bool sums_fit(const Graph& graph, int max_computes);
 
 inline constexpr const char* kCopyAttribute = "remora.copy";
 
-/// Whether each unit's destinations stand next to it, with at most residents and views in between, and so belong to no
+/// True if each unit's destinations stand next to it, with at most residents and views in between, and so belong to no
 /// other unit. If not, the block takes more memory than its graph says, and even its own order has to be written.
 bool destinations_in_place(const BlockUnits& units);
 

@@ -183,7 +183,7 @@ std::optional<OpCost> interface_cost(mlir::Operation& op) {
 std::string obstacle_of(mlir::Operation& op, bool vouched, bool known) {
   if (has_dynamic_tensor(op)) return "a tensor of dynamic shape, of an unknown element type or of 2^62 bytes and more";
   if (!vouched && !transparent(op)) return "a region other than that of linalg, tensor.pad or tensor.generate";
-  if (!vouched && !free_of_effects(op)) return "side effects, or an op whose effects MLIR does not know";
+  if (!vouched && !free_of_effects(op)) return "side effects, or an op with unknown effects";
   if (!only_tensors(op)) return "a result that is not a tensor";
   if (!known) return "an op of unknown cost (remora.cost, or a CostInterface of its dialect, tells it)";
   return "";
@@ -210,16 +210,16 @@ JudgedOp judge(mlir::Operation& op) {
     result.error = attributes.error;
     return result;
   }
-  const auto told = interface_cost(op);
+  const auto stated = interface_cost(op);
   const auto counted = flops(op);
-  if (told) result.cost = *told;
-  if (!told && counted) result.cost.duration = *counted;
+  if (stated) result.cost = *stated;
+  if (!stated && counted) result.cost.duration = *counted;
   if (attributes.cost) result.cost.duration = *attributes.cost;
   if (attributes.workspace) result.cost.workspace = *attributes.workspace;
   if (attributes.recompute) result.cost.recompute = *attributes.recompute;
   if (result.cost.duration < 0 || result.cost.workspace < 0) result.error = "its CostInterface gave a negative amount";
-  const bool vouched = result.cost.recompute && (attributes.recompute || told);
-  result.obstacle = result.cost.recompute ? obstacle_of(op, vouched, attributes.cost || told || counted) : "";
+  const bool vouched = result.cost.recompute && (attributes.recompute || stated);
+  result.obstacle = result.cost.recompute ? obstacle_of(op, vouched, attributes.cost || stated || counted) : "";
   result.cost.recompute = result.cost.recompute && result.obstacle.empty();
   return result;
 }

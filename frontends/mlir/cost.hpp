@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What ops cost, and whether they may run again.
+// Costs of ops, and if they may run again.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@
 
 namespace remora::mlir_frontend {
 
-// What ops of linalg, tensor, arith and math cost: for each iteration of the static loop nest the scalar ops of the
+// Costs of ops of linalg, tensor, arith and math: for each iteration of the static loop nest the scalar ops of the
 // body, functions such as exp as several, and one at least, for moving an element is not free.
 //
 //     linalg.matmul 64x32x16          64 * 32 * 16 iterations, mulf + addf      65536
@@ -28,23 +28,23 @@ std::optional<std::int64_t> flops(mlir::Operation& op);
 /// other type and for more than 2^62.
 std::optional<std::int64_t> tensor_bytes(mlir::Type type);
 
-// What one op costs and whether it may run again, from the first source that knows: the op's attributes, its dialect's
+// Cost of one op, and if it may run again, from the first source that has it: the op's attributes, its dialect's
 // CostInterface (cost_interface.hpp), the table of flops.
 
 struct JudgedOp {
   OpCost cost{};
   /// Why the op must be left alone, for a remark; empty if it may run again.
   std::string obstacle{};
-  /// What is wrong with its attributes; empty if nothing.
+  /// Error in its attributes; empty if there is none.
   std::string error{};
 };
 
 JudgedOp judge(mlir::Operation& op);
 
-/// Whether the op says something of its cost itself, in an attribute.
+/// True if the op says something of its cost itself, in an attribute.
 bool has_cost_attribute(mlir::Operation& op);
 
-/// Whether MLIR knows that the op, with all inside it, neither reads nor writes memory.
+/// True if MLIR knows that the op, with all inside it, neither reads nor writes memory.
 bool free_of_effects(mlir::Operation& op);
 
 }  // namespace remora::mlir_frontend

@@ -36,7 +36,7 @@ struct OpCost {
   std::int64_t duration = 0;
   /// Bytes of scratch memory that live only while the op runs.
   std::int64_t workspace = 0;
-  /// Whether the op may run again. True vouches that it gives the same results each time, for ops whose effects MLIR
+  /// True if the op may run again. True vouches that it gives the same results each time, for ops whose effects MLIR
   /// does not know, too. Dynamic shapes and results that are no tensors forbid it in any case.
   bool recompute = true;
 };

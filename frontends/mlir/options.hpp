@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What both passes are asked for. It needs nothing of MLIR, and nothing of Remora.
+// Options of both passes. Independent of MLIR and of Remora.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace remora::mlir_frontend {
 
-/// Of the arena's offsets, in bytes: a cache line.
+/// Alignment of the arena's offsets, in bytes: a cache line.
 inline constexpr std::int64_t kDefaultAlignment = 64;
 
 /// The options of `remora-rematerialize`. A wrong one fails the pipeline with an error at its start.
@@ -26,7 +26,7 @@ struct RematerializeOptions {
   int threads = 0;
   /// A number, or "auto": two, and more where they hold the budget or are shorter.
   std::string max_computes = "auto";
-  /// Whether the schedule's tensors must fit one arena within the budget, at multiples of `alignment` bytes; what lies
+  /// True if the schedule's tensors must fit one arena within the budget, at multiples of `alignment` bytes; what lies
   /// elsewhere is the graph's fixed memory.
   bool arena = false;
   std::int64_t alignment = kDefaultAlignment;
@@ -36,9 +36,9 @@ struct RematerializeOptions {
 
 /// The options of `remora-arena`.
 struct ArenaOptions {
-  /// Of offsets, in bytes: a power of two. A function's `remora.arena` overrides it.
+  /// Alignment of offsets, in bytes: a power of two. A function's `remora.arena` overrides it.
   std::int64_t alignment = kDefaultAlignment;
-  /// Whether several returned buffers of one function lie in the arena, too; freeing one then frees all.
+  /// True if several returned buffers of one function lie in the arena, too; freeing one then frees all.
   bool share_results = false;
 };
 

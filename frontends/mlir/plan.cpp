@@ -223,8 +223,9 @@ ArenaPlan plan_arena(std::span<const Buffer> buffers, Bytes most) noexcept {
 }
 
 std::string alignment_fault(std::int64_t alignment) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  const bool right = alignment >= 1 && alignment <= kMost && std::has_single_bit(static_cast<std::uint64_t>(alignment));
+  constexpr std::int64_t kMaximum = std::int64_t{1} << 30;
+  const bool right =
+      alignment >= 1 && alignment <= kMaximum && std::has_single_bit(static_cast<std::uint64_t>(alignment));
   return right ? "" : "must be a power of two from 1 to 2^30, not " + std::to_string(alignment);
 }
 

@@ -23,7 +23,7 @@ struct Plan {
   /// The units in the order of the steps.
   Sequence sequence{};
   int recomputes = 0;
-  /// Whether the sequence is another than the input order.
+  /// True if the sequence is another than the input order.
   bool changes = false;
   /// "peak 4194304 -> 3145728 bytes (budget 3355443), work 1,000 flop -> ...": statistics before and after.
   std::string summary{};
@@ -33,7 +33,7 @@ struct Plan {
   std::string error{};
 };
 
-/// What is wrong with the options, whatever the graph; empty if nothing. The budget may be empty here.
+/// Error in the options, whatever the graph; empty if there is none. The budget may be empty here.
 std::string check_options(const RematerializeOptions& options);
 
 /// No schedule's op runs more often. The options must be right.
@@ -60,7 +60,7 @@ struct ArenaPlan {
 /// error.
 ArenaPlan plan_arena(std::span<const Buffer> buffers, Bytes most) noexcept;
 
-/// What is wrong with an alignment of allocations, for MLIR a power of two of at most 2^30; empty if nothing.
+/// Error in an alignment of allocations, for MLIR a power of two of at most 2^30; empty if there is none.
 std::string alignment_fault(std::int64_t alignment);
 
 }  // namespace remora::mlir_frontend

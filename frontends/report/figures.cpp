@@ -21,13 +21,13 @@ using json::number_text;
 
 namespace {
 
-constexpr std::size_t kMostPoints = 700;
+constexpr std::size_t kMaxPoints = 700;
 constexpr int kTicksAcross = 9;
 
 /// A row of amounts above fixed memory as stairs, from its first step to the end of its last.
 std::vector<std::pair<double, double>> stairs(const std::vector<Bytes>& row, Bytes fixed, const MemoryUnit& unit) {
   std::vector<std::pair<double, double>> points;
-  const std::size_t bundle = (row.size() + kMostPoints - 1) / kMostPoints;
+  const std::size_t bundle = (row.size() + kMaxPoints - 1) / kMaxPoints;
   for (std::size_t i = 0; i < row.size(); i += bundle) {
     const auto end = row.begin() + static_cast<std::ptrdiff_t>(std::min(row.size(), i + bundle));
     const Bytes most = *std::max_element(row.begin() + static_cast<std::ptrdiff_t>(i), end);
@@ -159,7 +159,7 @@ Figure lanes_figure(const DeviceGraph& graph, const DeviceProfile& profile, cons
   Figure figure{.title = graph.graph.name + ": runs, runs again (hatched) and copies over time"};
   figure.x = {.label = "time" + (unit.name.empty() ? "" : " (" + unit.name + ")"), .most = end, .ticks = kTicksAcross};
   for (const std::string& name : stream_names(graph, profile)) figure.lanes.push_back({name, {}});
-  const LaneBars bars(profile.steps.size() > kMostPoints ? end / kMostPoints : -1);
+  const LaneBars bars(profile.steps.size() > kMaxPoints ? end / kMaxPoints : -1);
   for (std::size_t i = 0; i < profile.steps.size(); ++i) {
     bars.add(figure.lanes[profile.stream[i]],
              {unit.amount(profile.times[i]), unit.amount(profile.ends[i]), profile.again[i]});

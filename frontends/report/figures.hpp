@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a report has besides its page: figures of memory and of a curve, and the same as tables.
+// Parts of a report besides its page: figures of memory and of a curve, and the same as tables.
 #pragma once
 
 #include <iosfwd>
@@ -16,12 +16,13 @@ namespace remora::report {
 /// drawing can show, bundles are drawn at their largest.
 Figure memory_figure(const Graph& graph, const Schedule& schedule, const ScheduleProfile& profile);
 
-/// What the input order holds beside each step of the schedule; of itself where there is no schedule. In either
+/// Memory of the input order at each step of the schedule; on its own if there is no schedule. In either
 /// order: what it holds at the op that the step first computes, at a recompute that of the next first compute, and
 /// after the last of these its own.
 std::vector<Bytes> memory_beside(const ScheduleProfile& profile);
 
-/// Of a schedule over several devices: a lane over time for each device and each link that is used, and below it memory over
+/// For a schedule over several devices: a lane over time for each device and each link that is used, and below it
+/// memory over
 /// time on each device, with its budget.
 std::vector<Figure> device_figures(const DeviceGraph& graph, const DeviceSchedule& schedule,
                                    const DeviceProfile& profile);

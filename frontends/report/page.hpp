@@ -20,7 +20,7 @@
 namespace remora::report {
 
 struct Page {
-  /// Of a graph over several devices its names and dependencies, DeviceGraph::graph.
+  /// For a graph over several devices its names and dependencies, DeviceGraph::graph.
   std::shared_ptr<const Graph> graph{};
   /// The graph over several devices; null of one for a single device.
   std::shared_ptr<const DeviceGraph> devices{};

@@ -57,14 +57,14 @@ constexpr const char* kStyle =
     ".remora .before{stroke:#9a5b00;stroke-width:1.5;stroke-dasharray:5 3;fill:none}"
     ".remora .budget{stroke:#a1123f;stroke-width:1.5;stroke-dasharray:12 4;fill:none}"
     ".remora .bound{stroke:#1b1f24;stroke-width:1.5;stroke-dasharray:2 4;fill:none}"
-    ".remora .least{stroke:#a1123f;stroke-width:1.5;stroke-dasharray:8 4;fill:none}"
+    ".remora .minimum{stroke:#a1123f;stroke-width:1.5;stroke-dasharray:8 4;fill:none}"
     ".remora .mark{fill:#0b5fae;stroke:#0b5fae;stroke-width:1.5}.remora .hollow{fill:#ffffff}"
     ".remora .hatch{stroke:#9a5b00;stroke-width:1.5}"
     "@media(prefers-color-scheme:dark){.remora text{fill:#e8ebef}.remora .tick{fill:#a4aeb9}"
     ".remora .note{stroke:#13161a}.remora .axis{stroke:#a4aeb9}.remora .grid{stroke:#313841}.remora .back{fill:#13161a}"
     ".remora .band{fill:#313841}.remora .fill,.remora .bar{fill:#6ab3fb}.remora .after{stroke:#6ab3fb}.remora "
     ".before{stroke:#d9a441}"
-    ".remora .budget{stroke:#ff87a4}.remora .bound{stroke:#e8ebef}.remora .least{stroke:#ff87a4}"
+    ".remora .budget{stroke:#ff87a4}.remora .bound{stroke:#e8ebef}.remora .minimum{stroke:#ff87a4}"
     ".remora .mark{fill:#6ab3fb;stroke:#6ab3fb}.remora .hollow{fill:#13161a}.remora .hatch{stroke:#d9a441}}</style>\n"
     "<defs><pattern id=\"remora-hatch\" width=\"6\" height=\"6\" patternUnits=\"userSpaceOnUse\">"
     "<path class=\"hatch\" d=\"M-1 7L7 -1M-1 1L1 -1M5 7L7 5\"/></pattern></defs>\n";
@@ -78,7 +78,7 @@ const char* line_class(Look look) {
     case Look::bound:
       return "bound";
     case Look::least:
-      return "least";
+      return "minimum";
     case Look::schedule:
     case Look::peak:
     case Look::known:
@@ -147,11 +147,11 @@ class Drawing {
     label(kRight, 20, "start", figure_.title, "title");
     double y = kTitle + 10;
     double x = kRight;
-    std::vector<std::string> told;
+    std::vector<std::string> shown;
     for (const Series& series : figure_.series) {
-      const bool known = std::find(told.begin(), told.end(), series.name) != told.end();
+      const bool known = std::find(shown.begin(), shown.end(), series.name) != shown.end();
       if (known || series.name.empty() || series.points.empty()) continue;
-      told.push_back(series.name);
+      shown.push_back(series.name);
       const double width = kSample + width_of(series.name) + 24;
       if (x + width > kWidth && x > kRight) {
         x = kRight;
@@ -161,7 +161,7 @@ class Drawing {
       label(x + kSample, y + 4, "start", series.name);
       x += width;
     }
-    return told.empty() ? kTitle : y + 6;
+    return shown.empty() ? kTitle : y + 6;
   }
 
   void label(double x, double y, const char* anchor, const std::string& text, const char* style = "tick") {

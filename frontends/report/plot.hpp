@@ -41,9 +41,9 @@ struct Axis {
   std::optional<double> most{};
   /// About how many ticks there are.
   int ticks = 5;
-  /// What lies before the axis' 0 and is not to scale: "fixed memory 1.07 GiB". Empty for no band.
+  /// Band before the axis' 0, not to scale: "fixed memory 1.07 GiB". Empty for no band.
   std::string band{};
-  /// Of the axis across: what else is written at places of it, at the other side of the plot, with its name. Where they
+  /// For the axis across: further labels at places of it, on the other side of the plot, with its name. Where they
   /// would touch, the later one is left out.
   std::vector<std::pair<double, std::string>> beside{};
   std::string beside_label{};
@@ -56,7 +56,7 @@ enum class Join {
   steps,  ///< the value holds until the next point
 };
 
-/// What a series shows, and so how it looks.
+/// Meaning of a series, which decides its look.
 enum class Look {
   schedule,     ///< a line, filled below
   input_order,  ///< dashed, hatched above the figure's limit
@@ -69,7 +69,7 @@ enum class Look {
 };
 
 struct Series {
-  /// What the legend says; series of one name share a line of it, and one without has none.
+  /// Name in the legend; series of one name share a line of it, and one without has none.
   std::string name{};
   Look look = Look::known;
   Join join = Join::none;
@@ -105,7 +105,7 @@ struct Figure {
   Axis y{};
   std::vector<Series> series{};
   std::vector<Note> notes{};
-  /// Of y.
+  /// Scale of y.
   std::optional<double> limit{};
   /// In place of an axis upwards and of series; the first one above.
   std::vector<Lane> lanes{};

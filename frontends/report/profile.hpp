@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a schedule does, step by step, and what a report says of it: when each step runs and where, what each device holds then,
+// A schedule step by step, for a report: when each step runs and where, what each device holds then,
 // what crosses each link, what it costs, and why each recompute is there. A graph for one device is replayed as one over
 // devices that has one.
 //
@@ -23,7 +23,7 @@
 
 namespace remora::report {
 
-/// What began a stay of a tensor on a device.
+/// Cause of a tensor's stay on a device.
 enum class Begun { first_run, recompute, copy };
 
 /// One stay of a tensor in the memory of a device, in steps, both ends included. A recompute over a still resident tensor does not
@@ -40,7 +40,7 @@ struct TensorStay {
   friend bool operator==(const TensorStay&, const TensorStay&) = default;
 };
 
-/// What runs, or copies, of one kind take together.
+/// Total of runs, or copies, of one kind.
 struct Spent {
   int times = 0;
   Duration duration{};
@@ -52,7 +52,7 @@ struct Transfer : Spent {
   TensorId tensor{};
   DeviceId from{};
   DeviceId to{};
-  /// Of all of them.
+  /// Duration of all of them.
   Bytes bytes{};
 };
 
@@ -60,7 +60,7 @@ struct Transfer : Spent {
 struct OpRuns : Spent {
   OpId op{};
   DeviceId device{};
-  /// Of these runs, those that were not the op's first.
+  /// Number of these runs that were not the op's first.
   int again = 0;
 };
 
@@ -85,7 +85,7 @@ struct DeviceProfile {
   std::vector<Duration> times{};
   /// When each step ends: where copies overlap, others may have begun before.
   std::vector<Duration> ends{};
-  /// Of every step, whether it runs an op that has run before.
+  /// For every step, true if it runs an op that has run before.
   std::vector<bool> again{};
   /// On each device, at every step: the most from its start to the next one's.
   Table<DeviceId, std::vector<Bytes>> memory{};
@@ -99,11 +99,11 @@ struct DeviceProfile {
   /// Those that take longest first.
   std::vector<Transfer> transfers{};
   std::vector<OpRuns> runs{};
-  /// Of all devices, in the order of the graph.
+  /// Profiles of all devices, in the order of the graph.
   std::vector<LaneUse> lanes{};
-  /// Of the links that are used, in the order of the graph.
+  /// Profiles of the links that are used, in the order of the graph.
   std::vector<LinkUse> links{};
-  /// Of every step: the place of its lane among `lanes`, or, counted on behind these, that of its link among `links`.
+  /// For every step: the place of its lane among `lanes`, or, counted on behind these, that of its link among `links`.
   std::vector<std::size_t> stream{};
 };
 
@@ -113,14 +113,15 @@ DeviceProfile profile_of(const DeviceGraph& graph, const DeviceSchedule& schedul
 /// "gpu -> cpu".
 std::string link_name(const DeviceGraph& graph, DeviceId from, DeviceId to);
 
-/// Of the lanes ("gpu"; where the device has several, "gpu: gather"), then of the links, as `DeviceProfile::stream` numbers them.
+/// Names of the lanes ("gpu"; where the device has several, "gpu: gather"), then of the links, as
+/// `DeviceProfile::stream` numbers them.
 std::vector<std::string> stream_names(const DeviceGraph& graph, const DeviceProfile& profile);
 
 /// The same of a schedule for one device, as far as its steps tell.
 struct Replay {
   /// The op of every step.
   std::vector<OpId> ops{};
-  /// Of every step, whether its op has run before.
+  /// For every step, true if its op has run before.
   std::vector<bool> again{};
   /// At every step: base memory, what is resident, and the workspace.
   std::vector<Bytes> memory{};
@@ -141,7 +142,7 @@ Replay replay(const Graph& graph, std::span<const Step> steps);
 /// The stays that cover `step`, as numbers into `stays`, largest tensor first. O(stays).
 std::vector<std::size_t> residents(const Graph& graph, const Replay& replay, int step);
 
-// What a report says of a schedule: the input order before, the schedule after, and why each recompute is there.
+// Contents of a report on a schedule: the input order before, the schedule after, and why each recompute is there.
 //
 // A recompute brings tensors back that had been away. Why they had to go: the steps of the input order above the
 // budget that lie inside the gap. Those need not exist, for recomputes take memory themselves; therefore also what the
@@ -208,7 +209,7 @@ struct ScheduleProfile {
   std::vector<PaidRecompute> recomputes{};
   /// Costliest first, equal ones in input order.
   std::vector<RecomputedOp> recomputed_ops{};
-  /// Of every step of `after`, its stage: with the op, the ones of Checkmate's R. Empty for a schedule in free order,
+  /// For every step of `after`, its stage: with the op, the ones of Checkmate's R. Empty for a schedule in free order,
   /// which has no stages.
   std::vector<Stage> stages{};
   /// By op, then stage; pieces of an op neither overlap nor touch. Empty in free order.

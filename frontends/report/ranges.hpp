@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a profile asks about many ranges of a row: how many of its elements are there, and which is the greatest.
+// Queries of a profile about many ranges of a row: the number of its elements, and the greatest.
 #pragma once
 
 #include <vector>

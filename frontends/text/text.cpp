@@ -91,8 +91,8 @@ std::string written(const std::function<void(std::ostream&)>& write) {
 }
 
 std::string fixed(double value, int digits) {
-  constexpr std::size_t kMostDigits = 400;  // of the greatest double, and some after the point
-  std::array<char, kMostDigits> buffer{};
+  constexpr std::size_t kMaxDigits = 400;  // of the greatest double, and some after the point
+  std::array<char, kMaxDigits> buffer{};
   char* const last = buffer.data() + buffer.size();
   return {buffer.data(), std::to_chars(buffer.data(), last, value, std::chars_format::fixed, digits).ptr};
 }

@@ -18,7 +18,7 @@
 
 namespace remora::text {
 
-/// What `write` puts into a stream of the classic locale.
+/// Text that `write` puts into a stream of the classic locale.
 std::string written(const std::function<void(std::ostream&)>& write);
 
 /// `text` as one field of a CSV line by RFC 4180: in quotes, and every quote in it twice, where it holds a comma, a
@@ -73,7 +73,7 @@ std::string wrapped(const std::string& text, std::size_t at, std::size_t indent,
 /// with a blank, stay. Every line ends with a line end.
 std::string wrapped_lines(const std::string& text, std::size_t label, int width);
 
-/// What the variable COLUMNS says, or else the terminal behind a file descriptor, within 60 and 180; `otherwise` where
+/// Width by the variable COLUMNS, or else the terminal behind a file descriptor, within 60 and 180; `otherwise` where
 /// there is neither.
 int terminal_width(int descriptor, int otherwise);
 

@@ -48,7 +48,7 @@ ExecStatus ExtraDuration::propagate(Space& home, const Gecode::ModEventDelta&) {
     const Duration cover = bound.compute(kEventsConsidered);
     if (cover >= context_->extra_below - least) return Gecode::ES_FAILED;
   }
-  if (problem.inferences().dear_recompute) GECODE_ES_CHECK(remove_dear(home, context_->extra_below - least));
+  if (problem.inferences().costly_recompute) GECODE_ES_CHECK(remove_dear(home, context_->extra_below - least));
   return Gecode::ES_NOFIX;
 }
 

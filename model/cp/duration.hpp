@@ -4,7 +4,7 @@
 // exact int64. The bound falls with every solution; the space's `improvements` variable wakes the propagator then.
 //
 //   cover bound       certain copies and what undecided ops must still pay (CoverBound) leave nothing: failure.
-//   dear recompute    an undecided copy dearer than what is left is absent; a mode that adds more than that is out.
+//   costly recompute    an undecided copy more expensive than what is left is absent; a mode that adds more than that is out.
 #pragma once
 
 #include <span>
@@ -35,7 +35,7 @@ class ExtraDuration : public Gecode::NaryOnePropagator<Gecode::Int::IntView, Gec
   Context* context_;
 };
 
-/// What the copies that are certain cost at least, the fixed rest included.
+/// Minimum cost of the copies that are certain, the fixed rest included.
 Duration certain_extra(const RetentionProblem& problem, const RetentionProfile& profile);
 
 // Where memory will not fit unless somebody gives way, and who could.
@@ -83,7 +83,7 @@ class CoverBound {
   OverloadFinder finder_;
   std::vector<Overload> overloads_;
   std::vector<CoverOffer> candidates_;
-  /// What is left of each op's cost for the events still to come.
+  /// Remaining cost of each op for the events still to come.
   Table<FreeId, Duration> residual_;
   const RetentionProblem& problem_;
 };

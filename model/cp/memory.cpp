@@ -124,7 +124,7 @@ bool Memory::fits(CopyId copy, Start start) const {
     const bool counted = profile().covers_slot(t, slot, Reading::mandatory);
     return counted || !problem().reads(owner, profile().modes(copy), t) ? Bytes(0) : problem().touched()[t].size;
   };
-  Bytes needed = profile().memory(Reading::mandatory)[at(slot)] + profile().least_workspace(copy, [&](TensorId t) {
+  Bytes needed = profile().memory(Reading::mandatory)[at(slot)] + profile().min_workspace(copy, [&](TensorId t) {
     const TouchedId input = problem().touched_id(t);
     return input.valid() ? missing(input) : Bytes(0);
   });

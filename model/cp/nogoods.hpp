@@ -49,16 +49,16 @@ struct Fact {
   /// Ascending, with gaps between them.
   std::vector<Range> within{};
 
-  /// Whether every value of the domain is within the ranges.
+  /// True if every value of the domain is within the ranges.
   [[nodiscard]] bool holds(const Gecode::Int::IntView& view) const;
-  /// Whether none is.
+  /// True if none is.
   [[nodiscard]] bool refuted(const Gecode::Int::IntView& view) const;
   /// Makes it hold, or makes it refuted. False if no value is left.
   [[nodiscard]] bool impose(Gecode::Space& home, Gecode::Int::IntView view) const;
   [[nodiscard]] bool exclude(Gecode::Space& home, Gecode::Int::IntView view) const;
 };
 
-/// What the domain says of the variable.
+/// State of the variable by its domain.
 Fact fact_of(int variable, const Gecode::Int::IntView& view);
 
 class NogoodStore {
@@ -74,7 +74,7 @@ class NogoodStore {
   bool propagate(Gecode::Space& home, Views& views, int variable);
 
  private:
-  /// What several nogoods say is stored, and asked, once.
+  /// Literals shared by several nogoods are stored, and tested, once.
   struct Watched {
     Fact fact{};
     /// The nogoods that watch it.
@@ -135,7 +135,7 @@ class LearningSearch : public Gecode::Search::Engine {
     /// Propagated.
     std::unique_ptr<RetentionSpace> space{};
     Gecode::SpaceStatus status = Gecode::SS_BRANCH;
-    /// What was decided here, on the way to the next level.
+    /// Decisions taken here, on the way to the next level.
     Fact decision{};
   };
 

@@ -14,7 +14,8 @@ namespace remora::cp {
 
 class NogoodStore;
 
-/// What all spaces of one engine share: the constant problem, the profile that follows the search around, and the bound
+/// Data shared by all spaces of one engine: the constant problem, the profile that follows the search around, and the
+/// bound
 /// that every further solution must beat. Used by one thread at a time; spaces hold a pointer to it.
 class Context {
  public:
@@ -25,7 +26,7 @@ class Context {
         extra_below(constant.limits().extra_below),
         interrupted_(std::move(interrupted)) {}
 
-  /// Whether the search is to end. Then a propagator leaves out what only prunes: over 100,000 ops that takes seconds, and the
+  /// True if the search is to end. Then a propagator leaves out what only prunes: over 100,000 ops that takes seconds, and the
   /// search itself asks between nodes only. What tells a solution from none is never left out. Cheap: most calls ask nobody.
   [[nodiscard]] bool ends() {
     constexpr unsigned kCallsBetweenQuestions = 64;
@@ -36,7 +37,7 @@ class Context {
   RetentionProfile profile;
   /// Exact objective bound: extra duration must be strictly below. It only ever falls.
   Duration extra_below;
-  /// What was learned from failures (nogoods.hpp); none where the search does not learn.
+  /// Nogoods learned from failures (nogoods.hpp); none if the search does not learn.
   NogoodStore* nogoods = nullptr;
 
  private:
@@ -44,7 +45,7 @@ class Context {
   unsigned calls_ = 0;
 };
 
-/// What the propagators over all variables (RetentionProblem: starts, then modes) have in common: posting, copying,
+/// Common base of the propagators over all variables (RetentionProblem: starts, then modes): posting, copying,
 /// and the context that their space's search shares. `Derived` adds cost() and propagate().
 template <class Derived>
 class StartPropagator : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::Int::PC_INT_DOM> {

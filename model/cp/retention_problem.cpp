@@ -10,8 +10,8 @@ namespace remora::cp {
 namespace {
 
 /// Gecode's integers end at 2^31 - 2; half of that leaves room for sums.
-constexpr std::int64_t kMostStarts = std::int64_t{1} << 30;
-constexpr int kMostCopies = 1 << 24;
+constexpr std::int64_t kMaxStarts = std::int64_t{1} << 30;
+constexpr int kMaxCopies = 1 << 24;
 
 }  // namespace
 
@@ -50,7 +50,7 @@ void RetentionProblem::collect(std::span<const Compute> incumbent, std::span<con
   std::int64_t fixed = 0;
   for (const Compute& compute : incumbent) fixed += free_of_op_[compute.op].valid() ? 0 : 1;
   const std::int64_t values = free_order_ ? (fixed + 1) * places_ : instance_.op_count() + 1;
-  if (values > kMostStarts)
+  if (values > kMaxStarts)
     throw InputError::of_option("order", "so many free ops over so long a sequence are more than 2^30 places");
   absent_ = static_cast<Start>(values);
 }
@@ -73,7 +73,7 @@ void RetentionProblem::add_free_op(OpId op) {
   const bool first_included = free_order_ || modes > 1;
   const int copies = instance_.max_computes(op) - (first_included ? 0 : 1);
   if (copies < 1) return;
-  if (copies > kMostCopies - copy_count())
+  if (copies > kMaxCopies - copy_count())
     throw InputError::of_option("max_computes", "so many recomputes are more than 2^24");
   const FreeId id(free_ops_.size());
   free_of_op_[op] = id;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What is constant while Gecode searches: the retention-interval model of a set of free ops over a fixed rest, in
+// Constant data of Gecode's search: the retention-interval model of a set of free ops over a fixed rest, in
 // either of its forms.
 //
 // The fixed rest is a sequence of events: the computes of the ops that are not free and, in the staged form, the first
@@ -76,10 +76,10 @@ struct FreeOp {
   /// Its computes are the copies first_copy .. first_copy + copies - 1.
   std::int32_t first_copy = 0;
   std::int32_t copies = 0;
-  /// Whether the first of them is the op's first compute; if not, all are recomputes.
+  /// True if the first of them is the op's first compute; if not, all are recomputes.
   bool first_included = false;
   std::int32_t modes = 1;
-  /// Whether some mode leaves an input unread, and whether some has inner peaks.
+  /// True if some mode leaves an input unread, and whether some has inner peaks.
   bool reads_differ = false;
   bool has_inner = false;
   /// The free op whose mode each compute takes over, or none.
@@ -103,7 +103,7 @@ struct Inferences {
   bool useless_recompute = true;
   bool later_recompute = true;
   bool cover_bound = true;
-  bool dear_recompute = true;
+  bool costly_recompute = true;
 };
 
 /// How the search chooses what to decide next; branching.hpp explains each.
@@ -157,8 +157,7 @@ class RetentionProblem {
     const FreeOp& free = free_ops_[copy_owner_[copy]];
     return !free.first_included || copy != free.first_copy;
   }
-  /// What the copy, taking this long, adds to the extra duration: a first compute counts in the baseline, by its op's
-  /// least mode.
+  /// Extra duration of the copy with this duration: a first run counts in the baseline, by its op's shortest mode.
   [[nodiscard]] Duration extra_of(CopyId copy, Duration duration) const {
     return is_recompute(copy) ? duration : duration - free_ops_[copy_owner_[copy]].duration;
   }
@@ -168,7 +167,7 @@ class RetentionProblem {
     Start last = -1;
   };
   [[nodiscard]] StartRange possible_starts(CopyId copy) const;
-  /// Of these the starts that are banned, ascending.
+  /// Banned starts among these, ascending.
   [[nodiscard]] std::span<const StartRange> banned_starts(CopyId copy) const { return banned_[copy_owner_[copy]]; }
 
   /// Variables are numbered: the start of each copy, then the modes of those copies whose op has several.
@@ -178,7 +177,7 @@ class RetentionProblem {
   /// The copy of the mode variable.
   [[nodiscard]] CopyId mode_copy(int variable) const { return mode_copies_[at(variable - copy_count())]; }
   [[nodiscard]] bool has_modes() const { return !mode_copies_.empty(); }
-  /// Whether the computes of some free op could weigh more than they may (all its computes are copies then).
+  /// True if the computes of some free op could weigh more than they may (all its computes are copies then).
   [[nodiscard]] bool limits_computes() const;
   [[nodiscard]] bool limits_computes(const FreeOp& free) const;
   /// The variable's value in the incumbent.
@@ -194,12 +193,12 @@ class RetentionProblem {
   [[nodiscard]] std::span<const Anchor> fixed_uses(TouchedId tensor) const { return fixed_uses_[tensor]; }
   /// The free ops that use the tensor by some mode.
   [[nodiscard]] std::span<const FreeId> free_users(TouchedId tensor) const { return free_users_[tensor]; }
-  /// Whether the free op reads the tensor, one of its inputs, by all of the modes (a bit each).
+  /// True if the free op reads the tensor, one of its inputs, by all of the modes (a bit each).
   [[nodiscard]] bool reads(FreeId op, std::uint64_t modes, TouchedId input) const {
     const FreeOp& free = free_ops_[op];
     return !free.reads_differ || (modes & ~instance_.readers(free.op, touched_[input].tensor)) == 0;
   }
-  /// Whether the op's first compute may as well come later if that serves every use: free order, and no op waits for it
+  /// True if the op's first compute may as well come later if that serves every use: free order, and no op waits for it
   /// by `after` or for an input that it need not read.
   [[nodiscard]] bool may_move_first(FreeId op) const { return free_order_ && !awaited_[op]; }
   /// Pairs of free ops of which the one's first compute must come before the other's; in free order only.
@@ -228,7 +227,7 @@ class RetentionProblem {
   [[nodiscard]] std::span<const Bytes> rest_memory() const { return rest_memory_; }
   /// The moment of the event at an odd slot.
   [[nodiscard]] Moment moment(int slot) const { return fixed_events_[at(slot / 2)].moment; }
-  /// What the fixed rest costs beyond every op once: its recomputes, and first computes by other than the least mode.
+  /// Cost of the fixed rest beyond every op once: its recomputes, and first runs by a mode other than the shortest.
   [[nodiscard]] Duration rest_extra() const { return rest_extra_; }
 
   /// When a compute of `op` with this start happens.

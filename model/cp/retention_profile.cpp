@@ -277,7 +277,7 @@ Bytes RetentionProfile::retained(TouchedId tensor, const MemoryEvent& event, Rea
 }
 
 Bytes RetentionProfile::workspace_at(const MemoryEvent& event, Reading reading) const {
-  return least_workspace(event.copy, [&](TensorId t) { return released(t, event.moment, reading); });
+  return min_workspace(event.copy, [&](TensorId t) { return released(t, event.moment, reading); });
 }
 
 Bytes RetentionProfile::released(TensorId input, Moment moment, Reading reading) const {

@@ -135,7 +135,7 @@ class RetentionProfile {
     const Tensor& entry = tensors_[tensor];
     return reading == Reading::potential && entry.differs ? entry.potential : entry.mandatory;
   }
-  /// Whether the tensor's potential retention is more than its mandatory one: its producer has undecided copies and no
+  /// True if the tensor's potential retention is more than its mandatory one: its producer has undecided copies and no
   /// copy whose start alone is open.
   [[nodiscard]] bool may_give_way(TouchedId tensor) const { return tensors_[tensor].differs; }
 
@@ -148,34 +148,35 @@ class RetentionProfile {
   [[nodiscard]] std::span<const MemoryEvent> assigned() const { return assigned_; }
   [[nodiscard]] std::span<const Bytes> assigned_memory(Reading reading);
 
-  /// What the assigned copy takes there beside all it reads and writes, at least: of the modes open to it, the one
+  /// Minimum memory of the assigned copy there, in addition to its inputs and outputs: of the modes open to it, the one
   /// that takes least; of a mode's inner peaks the highest, what the reading does not retain beyond being released.
   [[nodiscard]] Bytes workspace_at(const MemoryEvent& event, Reading reading) const;
-  /// What the event may release of an input before its peak: what the reading retains up to it and not beyond.
+  /// Bytes of an input that the event may release before its peak: those that the reading retains up to it and not
+  /// beyond.
   [[nodiscard]] Bytes released(TensorId input, Moment moment, Reading reading) const;
-  /// What an undecided recompute of the tensor's op can take off the potential memory at the event.
+  /// Reduction of the potential memory at the event by an undecided recompute of the tensor's op.
   [[nodiscard]] Bytes gain(TouchedId tensor, const MemoryEvent& event) const;
 
-  /// What the tensor holds at the event: its size if it is retained there, or nothing.
+  /// Bytes of the tensor at the event: its size if it is retained there, or nothing.
   [[nodiscard]] Bytes retained(TouchedId tensor, const MemoryEvent& event, Reading reading) const;
-  /// Whether the tensor is retained throughout an opening or at a fixed event.
+  /// True if the tensor is retained throughout an opening or at a fixed event.
   [[nodiscard]] bool covers_slot(TouchedId tensor, int slot, Reading reading) const;
 
   /// The least duration and memory that the modes open to the copy allow.
   [[nodiscard]] Duration least_duration(CopyId copy) const;
-  [[nodiscard]] Bytes least_workspace(CopyId copy) const {
-    return least_workspace(copy, [](TensorId) { return Bytes(0); });
+  [[nodiscard]] Bytes min_workspace(CopyId copy) const {
+    return min_workspace(copy, [](TensorId) { return Bytes(0); });
   }
   /// Where `released` says what is off for an input that an inner peak frees.
   template <class Released>
-  [[nodiscard]] Bytes least_workspace(CopyId copy, Released released) const;
+  [[nodiscard]] Bytes min_workspace(CopyId copy, Released released) const;
   [[nodiscard]] Bytes least_size(CopyId copy, TouchedId output) const;
 
  private:
   struct Tensor {
     std::vector<Retention> mandatory{};
     std::vector<Retention> potential{};
-    /// Whether `potential` holds more than `mandatory`; if not it is left empty.
+    /// True if `potential` holds more than `mandatory`; if not it is left empty.
     bool differs = false;
     bool dirty = true;
   };
@@ -222,7 +223,7 @@ class RetentionProfile {
   bool is_empty_ = true;
   std::vector<Bytes> mandatory_;
   std::vector<Bytes> potential_;
-  /// What is counted of the problem's inner events by each reading.
+  /// Counts of the problem's inner events by each reading.
   std::vector<Bytes> mandatory_inner_;
   std::vector<Bytes> potential_inner_;
   std::vector<MemoryEvent> assigned_;
@@ -248,7 +249,7 @@ Amount RetentionProfile::least(CopyId copy, Amount common, Get get) const {
 }
 
 template <class Released>
-Bytes RetentionProfile::least_workspace(CopyId copy, Released released) const {
+Bytes RetentionProfile::min_workspace(CopyId copy, Released released) const {
   const FreeOp& free = problem_.free_ops()[problem_.owner(copy)];
   const auto workspace = [&](ModeNumber mode) {
     const auto peaks = free.has_inner ? problem_.instance().inner(free.op, mode) : std::span<const InnerPeak>();

@@ -18,7 +18,7 @@
 namespace remora::cp {
 namespace {
 
-constexpr int kMostImprovements = 1 << 30;
+constexpr int kMaxImprovements = 1 << 30;
 
 Gecode::IntVar start_variable(Gecode::Space& home, const RetentionProblem& problem, CopyId copy) {
   const auto [first, last] = problem.possible_starts(copy);
@@ -60,7 +60,7 @@ Gecode::IntVar mode_variable(Gecode::Space& home, const RetentionProblem& proble
 }  // namespace
 
 RetentionSpace::RetentionSpace(Context& context, const Branching& branching)
-    : context_(&context), improvements_(*this, 0, kMostImprovements) {
+    : context_(&context), improvements_(*this, 0, kMaxImprovements) {
   const RetentionProblem& problem = context.problem;
   const Inferences& inferences = problem.inferences();
   Gecode::Home home(*this);
@@ -192,7 +192,7 @@ class RetentionSearch::Engine {
     options.clone = false;
     options.stop = &limit_;
     const Branching branching{settings.rule, settings.follow_incumbent, settings.noise, settings.seed};
-    if (settings.learn && problem.variable_count() <= kMostLearning) {
+    if (settings.learn && problem.variable_count() <= kMaxLearning) {
       engine_ = std::make_unique<LearningSearch>(context_, branching, options);
     } else {
       engine_.reset(Gecode::Search::babengine(new RetentionSpace(context_, branching), options));

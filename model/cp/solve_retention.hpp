@@ -83,7 +83,7 @@ struct SearchSettings {
   /// Stop at the first sequence within the limits instead of the best one.
   bool first_only = false;
   /// Learn from failures (nogoods.hpp). A node costs some twenty times as much then, and says more; it pays where
-  /// everything is to be looked at. Not on problems with more than kMostLearning variables.
+  /// everything is to be looked at. Not on problems with more than kMaxLearning variables.
   bool learn = false;
   BranchingRule rule = BranchingRule::overload;
   bool follow_incumbent = false;
@@ -94,7 +94,7 @@ struct SearchSettings {
 };
 
 /// Above this an explanation takes too long.
-inline constexpr int kMostLearning = 1500;
+inline constexpr int kMaxLearning = 1500;
 
 struct SearchOutcome {
   /// The best sequence found, the fixed rest included; nothing if none was found.

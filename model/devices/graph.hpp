@@ -9,11 +9,11 @@
 // its inputs resident there, or a copy of one tensor over one link. Memory is counted for each device. A device on which
 // no op can run is a store: host memory, flash.
 //
-// A device may have lanes (remora-graph 3): streams over its one memory, which run beside each other, as kernels do beside the
+// A device may have lanes (remora-graph 3): streams over its one memory, which run concurrently, as kernels do with the
 // collectives of training on many devices.
 //
 // `graph` holds names, tensors and dependencies; its own durations, workspaces and fixed memory are zero. Like Graph it
-// is plain data that promises nothing; `validate` checks it.
+// is plain data without guarantees; `validate` checks it.
 #pragma once
 
 #include <cstdint>
@@ -43,7 +43,8 @@ struct Device {
   Bytes fixed_memory{};
   /// Their names. Empty: the device has one, without a name.
   std::vector<std::string> lanes{};
-  /// Keys of the file that the project does not know, as the text of a JSON object; empty if there are none. Likewise below.
+  /// Keys of the file that the project does not use, as the text of a JSON object; empty if there are none. Likewise
+  /// below.
   std::string extra{};
 
   friend bool operator==(const Device&, const Device&) = default;
@@ -63,7 +64,7 @@ struct Link {
   friend bool operator==(const Link&, const Link&) = default;
 };
 
-/// What one copy costs.
+/// Costs of one copy.
 struct CopyCost {
   Duration duration{};
   Energy energy{};
@@ -80,23 +81,23 @@ struct MeasuredCopy {
   friend bool operator==(const MeasuredCopy&, const MeasuredCopy&) = default;
 };
 
-/// What a tensor has beside the graph's own figures.
+/// Properties of a tensor in addition to the graph's own figures.
 struct TensorPlaces {
   std::vector<MeasuredCopy> copies{};
-  /// Of an input of the graph: where it is resident throughout; at least one. Of a tensor that must be kept: the one
-  /// device where it must be resident at the end; empty for any.
+  /// Devices of an input of the graph: where it is permanently resident; at least one. For a tensor that must be kept:
+  /// the one device where it must be resident at the end; empty for any.
   std::vector<DeviceId> home{};
 
   friend bool operator==(const TensorPlaces&, const TensorPlaces&) = default;
 };
 
-/// What a run of an op costs on one device.
+/// Costs of a run of an op on one device.
 struct RunCost {
   DeviceId device{};
   Duration duration{};
   Bytes workspace{};
   Energy energy{};
-  /// Of the device.
+  /// Name of the device.
   LaneId lane{0};
 
   friend bool operator==(const RunCost&, const RunCost&) = default;
@@ -121,10 +122,10 @@ REMORA_API DeviceGraph on_one_device(Graph graph);
 /// The op's figures on the device; null where it cannot run there.
 REMORA_API const RunCost* run_cost(const DeviceGraph& graph, OpId op, DeviceId device);
 
-/// What copying the tensor costs; nothing without a link.
+/// Cost of copying the tensor; none without a link.
 REMORA_API std::optional<CopyCost> copy_cost(const DeviceGraph& graph, TensorId tensor, DeviceId from, DeviceId to);
 
-/// Whether a device has lanes: then steps run beside each other, whatever is asked of copies.
+/// True if a device has lanes: then steps run concurrently, whatever is asked of copies.
 REMORA_API bool has_lanes(const DeviceGraph& graph);
 
 /// Numbers for all streams of a graph, from 0: the lanes, by device, then the ways from device to device, linked or not.
@@ -144,7 +145,7 @@ class StreamNumbers {
   std::size_t lanes_ = 0;
 };
 
-/// Of all tensors, and fixed memory: more than the graph can fill on one device. The graph is valid.
+/// Size of all tensors, and fixed memory: more than the graph can fill on one device. The graph is valid.
 REMORA_API Bytes all_memory(const DeviceGraph& graph);
 
 /// By tensor: whether some op produces it.

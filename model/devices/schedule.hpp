@@ -16,10 +16,11 @@
 
 namespace remora {
 
-/// What a solve minimises.
+/// The quantity that a solve minimises.
 enum class Objective { duration, energy };
 
-/// Whether copies take turns with runs, or run beside them on links of their own (docs/guide/devices.md, "Copies beside computing").
+/// Copies take turns with runs, or run concurrently on links of their own (docs/guide/devices.md, "Copies beside
+/// computing").
 enum class CopyMode { sequential, overlap };
 
 /// A tensor on a device.
@@ -52,19 +53,19 @@ struct DeviceSchedule {
   CopyMode copies = CopyMode::sequential;
   /// By device; nothing where there is no limit.
   Table<DeviceId, std::optional<Bytes>> budget{};
-  /// Of all steps one after the other; of overlapped ones, until the last one has ended.
+  /// Duration of all steps one after the other; of overlapped ones, until the last one has ended.
   Duration duration{};
   Energy energy{};
   std::optional<Duration> duration_limit{};
   std::optional<Energy> energy_limit{};
-  /// Of the best schedule without any memory limit, or, if that is not known, the best lower bound's; and in the
-  /// objective's unit.
+  /// Values of the best schedule without any memory limit, or, if that is not known, of the best lower bound; the
+  /// latter in the objective's unit.
   Duration baseline_duration{};
   std::int64_t baseline_cost = 0;
   bool baseline_is_exact = false;
   Table<DeviceId, Bytes> peak_memory{};
   Table<DeviceId, Bytes> baseline_peak_memory{};
-  /// Of the objective, in its unit.
+  /// Bound on the objective, in its unit.
   std::int64_t lower_bound = 0;
   std::vector<DeviceStep> steps{};
   SolverReport solver{};
@@ -96,7 +97,7 @@ struct DeviceVerdict {
 /// overlap, a clock goes from one end of a step to the next, and each step starts when all that it waits for is the case.
 REMORA_API DeviceVerdict verify(const DeviceGraph& graph, const DeviceSchedule& schedule);
 
-// What a sequence of runs and copies takes: releases, memory on each device, duration and energy.
+// Evaluation of a sequence of runs and copies: releases, memory on each device, duration and energy.
 //
 // A run, or a copy to a device, begins a residence of a tensor there; what reads the tensor on that device is served by the
 // latest residence begun before, and so is a copy from there. A residence ends with the last use that it serves. A tensor
@@ -170,7 +171,7 @@ struct OverlappedTimes {
   std::optional<int> stuck{};
   /// When the last step has ended.
   Duration duration{};
-  /// The most that any step finds held on the device when it starts, with what it takes.
+  /// The maximum that any step finds held on the device when it starts, plus its own needs.
   Table<DeviceId, Bytes> peak{};
   /// On each device, by the steps that take memory or give it back; not by time.
   Table<DeviceId, std::vector<MemoryChange>> changes{};

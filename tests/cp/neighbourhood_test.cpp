@@ -18,7 +18,7 @@ namespace remora {
 namespace {
 
 /// More take the enumeration too long; those with modes count twice.
-constexpr int kMostFreeComputes = 8;
+constexpr int kMaxFreeComputes = 8;
 
 /// The least duration of all sequences that hold the budget and leave the computes of the other ops as they are.
 class Enumeration {
@@ -155,7 +155,7 @@ int check_neighbourhoods(unsigned seed, int rounds, OrderMode order, bool with_m
     const auto free_ops = random_free_ops(random, unlimited, with_modes ? 1 : 2);
     int computes = 0;
     for (const int op : free_ops) computes += unlimited.max_computes(OpId(op)) * (with_modes ? 2 : 1);
-    if (computes > kMostFreeComputes) continue;
+    if (computes > kMaxFreeComputes) continue;
     const Bytes peak = evaluate(unlimited, std::span<const Compute>(incumbent)).peak;
     const Bytes less(static_cast<std::int64_t>(random() % 4));
     if (peak < less) continue;

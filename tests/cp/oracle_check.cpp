@@ -38,7 +38,7 @@ cp::Inferences inferences_from_bits(unsigned bits) {
           .useless_recompute = (bits & 4U) != 0,
           .later_recompute = (bits & 8U) != 0,
           .cover_bound = (bits & 16U) != 0,
-          .dear_recompute = (bits & 32U) != 0};
+          .costly_recompute = (bits & 32U) != 0};
 }
 
 unsigned random_switches(std::mt19937& random) {

@@ -179,8 +179,8 @@ TEST(SolveRetention, ATighterRequirementInMidSearchKeepsTheProof) {
 TEST(SolveRetention, ACeilingIsStrict) {
   const Instance instance(test::figure_1(), {.budget = Bytes(3)});
   const auto all = input_order(instance);
-  const auto solve_below = [&](std::int64_t ceiling) {
-    const RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget(), Duration(ceiling)});
+  const auto solve_below = [&](std::int64_t cutoff) {
+    const RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget(), Duration(cutoff)});
     return cp::solve_retention(problem, {});
   };
   EXPECT_TRUE(solve_below(2).sequence.has_value());

@@ -23,7 +23,7 @@ using test::ModelPart;
 using test::Reduction;
 using test::SmallProblem;
 
-/// Forced, impossible and dear recompute.
+/// Forced, impossible and costly recompute.
 constexpr unsigned kOrderFree = 0b100011;
 
 test::SmallProblemKind random_kind(std::mt19937& random) {

@@ -112,7 +112,7 @@ TEST(AnyNumber, OptimalMeansThatNoNumberOfComputesIsShorter) {
   EXPECT_GT(tally.with_more, test::fewer(8));
 }
 
-/// Twice there is too little memory for the cheap tensor and the dear one together. With two computes an op the dear one is made again,
+/// Twice there is too little memory for the cheap tensor and the expensive one together. With two computes an op the expensive one is made again,
 /// with three the cheap one, twice.
 Instance cheap_and_dear() {
   constexpr Bytes kLarge(4);
@@ -204,7 +204,7 @@ TEST(AnyNumber, AUNetWhoseOpsCouldRunOftenerIsProvedByThePeriodRelaxation) {
 }
 
 /// What a listener hears of one solve.
-struct Heard {
+struct Received {
   std::vector<Duration> bounds;
 
   [[nodiscard]] SolveCallbacks callbacks() {
@@ -215,12 +215,12 @@ struct Heard {
 
 /// The bound never falls, the answer's least of all, and a search ends with a proof or with its work.
 void check_course(const Instance& instance, std::int64_t work) {
-  Heard heard;
-  const Schedule schedule = solve_with_more_computes(instance, test::work_limited(work), heard.callbacks());
-  EXPECT_TRUE(std::ranges::is_sorted(heard.bounds));
+  Received received;
+  const Schedule schedule = solve_with_more_computes(instance, test::work_limited(work), received.callbacks());
+  EXPECT_TRUE(std::ranges::is_sorted(received.bounds));
   if (!schedule.has_schedule()) return;
-  if (!heard.bounds.empty()) {
-    EXPECT_EQ(schedule.lower_bound, heard.bounds.back());
+  if (!received.bounds.empty()) {
+    EXPECT_EQ(schedule.lower_bound, received.bounds.back());
   }
   EXPECT_TRUE(verify(instance.graph(), schedule).valid());
   EXPECT_EQ(schedule.solver.stop, schedule.status == Status::optimal ? Stop::optimum : Stop::work);
@@ -258,13 +258,13 @@ TEST(AnyNumber, AProofForTwoComputesIsNotTheEndWhereTimeIsLeft) {
   const Bytes fixed = graph.fixed_memory;
   const Instance half = unlimited.with_budget(fixed + Bytes((baseline_peak(unlimited) - fixed).count() / 2));
   for (const std::int64_t seed : {2, 3}) {
-    Heard heard;
-    const Schedule schedule = solve_with_more_computes(half, {.time_limit = 600, .seed = seed}, heard.callbacks());
+    Received received;
+    const Schedule schedule = solve_with_more_computes(half, {.time_limit = 600, .seed = seed}, received.callbacks());
     EXPECT_TRUE(verify(graph, schedule).valid());
     EXPECT_EQ(schedule.status, Status::optimal);
     EXPECT_EQ(schedule.solver.optimal_for_max_computes, kAnyNumber);
     EXPECT_EQ(schedule.solver.stop, Stop::optimum);
-    EXPECT_TRUE(std::ranges::is_sorted(heard.bounds));
+    EXPECT_TRUE(std::ranges::is_sorted(received.bounds));
   }
 }
 

@@ -114,8 +114,8 @@ TEST(DeviceRestriction, OneDeviceAloneSaysWhatItMayStillSave) {
       return static_cast<double>(cost_of_schedule(devices, problem, alone->steps()).value_or(0));
     };
     std::vector<double> least;
-    for (int sitting = 0; sitting < 60 && !alone->finished(); ++sitting) {
-      alone->sit({.work = Work(100)});
+    for (int session = 0; session < 60 && !alone->finished(); ++session) {
+      alone->run_session({.work = Work(100)});
       if (alone->steps().empty()) continue;
       least.push_back(cost() * (1 - alone->gap()));
       if (alone->gap() > 0) ++open;

@@ -127,12 +127,12 @@ void check_relaxation(const DeviceGraph& graph, const Problem& problem, std::opt
   if (problem.order == OrderMode::free) return;
   Prover prover(graph, problem, 1);
   for (int step = 0; step < 8; ++step) {
-    const News news = prover.step({.below = truth ? *truth + 1 : kNoWay});
+    const ProverUpdate update = prover.step({.below = truth ? *truth + 1 : kNoWay});
     if (truth) {
-      EXPECT_FALSE(news.infeasible);
-      EXPECT_LE(news.bound, *truth);
+      EXPECT_FALSE(update.infeasible);
+      EXPECT_LE(update.bound, *truth);
     }
-    if (news.finished) break;
+    if (update.finished) break;
   }
   if (!truth || !outcome.steps) return;
   const EvaluatedPlan plan{*outcome.steps, evaluate(graph, *outcome.steps)};
@@ -318,7 +318,7 @@ TEST(DeviceOverlap, OfFreeOrderIsRight) {
   compare_devices(cases);
 }
 
-/// Without any limit on memory an op that is too dear on a device must still be ruled out there.
+/// Without any limit on memory an op that is too expensive on a device must still be ruled out there.
 TEST(DeviceSolve, EndsWithoutMemoryLimits) {
   DeviceGraph graph;
   graph.devices = Table<DeviceId, Device>(std::vector<Device>{{.name = "a"}, {.name = "b"}});
@@ -347,7 +347,7 @@ TEST(DeviceSolve, EndsWithoutMemoryLimits) {
 /// What is said of the answer is true of the problem with as many computes as it states; what is optimal is so for any number, and what
 /// is proved for a number has no cheaper one with so many.
 TEST(DeviceSolve, ChoosesHowOftenOpsRun) {
-  constexpr int kMostOfOracle = 3;
+  constexpr int kMaxOfOracle = 3;
   std::mt19937 random(91);
   int compared = 0;
   int more = 0;
@@ -364,14 +364,14 @@ TEST(DeviceSolve, ChoosesHowOftenOpsRun) {
       ASSERT_TRUE(schedule.has_schedule());
       EXPECT_LE(schedule.cost(), fewest.cost());
     }
-    problem.max_computes = std::min(schedule.solver.max_computes, kMostOfOracle);
+    problem.max_computes = std::min(schedule.solver.max_computes, kMaxOfOracle);
     const auto truth = test::device_optimum(graph, problem);
     if (schedule.status == Status::infeasible) {
       EXPECT_FALSE(truth.has_value());
     }
     if (!schedule.has_schedule()) continue;
     EXPECT_TRUE(verify(graph, schedule).valid());
-    if (schedule.solver.max_computes > kMostOfOracle) continue;
+    if (schedule.solver.max_computes > kMaxOfOracle) continue;
     ASSERT_TRUE(truth.has_value());
     EXPECT_GE(schedule.cost(), *truth);
     EXPECT_LE(schedule.lower_bound, *truth);
@@ -382,9 +382,9 @@ TEST(DeviceSolve, ChoosesHowOftenOpsRun) {
     any += proved == kAnyNumber ? 1 : 0;
     // Where an op may run thrice, brute force takes as long as a hundred solves.
     if (proved > 0 && round % 16 == 0) {
-      problem.max_computes = std::min(proved, kMostOfOracle);
+      problem.max_computes = std::min(proved, kMaxOfOracle);
       EXPECT_LE(schedule.cost(), *test::device_optimum(graph, problem));
-      problem.max_computes = kMostOfOracle;
+      problem.max_computes = kMaxOfOracle;
       EXPECT_LE(schedule.lower_bound, *test::device_optimum(graph, problem));
     }
     if (schedule.solver.max_computes == 1) continue;
@@ -493,9 +493,9 @@ TEST(DeviceSolve, TellsHowItGoes) {
       EXPECT_TRUE(costs.empty() || schedule.cost() < costs.back());
       costs.push_back(schedule.cost());
     };
-    callbacks.progress = [&](const Progress& news) {
-      EXPECT_GE(news.work, last.work);
-      last = news;
+    callbacks.progress = [&](const Progress& update) {
+      EXPECT_GE(update.work, last.work);
+      last = update;
     };
     const DeviceSchedule schedule = solve(request, callbacks);
     EXPECT_EQ(schedule.steps, silent.steps);

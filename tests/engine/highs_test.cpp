@@ -218,7 +218,7 @@ TEST(Highs, EndsAtOnceWhenItIsAskedToAndItsSecondsCount) {
     EXPECT_TRUE(answer.solution.empty());
     EXPECT_GE(cpu_seconds_of_thread() - before, seconds);
   }
-  while (threads_linger()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  while (has_background_threads()) std::this_thread::sleep_for(std::chrono::milliseconds(5));
 }
 
 TEST(Highs, KnowsABoundOfWhatWasEndedThatIsNeverAboveTheOptimum) {
@@ -249,7 +249,7 @@ TEST(Highs, AForkedProcessEndsWithoutTheThreadsOfItsParent) {
   run_highs(program.view(), kNone, [] { return true; });
   const pid_t child = fork();
   if (child == 0) {
-    const bool lingers = threads_linger();
+    const bool lingers = has_background_threads();
     std::exit(lingers ? 1 : 0);
   }
   int status = -1;

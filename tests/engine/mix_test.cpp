@@ -38,21 +38,21 @@ class MixTest : public testing::Test {
     return {std::move(crew), exempt, seed};
   }
 
-  /// How often each worker runs; `winner` brings the news of every round in which it takes part.
+  /// How often each worker runs; `winner` brings the outcome of every round in which it takes part.
   std::map<std::string, int> runs(Mix& mix, const std::string& winner = "") {
     std::map<std::string, int> counts;
     for (int round = 0; round < kRounds; ++round) {
-      std::vector<Mix::News> news;
+      std::vector<Mix::Outcome> outcome;
       std::string before;
       for (Worker* worker : mix.draw(input_)) {
         const std::string& name = name_of(*worker);
         EXPECT_LT(before, name);
         before = name;
         ++counts[name];
-        news.push_back({worker, name == winner ? 2.0 : 0.0, 0.0});
+        outcome.push_back({worker, name == winner ? 2.0 : 0.0, 0.0});
       }
-      EXPECT_LE(news.size(), 4U);
-      mix.learn(news);
+      EXPECT_LE(outcome.size(), 4U);
+      mix.learn(outcome);
     }
     return counts;
   }

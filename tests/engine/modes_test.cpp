@@ -158,9 +158,9 @@ TEST(SolveModes, ACancelledBracketIsWhatIsKnownByThen) {
 }
 
 /// All steps of the proof, by CBC; the schedules that it comes upon are the instance's, whatever memory they need.
-ProofNews prove(const Instance& instance) {
+ProofUpdate prove(const Instance& instance) {
   ModeProof proof(instance);
-  ProofNews last;
+  ProofUpdate last;
   for (int step = 0; step < 50 && !last.finished; ++step) {
     last = proof.step({.mip = IntegerSolver::cbc});
     for (const std::vector<Compute>& sequence : last.sequences) {
@@ -183,13 +183,13 @@ TEST(ModeProof, BoundsNoOptimumFromAbove) {
     const Instance instance = random_modes_instance(random, OrderMode::input);
     if (!ModeProof::applies(instance)) continue;
     const auto optimum = test::optimum(instance);
-    const ProofNews news = prove(instance);
-    infeasible += news.infeasible ? 1 : 0;
+    const ProofUpdate update = prove(instance);
+    infeasible += update.infeasible ? 1 : 0;
     if (!optimum) continue;
-    EXPECT_FALSE(news.infeasible);
-    EXPECT_LE(instance.baseline_duration() + news.bound, *optimum);
-    raised += news.bound > Duration(0) ? 1 : 0;
-    tight += news.bound > Duration(0) && instance.baseline_duration() + news.bound == *optimum ? 1 : 0;
+    EXPECT_FALSE(update.infeasible);
+    EXPECT_LE(instance.baseline_duration() + update.bound, *optimum);
+    raised += update.bound > Duration(0) ? 1 : 0;
+    tight += update.bound > Duration(0) && instance.baseline_duration() + update.bound == *optimum ? 1 : 0;
   }
   EXPECT_GT(raised, 200);
   EXPECT_GT(tight, 100);
@@ -255,9 +255,9 @@ TEST(ModeProof, IsExactWhereNothingIsRecomputed) {
     const int modes = 2 + static_cast<int>(random() % 2);
     const Instance instance = random_units(random, units, modes);
     const auto best = best_modes(instance, units, modes);
-    const ProofNews news = prove(instance);
-    EXPECT_EQ(news.infeasible, !best.has_value());
-    EXPECT_TRUE(!best || news.bound == *best);
+    const ProofUpdate update = prove(instance);
+    EXPECT_EQ(update.infeasible, !best.has_value());
+    EXPECT_TRUE(!best || update.bound == *best);
     const Schedule schedule = solve(instance, test::work_limited(20'000, 1));
     EXPECT_EQ(schedule.status, best ? Status::optimal : Status::infeasible);
     EXPECT_TRUE(!best || schedule.duration - instance.baseline_duration() == *best);

@@ -116,7 +116,7 @@ void check_program(std::mt19937& random, const Instance& instance, const std::op
   Program left = smaller.program();
   // With rounded rows every other time.
   if (random() % 2 == 0) solve_linear(left, {});
-  const IntegerAnswer whole = solve_integer(left, {.ceiling = extra + Duration(1), .by_highs = random() % 2 == 0});
+  const IntegerAnswer whole = solve_integer(left, {.cutoff = extra + Duration(1), .by_highs = random() % 2 == 0});
   ASSERT_LE(whole.bound, extra);
   ASSERT_FALSE(whole.solution.empty()) << "the optimum was ruled out, or the solver lost it";
 }
@@ -180,8 +180,8 @@ bool is_one_of(int column, unsigned choice) {
   return (choice >> static_cast<unsigned>(column)) % 2 != 0;
 }
 
-/// Of all choices that hold the program and cost less than the ceiling, the columns that are 1 in one of them.
-unsigned used_below(const Program& program, Duration ceiling) {
+/// Of all choices that hold the program and cost less than the cutoff, the columns that are 1 in one of them.
+unsigned used_below(const Program& program, Duration cutoff) {
   unsigned used = 0;
   for (unsigned choice = 0; choice < 1U << static_cast<unsigned>(program.columns()); ++choice) {
     Duration cost(0);
@@ -190,7 +190,7 @@ unsigned used_below(const Program& program, Duration ceiling) {
     }
     const bool holds = std::all_of(program.rows.begin(), program.rows.end(),
                                    [&](const ProgramRow& row) { return sum_of(row, choice) >= row.least; });
-    if (holds && cost < ceiling) used |= choice;
+    if (holds && cost < cutoff) used |= choice;
   }
   return used;
 }
@@ -214,28 +214,28 @@ TEST(Probing, RulesOutOnlyWhatNoSolutionBelowTheCeilingHas) {
     const LinearAnswer linear = solve_linear(program, {});
     if (linear.outcome != LinearAnswer::Outcome::optimal) continue;
     const ProgramBound bound = program_bound(program, linear.prices);
-    const Duration ceiling = bound.bound + Duration(1 + below(random, 20));
+    const Duration cutoff = bound.bound + Duration(1 + below(random, 20));
     std::vector<std::vector<int>> groups(1);
     for (int j = 0; j < program.columns(); ++j) {
       if (below(random, 2) == 0) groups.emplace_back();
       groups.back().push_back(j);
     }
     if (groups.front().empty()) groups.erase(groups.begin());
-    const unsigned used = used_below(program, ceiling);
-    const std::vector<bool> out = probe(program, linear, groups, ceiling, 100, {});
+    const unsigned used = used_below(program, cutoff);
+    const std::vector<bool> out = probe(program, linear, groups, cutoff, 100, {});
     for (int j = 0; j < program.columns(); ++j) {
       if (!out[at(j)]) continue;
       ASSERT_FALSE(is_one_of(j, used)) << "round " << round << ", column " << j;
       ++ruled_out;
-      beyond_reduced_costs += bound.bound + bound.penalties[at(j)] < ceiling ? 1 : 0;
+      beyond_reduced_costs += bound.bound + bound.penalties[at(j)] < cutoff ? 1 : 0;
     }
   }
   EXPECT_GT(ruled_out, test::fewer(2'000));
   EXPECT_GT(beyond_reduced_costs, test::fewer(400));
 }
 
-/// Schedules at random that cost less than the ceiling do nothing that is banned.
-void check_bans(std::mt19937& random, const Instance& instance, const ProofNews& news) {
+/// Schedules at random that cost less than the cutoff do nothing that is banned.
+void check_bans(std::mt19937& random, const Instance& instance, const ProofUpdate& update) {
   constexpr int kPlans = 60;
   for (int attempt = 0; attempt < kPlans; ++attempt) {
     RecomputePlan plan;
@@ -245,9 +245,9 @@ void check_bans(std::mt19937& random, const Instance& instance, const ProofNews&
       }
     }
     const Solution solution = make_solution(instance, within_limits(instance, plan));
-    if (solution.peak > instance.budget() || solution.extra >= news.bans_below) continue;
+    if (solution.peak > instance.budget() || solution.extra >= update.bans_below) continue;
     for (const Recompute& recompute : solution.plan()) {
-      for (const cp::StageBan& ban : news.bans) {
+      for (const cp::StageBan& ban : update.bans) {
         ASSERT_FALSE(ban.op == recompute.op && ban.first <= recompute.stage && recompute.stage <= ban.last);
       }
     }
@@ -257,36 +257,36 @@ void check_bans(std::mt19937& random, const Instance& instance, const ProofNews&
 void check_proof(std::mt19937& random, const Instance& instance, const std::optional<Duration>& truth) {
   PeriodProof proof(instance);
   const Duration optimum = truth ? *truth - instance.baseline_duration() : Duration(0);
-  // Without a ceiling, with one that leaves room, and with one that leaves none.
-  Duration ceiling = Duration::max();
-  if (truth && below(random, 3) > 0) ceiling = optimum + Duration(below(random, 6));
-  // Now and then integer programs outlive their patience at once.
+  // Without a cutoff, with one that leaves room, and with one that leaves none.
+  Duration cutoff = Duration::max();
+  if (truth && below(random, 3) > 0) cutoff = optimum + Duration(below(random, 6));
+  // Now and then integer programs outlive their limits at once.
   const double seconds = below(random, 4) == 0 ? 1e-6 : 1e9;
   // Cheaper schedules first, however few choices there are.
   const int few_choices = below(random, 2) == 0 ? 0 : 1'000;
   std::optional<Duration> found;
-  constexpr int kMostSteps = 200;
-  for (int step = 0; step < kMostSteps; ++step) {
-    const ProofNews news = proof.step({.ceiling = ceiling, .seconds = seconds, .few_choices = few_choices});
-    ASSERT_FALSE(news.infeasible && truth);
-    if (news.infeasible) return;
+  constexpr int kMaxSteps = 200;
+  for (int step = 0; step < kMaxSteps; ++step) {
+    const ProofUpdate update = proof.step({.cutoff = cutoff, .seconds = seconds, .few_choices = few_choices});
+    ASSERT_FALSE(update.infeasible && truth);
+    if (update.infeasible) return;
     if (truth) {
-      ASSERT_LE(news.exact_bound, optimum);
-      ASSERT_LE(news.bound, optimum);
-      check_bans(random, instance, news);
+      ASSERT_LE(update.exact_bound, optimum);
+      ASSERT_LE(update.bound, optimum);
+      check_bans(random, instance, update);
     }
-    if (news.plan) {
-      const Solution solution = make_solution(instance, within_limits(instance, *news.plan));
-      if (solution.peak <= instance.budget() && solution.extra < ceiling) {
+    if (update.plan) {
+      const Solution solution = make_solution(instance, within_limits(instance, *update.plan));
+      if (solution.peak <= instance.budget() && solution.extra < cutoff) {
         ASSERT_TRUE(truth.has_value());
         ASSERT_GE(solution.extra, optimum);
-        found = ceiling = solution.extra;
+        found = cutoff = solution.extra;
       }
     }
-    if (!news.finished) continue;
+    if (!update.finished) continue;
     if (!truth) return;
-    ASSERT_EQ(news.bound, optimum);
-    ASSERT_TRUE(found == optimum || ceiling == optimum);
+    ASSERT_EQ(update.bound, optimum);
+    ASSERT_TRUE(found == optimum || cutoff == optimum);
     return;
   }
   FAIL() << "not finished";
@@ -313,12 +313,12 @@ TEST(PeriodProof, GivesAPlanOfTheIntegerProgramThatBreaksToBeRepaired) {
     constexpr int kSteps = 20;
     bool finished = false;
     for (int step = 0; step < kSteps && !finished; ++step) {
-      const ProofNews news = proof.step({});
-      finished = news.finished;
-      if (!news.plan || make_solution(*instance, *news.plan).peak <= instance->budget()) continue;
+      const ProofUpdate update = proof.step({});
+      finished = update.finished;
+      if (!update.plan || make_solution(*instance, *update.plan).peak <= instance->budget()) continue;
       ++broken;
-      ASSERT_TRUE(news.rounded.has_value());
-      EXPECT_EQ(news.rounded->plans.front(), *news.plan);
+      ASSERT_TRUE(update.rounded.has_value());
+      EXPECT_EQ(update.rounded->plans.front(), *update.plan);
     }
   }
   EXPECT_GT(broken, 10);
@@ -335,12 +335,12 @@ TEST(PeriodProof, ThatIsInterruptedAnywhereClaimsNothingWrong) {
       SCOPED_TRACE("round " + std::to_string(round) + ", question " + std::to_string(k));
       PeriodProof proof(*instance);
       int asked = 0;
-      ProofNews news;
-      while (!news.finished && asked < k) {
-        news = proof.step({.interrupted = [&] { return ++asked >= k; }});
-        ASSERT_FALSE(news.infeasible && truth);
+      ProofUpdate update;
+      while (!update.finished && asked < k) {
+        update = proof.step({.interrupted = [&] { return ++asked >= k; }});
+        ASSERT_FALSE(update.infeasible && truth);
         if (truth) {
-          ASSERT_LE(instance->baseline_duration() + news.bound, *truth);
+          ASSERT_LE(instance->baseline_duration() + update.bound, *truth);
         }
       }
     }
@@ -361,10 +361,10 @@ TEST(Prover, MayBeToldTwiceToBegin) {
     prover.start(deadline);
     prover.start(deadline);
     prover.stop();
-    for (const ProofNews& news : prover.take()) {
+    for (const ProofUpdate& update : prover.take()) {
       if (!best) continue;
-      EXPECT_LE(instance->baseline_duration() + news.bound, *best);
-      EXPECT_FALSE(news.infeasible);
+      EXPECT_LE(instance->baseline_duration() + update.bound, *best);
+      EXPECT_FALSE(update.infeasible);
     }
   }
 }
@@ -376,8 +376,8 @@ TEST(PeriodBound, SaysMoreThanTheCoveringRelaxationOfATrainingChain) {
   PeriodProof proof(instance);
   // The linear program, and the integer one.
   EXPECT_GT(proof.step({}).exact_bound, Duration(0));
-  const ProofNews news = proof.step({});
-  EXPECT_GE(news.bound, solve_cover_mip(covering_relaxation(instance), {}).bound);
+  const ProofUpdate update = proof.step({});
+  EXPECT_GE(update.bound, solve_cover_mip(covering_relaxation(instance), {}).bound);
 }
 
 }  // namespace

@@ -34,7 +34,7 @@ Prover::Step patient(std::atomic<int>& begun) {
   return [&begun](const ProofLimits& limits) {
     ++begun;
     wait_until([&] { return limits.is_interrupted(); });
-    return ProofNews{};
+    return ProofUpdate{};
   };
 }
 
@@ -77,13 +77,13 @@ TEST(Prover, WaitsForABetterScheduleAndIsDoneWhenNothingIsLeftBelowIt) {
   // Nothing costs less than 5.
   Prover prover([&begun](const ProofLimits&) {
     ++begun;
-    return ProofNews{.bound = Duration(5), .finished = true};
+    return ProofUpdate{.bound = Duration(5), .finished = true};
   });
-  prover.set_ceiling(Duration(7));
+  prover.set_cutoff(Duration(7));
   prover.start(deadline);
   wait_until([&] { return prover.state() == State::waits; });
   EXPECT_EQ(begun, 1);
-  prover.set_ceiling(Duration(5));
+  prover.set_cutoff(Duration(5));
   wait_until([&] { return prover.state() == State::done; });
   EXPECT_EQ(begun, 2);
   EXPECT_EQ(prover.take().size(), 2U);
@@ -106,7 +106,7 @@ TEST(Prover, DiesWithoutMemoryOrThreadsAndStaysDead) {
     std::atomic<int> begun = 0;
     Prover prover([&](const ProofLimits&) {
       if (++begun == 2) die();
-      return ProofNews{.bound = Duration(begun)};
+      return ProofUpdate{.bound = Duration(begun)};
     });
     prover.start(deadline);
     wait_until([&] { return prover.state() == State::died; });
@@ -129,12 +129,12 @@ TEST(Prover, ThatHasDiedIsNotedInTheSchedule) {
     parts.proof = [&](const ProofLimits&) {
       is_dying = true;
       die();
-      return ProofNews{};
+      return ProofUpdate{};
     };
     SolveOptions options;
     options.time_limit = 0.2;
     Search search(instance, options, parts);
-    search.sit({Deadline(options.time_limit, nullptr)});
+    search.run_session({Deadline(options.time_limit, nullptr)});
     const Schedule schedule = search.answer();
     EXPECT_EQ(schedule.solver.note, "the proof ended early, for want of memory or threads");
     EXPECT_TRUE(schedule.has_steps());

@@ -28,14 +28,14 @@ namespace {
 using test::fewer;
 
 /// As many as any schedule of such a small graph has use for, where the number is open.
-constexpr int kMostComputes = 3;
+constexpr int kMaxComputes = 3;
 
 /// The shortest schedule by brute force of what the request asks, within another budget.
 std::optional<Duration> truth(const Request& request, Bytes budget) {
   const bool is_free = order_asked(request) == OrderRequest::free;
   return test::optimum({request.graph,
                         {.budget = budget,
-                         .max_computes = request.max_computes.value_or(kMostComputes),
+                         .max_computes = request.max_computes.value_or(kMaxComputes),
                          .order = is_free ? OrderMode::free : OrderMode::input},
                         request.modes});
 }
@@ -84,7 +84,7 @@ class Refusals : public ::testing::Test {
     if (refusal.cause != Refusal::Cause::op) return;
     Request any = request;
     any.order = OrderRequest::free;
-    any.max_computes = kMostComputes;
+    any.max_computes = kMaxComputes;
     EXPECT_FALSE(truth(any, refusal.needed - Bytes(1))) << "needed " << refusal.needed.count();
   }
 
@@ -206,7 +206,7 @@ TEST_F(Refusals, OfSweepsAreTrue) {
     for (const CurvePoint& point : result.curve.points) most = std::max(most, point.max_computes);
     Request stated = request;
     // More than three are never of use to so small a graph.
-    stated.max_computes = std::min(most, kMostComputes);
+    stated.max_computes = std::min(most, kMaxComputes);
     ASSERT_FALSE(truth(stated, result.curve.least_budget - Bytes(1))) << result.curve.least_budget.count();
     for (std::size_t k = 0; k < result.schedules.size(); ++k) {
       const CurvePoint& point = result.curve.points[k];

@@ -379,7 +379,7 @@ TEST(Solve, EveryStrategySolvesTheChainWithAllInferencesAndWithFew) {
     for (const bool on : {false, true}) {
       SolveOptions options = test::work_limited(200000, own);
       options.forced_recompute = options.impossible_recompute = options.useless_recompute = on;
-      options.dear_recompute = options.later_recompute = options.nogoods = on;
+      options.costly_recompute = options.later_recompute = options.nogoods = on;
       const Schedule schedule = solve_verified(tight_chain(75), options);
       EXPECT_TRUE(schedule.has_steps()) << described(own) << " " << on;
       EXPECT_GE(schedule.duration, reference.lower_bound);

@@ -39,7 +39,7 @@ struct Tally {
 std::optional<DeviceSchedule> compare(const DeviceGraph& graph, const Problem& problem, Tally& tally) {
   const auto truth = test::overlapped_optimum(graph, problem);
   StateSearch search(graph, problem, {});
-  // In two sittings: the bound of the first one is one of the problem.
+  // In two sessions: the bound of the first one is one of the problem.
   const CompleteOutcome first = search.advance(20);
   const CompleteOutcome& outcome = search.advance(10'000'000);
   ++tally.cases;

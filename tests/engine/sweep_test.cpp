@@ -163,7 +163,7 @@ TEST(Sweep, IsTheSameForAnyNumberOfThreads) {
 }
 
 TEST(Sweep, KeepsToItsWorkLimit) {
-  // What a round, a composition or the last sitting takes beyond is small beside the limit.
+  // What a round, a composition or the last session takes beyond is small beside the limit.
   constexpr std::int64_t kLimit = 30'000;
   for (const auto& [instance, options] :
        std::vector<std::pair<Instance, SolveOptions>>{{Instance(layered_graph(100, 4), {}), test::work_limited(kLimit)},

@@ -14,8 +14,8 @@
 namespace remora::fuzz {
 namespace {
 
-constexpr std::size_t kMostCalls = 60;
-constexpr std::int32_t kMostOps = 12;
+constexpr std::size_t kMaxCalls = 60;
+constexpr std::int32_t kMaxOps = 12;
 
 /// Things of one kind that were made, to be freed in the end.
 template <class Thing>
@@ -50,7 +50,7 @@ class Calls {
 
   void run() {
     begin();
-    for (std::size_t i = 0; i < kMostCalls && !draw_.empty(); ++i) call();
+    for (std::size_t i = 0; i < kMaxCalls && !draw_.empty(); ++i) call();
   }
 
  private:
@@ -129,7 +129,7 @@ class Calls {
 
   void add_op() {
     remora_graph* graph = graphs_.any(draw_);
-    if (graph != nullptr && remora_graph_op_count(graph) >= kMostOps) return;
+    if (graph != nullptr && remora_graph_op_count(graph) >= kMaxOps) return;
     const auto inputs = ids();
     const auto outputs = ids();
     static_cast<void>(remora_graph_add_op(graph, name().c_str(), draw_.amount(), inputs.data(), inputs.size(),
@@ -207,7 +207,7 @@ class Calls {
     callbacks.size = sizeof callbacks;
     callbacks.context = this;
     callbacks.progress = [](void* context, const remora_progress*) {
-      return ++static_cast<Calls*>(context)->told_ % 5 == 0 ? 1 : 0;
+      return ++static_cast<Calls*>(context)->calls_ % 5 == 0 ? 1 : 0;
     };
     // Without options of ours the limit would be a minute.
     remora_options* options = options_.any(draw_);
@@ -345,7 +345,7 @@ class Calls {
   }
 
   Draw draw_;
-  int told_ = 0;
+  int calls_ = 0;
   Made<remora_graph> graphs_{remora_graph_free};
   Made<remora_instance> instances_{remora_instance_free};
   Made<remora_options> options_{remora_options_free};

@@ -17,7 +17,7 @@
 namespace remora::fuzz {
 namespace {
 
-constexpr int kMostWork = 400;
+constexpr int kMaxWork = 400;
 
 std::string value_of(const OptionRow& row, Draw& draw) {
   // One of the names that the type lists, or that the help does.
@@ -28,7 +28,7 @@ std::string value_of(const OptionRow& row, Draw& draw) {
     return names.substr(begin, names.find('|', begin) - begin);
   }
   if (row.initial == "nothing")
-    return draw.below(2) == 0 ? "nogoods,segments,cover-bound" : "period-bound,dear-recompute";
+    return draw.below(2) == 0 ? "nogoods,segments,cover-bound" : "period-bound,costly-recompute";
   if (row.initial.find('.') != std::string::npos) return std::to_string(draw.below(11) * 0.1);
   return std::to_string(draw.below(2) == 0 ? draw.below(60) : draw.amount());
 }
@@ -41,7 +41,7 @@ SolveOptions options_of(Draw& draw) {
   }
   options.threads = 1 + static_cast<int>(draw.below(2));
   options.time_limit = 2;
-  options.work_limit = 1 + draw.below(kMostWork);
+  options.work_limit = 1 + draw.below(kMaxWork);
   if (options.strategy != Strategy::automatic) options.workers = Workers::all;
   if (options.strategy > Strategy::cp) options.groups = GroupStart::automatic;
   check_options(options);

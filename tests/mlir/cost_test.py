@@ -162,7 +162,7 @@ class Cost(plugin_case.PluginCase):
         op = self.costs(skips(costed), words)["my.layer"]
         self.assertEqual((op["duration"], op["recompute"]), (77, "never"))
         self.assertEqual(len(self.remarks()), 5)
-        self.assertIn("my.layer: side effects, or an op whose effects MLIR does not know", self.remarks()[0])
+        self.assertIn("my.layer: side effects, or an op with unknown effects", self.remarks()[0])
 
     def test_bad_attributes_are_errors_in_one_line(self):
         for attribute, words in (

@@ -11,21 +11,17 @@ import unittest
 SCRIPT = os.path.abspath(sys.argv.pop(1))
 
 
-def check(page, *options, **vocabulary):
+def check(page, kind="", **vocabulary):
     with tempfile.TemporaryDirectory() as root:
         os.makedirs(os.path.join(root, "docs/develop"))
         words = [{"say": "\\bbeside\\b", "use": "alongside"}, {"say": "(?<!at.)\\bleast\\b", "use": "minimum"}]
-        whole = {"words": words, "pages": ["*.md"], "generated": {}, "exceptions": [], **vocabulary}
+        whole = {"words": words, "pages": ["*.md"], "headers": ["engine/*.hpp"], "generated": {}, "exceptions": []}
         with open(os.path.join(root, "docs/develop/vocabulary.json"), "w", encoding="utf-8") as file:
-            json.dump(whole, file)
-        with open(os.path.join(root, "page.md"), "w", encoding="utf-8") as file:
-            file.write(page)
+            json.dump({**whole, **vocabulary}, file)
         os.makedirs(os.path.join(root, "engine"))
-        for kind in ("py", "cpp"):
-            with open(os.path.join(root, "engine/source." + kind), "w", encoding="utf-8") as file:
-                file.write(page if kind in options else "")
-        command = [sys.executable, SCRIPT, *(["--code"] if options else []), root]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        with open(os.path.join(root, f"engine/source.{kind}" if kind else "page.md"), "w", encoding="utf-8") as file:
+            file.write(page)
+        done = subprocess.run([sys.executable, SCRIPT, root], capture_output=True, text=True, check=False)
         return done.returncode, done.stdout
 
 
@@ -43,8 +39,17 @@ class Words(unittest.TestCase):
         said = "engine/source.{}: 'beside': alongside\n".format
         self.assertEqual(check('x = 1\ny = """It is\nbeside."""\n', "py"), (1, said("py:3")))
         self.assertEqual(check('f("a b");\ng("it is beside");\n', "cpp"), (1, said("cpp:2")))
-        for text in ('// "a word beside"\n', 'f("beside");\n', "int beside = 1;\n"):
+        for text in ('// "a word beside"\n', 'f("beside");\n', "int beside = 1;\n", 'f("a") + beside + f("b");\n'):
             self.assertEqual(check(text, "cpp"), (0, ""), text)
+        self.assertEqual(check('"""A `beside` of\n\nbeside : int\n    Bytes.\n"""\n', "py"), (0, ""))
+
+    def test_docstrings_and_comments_of_headers_begin_with_a_noun_or_a_verb(self):
+        said = "engine/source.{}: '{}': begin with a noun or a verb\n".format
+        self.assertEqual(check('def f():\n    """What it is."""\n', "py"), (1, said("py:2", "What")))
+        found = said("hpp:2", "Whether") + said("hpp:3", "Of")
+        self.assertEqual(check("\n/// Whether it is.\nint a;  ///< Of this\n", "hpp"), (1, found))
+        self.assertEqual(check('f("What it is");\nx = "Of these"\n', "cpp"), (0, ""))
+        self.assertEqual(check("\n/// It says\n/// What it is.\n", "hpp"), (0, ""))
 
     def test_exceptions_and_generated_pages(self):
         one = {"page": "page.md", "text": "beside", "reason": "a name"}

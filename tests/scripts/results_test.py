@@ -72,7 +72,7 @@ class Results(unittest.TestCase):
         with open(self.page, encoding="utf-8") as file:
             return [line.strip("\n") for line in file if line.startswith("|")]
 
-    def test_a_cell_counts_what_is_settled_and_what_is_left(self):
+    def test_a_cell_counts_solved_and_open_problems(self):
         self.suite(
             "quick",
             run_of("0.1.0", "optimal", 110, 110),

@@ -13,7 +13,7 @@
 namespace remora::test {
 namespace {
 
-constexpr std::size_t kMostBlocks = 6;
+constexpr std::size_t kMaxBlocks = 6;
 
 using Kind = ChainStep::Kind;
 
@@ -24,13 +24,13 @@ struct ChainState {
   /// The block whose input was just computed and is not kept yet; -1 if none.
   int loose = -1;
   /// Whether x_b is kept for its own sake.
-  std::array<bool, kMostBlocks> kept{};
+  std::array<bool, kMaxBlocks> kept{};
   /// One more than the option by which block b is saved; 0 if it is not.
-  std::array<int, kMostBlocks> saved{};
+  std::array<int, kMaxBlocks> saved{};
   /// Whether it was run alone, without its output.
-  std::array<bool, kMostBlocks> alone{};
+  std::array<bool, kMaxBlocks> alone{};
   /// Forward runs so far; counted only under a limit.
-  std::array<int, kMostBlocks> runs{};
+  std::array<int, kMaxBlocks> runs{};
 
   friend auto operator<=>(const ChainState&, const ChainState&) = default;
 };
@@ -122,7 +122,7 @@ std::optional<Moved> apply(const Chain& chain, const ChainState& state, const Ch
 
 /// Whether anything of a block behind b is in memory.
 bool keeps_behind(const ChainState& state, int b) {
-  for (std::size_t behind = static_cast<std::size_t>(b) + 1; behind < kMostBlocks; ++behind) {
+  for (std::size_t behind = static_cast<std::size_t>(b) + 1; behind < kMaxBlocks; ++behind) {
     if (state.kept[behind] || state.saved[behind] > 0 || state.loose == static_cast<int>(behind)) return true;
   }
   return false;
@@ -141,7 +141,7 @@ std::vector<ChainStep> all_steps(const Chain& chain) {
 }
 
 ChainState first_state(const Chain& chain) {
-  ensure(chain.blocks.size() <= kMostBlocks, "chain_oracle: the chain is too long");
+  ensure(chain.blocks.size() <= kMaxBlocks, "chain_oracle: the chain is too long");
   ChainState state;
   state.left = static_cast<int>(chain.blocks.size());
   state.kept[0] = true;

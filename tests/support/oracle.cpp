@@ -14,11 +14,11 @@
 namespace remora::test {
 namespace {
 
-constexpr std::size_t kMostOps = 8;
-constexpr std::size_t kMostTensors = 16;
-constexpr int kMostComputes = 3;
-constexpr int kMostOracleModes = 3;
-constexpr int kMostWeight = 5;
+constexpr std::size_t kMaxOps = 8;
+constexpr std::size_t kMaxTensors = 16;
+constexpr int kMaxComputes = 3;
+constexpr int kMaxOracleModes = 3;
+constexpr int kMaxWeight = 5;
 
 struct State {
   /// Staged form: first computes done so far (the next one is op `stage`).
@@ -62,15 +62,15 @@ class Oracle {
   explicit Oracle(const Instance& instance)
       : instance_(instance), graph_(instance.graph()), staged_(instance.problem().order == OrderMode::input) {
     const int max_computes = instance.problem().max_computes;
-    ensure(graph_.ops.size() <= kMostOps && graph_.tensors.size() <= kMostTensors && max_computes <= kMostComputes,
+    ensure(graph_.ops.size() <= kMaxOps && graph_.tensors.size() <= kMaxTensors && max_computes <= kMaxComputes,
            "oracle: the graph is too large");
     produced_.assign(graph_.tensors.size(), false);
     for (std::size_t v = 0; v < graph_.ops.size(); ++v) {
       const Op& op = graph_.ops[v];
-      ensure(instance.mode_count(OpId(v)) <= kMostOracleModes, "oracle: too many modes");
+      ensure(instance.mode_count(OpId(v)) <= kMaxOracleModes, "oracle: too many modes");
       for (ModeNumber mode = 0; mode < instance.mode_count(OpId(v)); ++mode) {
         if (!instance.offers(OpId(v), mode)) continue;
-        ensure(instance.computes(OpId(v), mode) <= kMostWeight, "oracle: too large a weight");
+        ensure(instance.computes(OpId(v), mode) <= kMaxWeight, "oracle: too large a weight");
       }
       for (const TensorId t : op.outputs) produced_[t] = true;
       const int own = std::min(op.recompute ? op.max_computes.value_or(max_computes) : 1, max_computes);

@@ -12,8 +12,8 @@ namespace {
 /// Nodes that have run, a bit each.
 using Nodes = unsigned;
 
-constexpr int kMostOrderNodes = 9;
-constexpr int kMostSetNodes = 16;
+constexpr int kMaxOrderNodes = 9;
+constexpr int kMaxSetNodes = 16;
 
 bool has(Nodes nodes, NodeId node) {
   return (nodes >> static_cast<unsigned>(node) & 1U) != 0;
@@ -59,7 +59,7 @@ void try_orders(const OrderProblem& problem, Nodes done, Bytes peak, Bytes& leas
 
 /// For each set of nodes that can have run, the least peak up to there.
 std::vector<std::optional<Bytes>> peaks_by_sets(const OrderProblem& problem) {
-  ensure(problem.node_count() <= kMostSetNodes, "order oracle: the problem is too large");
+  ensure(problem.node_count() <= kMaxSetNodes, "order oracle: the problem is too large");
   std::vector<std::optional<Bytes>> least(with(0, problem.node_count()));
   least[0] = problem.base_memory();
   for (Nodes done = 0; done < least.size(); ++done) {
@@ -77,7 +77,7 @@ std::vector<std::optional<Bytes>> peaks_by_sets(const OrderProblem& problem) {
 }  // namespace
 
 Bytes least_peak(const OrderProblem& problem) {
-  ensure(problem.node_count() <= kMostOrderNodes, "order oracle: the problem is too large");
+  ensure(problem.node_count() <= kMaxOrderNodes, "order oracle: the problem is too large");
   Bytes least = Bytes::max();
   try_orders(problem, 0, problem.base_memory(), least);
   return least;

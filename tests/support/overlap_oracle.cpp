@@ -67,7 +67,7 @@ class OverlapOracle : DeviceRules {
       if (problem_.budget[d] && always > problem_.budget[d]->count()) return std::nullopt;
     }
     Times times;
-    times.idle.assign(devices_ * (devices_ + kMostLanes), 0);
+    times.idle.assign(devices_ * (devices_ + kMaxLanes), 0);
     times.last_start.assign(devices_, 0);
     times.ready.assign(graph_.graph.tensors.size() * devices_, 0);
     times.read_until = times.ready;
@@ -87,7 +87,7 @@ class OverlapOracle : DeviceRules {
   }
 
  private:
-  static constexpr std::size_t kMostLanes = 8;
+  static constexpr std::size_t kMaxLanes = 8;
 
   struct Entry {
     std::int64_t cost = 0;
@@ -195,7 +195,7 @@ class OverlapOracle : DeviceRules {
 
   void copy(Situation situation, Times times, TensorId t, const Link& link) {
     const CopyCost cost = *copy_cost(graph_, t, link.from, link.to);
-    const std::size_t stream = devices_ * kMostLanes + link.from.index() * devices_ + link.to.index();
+    const std::size_t stream = devices_ * kMaxLanes + link.from.index() * devices_ + link.to.index();
     const auto begin = start(times, situation.resident, link.to, stream, times.ready[place(t, link.from)], size(t));
     if (!begin) return;
     const std::int64_t end = *begin + cost.duration.count();
@@ -239,7 +239,7 @@ class OverlapOracle : DeviceRules {
         earliest = std::max(earliest, times.read_until[place(pair.input, d)]);
       }
       if (!allowed) continue;
-      const std::size_t stream = d.index() * kMostLanes + run.lane.index();
+      const std::size_t stream = d.index() * kMaxLanes + run.lane.index();
       const auto begin = start(later, situation.resident, d, stream, earliest, bytes);
       if (!begin) continue;
       const std::int64_t end = *begin + run.duration.count();

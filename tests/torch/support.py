@@ -439,7 +439,7 @@ both(
 )
 both(
     R,
-    "a generator of one's own",
+    "a generator of your own",
     lambda: Of(
         lambda s, x: s.l(x) * torch.rand(32, 16, generator=s.g), l=nn.Linear(16, 16), g=torch.Generator().manual_seed(3)
     ),

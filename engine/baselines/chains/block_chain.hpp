@@ -42,14 +42,14 @@ struct TrainingBlock {
   OpRange backward{};
 };
 
-/// What `sqrt` and `rotor` say of graphs without a forward part.
+/// Note of `sqrt` and `rotor` on graphs without a forward part.
 inline constexpr const char* kNoPhases = "no phases: sqrt and rotor need training graphs";
 
 /// How many ops of the input order make the forward part; nothing for a graph without phases or without backward ops
 /// behind its forward part.
 std::optional<int> forward_part(const Instance& instance);
 
-/// Whether the tensor, of the forward part, is never recomputed although somebody needs it.
+/// True if the tensor, of the forward part, is never recomputed although somebody needs it.
 bool is_pinned(const Instance& instance, TensorId tensor);
 
 /// The 1-separators among the first `forward` ops, in input order; the last op is one. O(ops + tensors).
@@ -58,7 +58,7 @@ std::vector<OpId> separators(const Instance& instance, int forward);
 /// The blocks in forward order. O(ops + edges).
 std::vector<TrainingBlock> block_chain(const Instance& instance, int forward);
 
-/// What block b reads of separator b-1, pinned tensors left out; nothing for the first block.
+/// Tensors of separator b-1 that block b reads, pinned tensors left out; nothing for the first block.
 std::vector<TensorId> inputs_of(const Instance& instance, const std::vector<TrainingBlock>& blocks, std::size_t b);
 
 }  // namespace remora

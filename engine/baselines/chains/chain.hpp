@@ -31,10 +31,10 @@ struct BlockRun {
 
 /// One way to run a block such that its backward part can run.
 struct BlockOption {
-  /// What stays in memory behind the forward run until the backward run: all of the block's own that the latter reads,
+  /// Memory kept from the forward run until the backward run: all of the block's own that the latter reads,
   /// the output x_(b+1) if that is among it.
   Bytes saved{};
-  /// Whether the backward run reads x_b, which then stays too, and x_(b+1). The papers' always read x_b.
+  /// True if the backward run reads x_b, which then stays too, and x_(b+1). The papers' always read x_b.
   bool reads_input = true;
   bool reads_output = false;
   BlockRun forward{};
@@ -57,7 +57,7 @@ struct ChainBlock {
 
 struct Chain {
   std::vector<ChainBlock> blocks{};
-  /// What is there before the last block's backward run on behalf of it; 0 where the loss belongs to the last block.
+  /// Memory allocated for the last block's backward run before it; 0 where the loss belongs to the last block.
   Bytes gradient{};
 };
 
@@ -72,7 +72,7 @@ struct ChainStep {
   };
   Kind kind = Kind::pass;
   int block = 0;
-  /// Of the block's; -1 for runs that save nothing.
+  /// Number among the block's; -1 for runs that save nothing.
   int option = -1;
 
   friend bool operator==(const ChainStep&, const ChainStep&) = default;
@@ -93,7 +93,7 @@ Chain chain_costs(const Instance& instance, std::span<const TrainingBlock> block
 /// Base memory and the pinned tensors of the first `forward` ops: resident beside the chain.
 Bytes memory_beside_chain(const Instance& instance, int forward);
 
-/// What the schedule that runs everything once needs of a chain, counted as RotorTable counts; one option a block.
+/// Memory of a chain for the schedule that runs everything once, counted as RotorTable counts; one option a block.
 Bytes memory_to_save_all(const Chain& chain);
 
 // From a schedule of a chain of blocks to a plan of ops: the first run of a block's forward part is its ops' first
@@ -106,15 +106,15 @@ RecomputePlan expand(const Instance& instance, std::span<const TrainingBlock> bl
 /// No more than `most` blocks: as many neighbours at a time joined to one as that takes.
 std::vector<TrainingBlock> coarsened(std::span<const TrainingBlock> blocks, std::size_t most);
 
-/// Of the plans offered, the shortest that holds the budget; while none does, the one with the least peak.
+/// The shortest offered plan within the budget; without any, the one with the lowest peak.
 class PlanChoice {
  public:
   explicit PlanChoice(const Instance& instance) : instance_(instance) {}
 
-  /// Whether the plan holds the budget. One evaluation.
+  /// True if the plan holds the budget. One evaluation.
   bool offer(const RecomputePlan& plan);
 
-  /// Whether any plan held the budget.
+  /// True if any plan held the budget.
   [[nodiscard]] bool holds() const { return offers_ > 0 && peak_ <= instance_.budget(); }
   /// The best plan's sequence; empty before the first offer.
   [[nodiscard]] const Sequence& best() const { return best_; }

@@ -29,8 +29,8 @@ RecomputePlan checkpoint_plan(const Instance& instance, int forward, std::span<c
 /// with equal numbers of places a segment and with equal numbers of bytes (Chen et al. 2016, algorithm 3).
 std::vector<std::vector<OpId>> segmentations(const Instance& instance, int forward, std::span<const OpId> places);
 
-/// Of all segmentations at 1-separators and anywhere the shortest plan that holds the budget, else the one with the
-/// least peak. No sequence, and a note, for graphs without phases. O(log(n)) evaluations.
+/// The shortest plan within the budget, of all segmentations at 1-separators and anywhere, otherwise the one with the
+/// lowest peak. No sequence, and a note, for graphs without phases. O(log(n)) evaluations.
 MethodResult run_checkpoint_sqrt(const MethodInput& input);
 
 }  // namespace remora

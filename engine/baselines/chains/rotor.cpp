@@ -20,7 +20,7 @@ namespace {
 
 /// Three of them add up within 64 bits.
 constexpr std::int64_t kNever = std::numeric_limits<std::int64_t>::max() / 4;
-constexpr std::int64_t kMostEntries = std::int64_t{1} << 24U;
+constexpr std::int64_t kMaxEntries = std::int64_t{1} << 24U;
 
 std::size_t pair_count(int blocks) {
   const auto count = at(blocks);
@@ -65,7 +65,7 @@ RotorTable::RotorTable(Chain chain, Bytes memory, RotorLimits limits)
   levels_ = limited ? limits_.most_runs : 1;
   if (!limited) limits_.most_runs = 0;
   const auto rows = 2 * static_cast<std::int64_t>(pair_count(block_count_)) * levels_;
-  const auto most = std::clamp<std::int64_t>(kMostEntries / rows - 1, 1, std::max(1, limits_.slots));
+  const auto most = std::clamp<std::int64_t>(kMaxEntries / rows - 1, 1, std::max(1, limits_.slots));
   choose_slots(memory, static_cast<int>(most));
   table_.assign(at(rows) * at(slot_count_ + 1), kNever);
   fill_all();
@@ -286,7 +286,7 @@ std::vector<ChainStep> RotorTable::schedule(Bytes memory) const {
 namespace {
 
 /// More would leave so few slots (RotorTable) that rounding up costs more than joining blocks does.
-constexpr std::size_t kMostBlocks = 150;
+constexpr std::size_t kMaxBlocks = 150;
 /// Two thirds of them up to the budget.
 constexpr int kSlots = 1000;
 
@@ -374,7 +374,7 @@ MethodResult run_rotor(const MethodInput& input) {
   if (!forward) return {.note = kNoPhases};
   const std::vector<TrainingBlock> found = block_chain(input.instance, *forward);
   if (found.size() < 2) return {.note = "not a chain: no tensor separates its forward ops into blocks"};
-  std::vector<TrainingBlock> blocks = coarsened(found, kMostBlocks);
+  std::vector<TrainingBlock> blocks = coarsened(found, kMaxBlocks);
   std::string note = "blocks: " + std::to_string(found.size());
   if (blocks.size() < found.size()) note += ", joined to " + std::to_string(blocks.size());
   RotorSearch search(input, std::move(blocks));

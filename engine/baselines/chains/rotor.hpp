@@ -58,7 +58,7 @@ class RotorTable {
 
   /// False if the construction was stopped.
   [[nodiscard]] bool is_complete() const { return complete_; }
-  /// Whether inputs and saved amounts are whole slots.
+  /// True if inputs and saved amounts are whole slots.
   [[nodiscard]] bool is_exact() const { return exact_; }
   /// The least time within so many bytes (at most those of the constructor); nothing if there is no schedule.
   [[nodiscard]] std::optional<Duration> duration(Bytes memory) const;

@@ -138,7 +138,7 @@ using checkmate::Columns;
 using checkmate::Program;
 
 /// What CBC can begin with: beyond it the relaxation alone takes hours, and the copies that CBC makes many GiB.
-constexpr std::int64_t kMostCoefficients = 3'000'000;
+constexpr std::int64_t kMaxCoefficients = 3'000'000;
 constexpr std::int64_t kUnlimitedNodes = INT64_MAX;
 /// Thresholds of deterministic rounding are 1 / kThresholds apart.
 constexpr int kThresholds = 20;
@@ -152,7 +152,7 @@ std::string refusal(const Instance& instance) {
   if (!cover_mip_available()) return "this build has no COIN-OR CBC";
   if (instance.budget() < instance.base_memory()) return "the budget is below base memory";
   const checkmate::ProgramSize size = checkmate::program_size(instance);
-  if (size.coefficients <= kMostCoefficients) return "";
+  if (size.coefficients <= kMaxCoefficients) return "";
   return "too large for CBC: up to " + std::to_string(size.columns) + " columns and " +
          std::to_string(size.coefficients) + " coefficients";
 }

@@ -31,7 +31,8 @@ class Rounding {
   /// `values`: by column. All must outlive the rounding.
   Rounding(const Instance& instance, const Columns& columns, const std::vector<double>& values);
 
-  /// What is retained with a value of at least `threshold` is. O(stages * (tensors + edges)) for each time that ops are
+  /// Tensors retained with a value of at least `threshold` are. O(stages * (tensors + edges)) for each time that ops
+  /// are
   /// found beyond their limits, hardly ever more than a few.
   RecomputePlan deterministic(double threshold);
   RecomputePlan randomized(Random& random);

@@ -15,7 +15,7 @@ namespace remora::checkmate {
 
 struct MipLimits {
   const Deadline& deadline;
-  /// Of wall-clock time, beside the deadline.
+  /// Limit of wall-clock time, in addition to the deadline.
   double seconds = 0;
   std::int64_t nodes = 0;
   /// CBC ends when its best solution is within this part of its bound.

@@ -156,7 +156,7 @@ void TrimmedSequence::remove_useless() {
 namespace {
 
 /// A second time finds what the first one's removals made room for; later ones hardly anything.
-constexpr int kMostPasses = 4;
+constexpr int kMaxPasses = 4;
 
 /// The deadline is asked once in so many removals.
 constexpr int kRemovalsBetweenLooks = 256;
@@ -193,7 +193,7 @@ void remove_unneeded(TrimmedSequence& sequence, const Deadline& deadline) {
   std::stable_sort(recomputes.begin(), recomputes.end(),
                    [&](int a, int b) { return instance.duration(sequence.op(a)) > instance.duration(sequence.op(b)); });
   bool any = true;
-  for (int pass = 0; any && pass < kMostPasses; ++pass) {
+  for (int pass = 0; any && pass < kMaxPasses; ++pass) {
     any = false;
     int looks = 0;
     for (const int step : recomputes) {

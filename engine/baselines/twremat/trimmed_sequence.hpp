@@ -9,7 +9,7 @@
 // First computes stay, which keeps every op computed and `after` satisfied. Steps keep their numbers; at one that was
 // taken out memory is never more than at the last one before it that is left, so it does not change the peak.
 //
-// What serves no use any more goes along at once, and what then serves none, and so on: that only frees memory.
+// Useless recomputes are removed at once, and those that then become useless, and so on: that only frees memory.
 // Each removal costs O(tensors of the op * (log steps + uses)).
 #pragma once
 
@@ -56,7 +56,7 @@ class MemoryProfile {
 
  private:
   struct Node {
-    /// Of the steps below, with what was added at this node and below it, but not above.
+    /// Maximum of the steps below, with additions at this node and below it, but not above.
     Bytes largest{};
     Bytes added{};
   };
@@ -80,7 +80,7 @@ class TrimmedSequence {
   /// A valid sequence of the instance, which must outlive this; its useless recomputes go at once. O(steps log steps).
   TrimmedSequence(const Instance& instance, std::span<const OpId> sequence);
 
-  /// What is left.
+  /// The remaining sequence.
   [[nodiscard]] Sequence sequence() const;
   [[nodiscard]] Bytes peak() const;
   [[nodiscard]] Duration duration() const { return duration_; }
@@ -91,17 +91,17 @@ class TrimmedSequence {
   [[nodiscard]] OpId op(int step) const { return ops_[index(step)]; }
   /// The steps at which the op still runs, ascending.
   [[nodiscard]] std::span<const int> computes(OpId op) const { return computes_[index(op)]; }
-  /// Whether a recompute is still there at the step.
+  /// True if a recompute is still there at the step.
   [[nodiscard]] bool removable(int step) const { return alive_[index(step)] && computes(op(step)).front() != step; }
 
-  /// What taking out the recompute at the step adds to memory, in bytes times steps; may be negative.
+  /// Memory added by removing the recompute at the step, in bytes times steps; may be negative.
   Wide added_area(int step);
   void remove(int step);
   /// Takes out the recompute if memory then holds the budget everywhere; whether it did.
   bool remove_within(int step, Bytes budget);
 
  private:
-  /// Of the memory at the steps [first, last].
+  /// Maximum of the memory at the steps [first, last].
   struct Change {
     int first = 0;
     int last = 0;
@@ -143,7 +143,7 @@ class TrimmedSequence {
 /// (bytes times steps). Afterwards all ops keep their limits; memory may be more. O(computes log^2 computes).
 void remove_beyond_limits(TrimmedSequence& sequence);
 
-/// Takes out the recomputes without which memory holds the instance's budget, the dearest first, then the earliest;
+/// Takes out the recomputes without which memory holds the instance's budget, the costliest first, then the earliest;
 /// goes through them again while that takes out any, a few times. The sequence must hold the budget, and does
 /// afterwards; the duration never grows. Ends where it is at the deadline. O(steps * tensors of an op * log steps).
 void remove_unneeded(TrimmedSequence& sequence, const Deadline& deadline);

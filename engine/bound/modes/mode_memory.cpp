@@ -10,9 +10,9 @@ namespace remora {
 namespace {
 
 /// Sums of a row stay within 64 bits where all amounts together stay within this.
-constexpr Wide kMostBytes = Wide{1} << 60;
+constexpr Wide kMaxBytes = Wide{1} << 60;
 /// Of all memory rows together: they take some hundred megabytes.
-constexpr std::size_t kMostTerms = 8'000'000;
+constexpr std::size_t kMaxTerms = 8'000'000;
 
 Bytes largest_workspace(const Instance& instance, OpId op, ModeNumber mode) {
   const auto peaks = instance.inner(op, mode);
@@ -35,7 +35,7 @@ bool ModeProgram::applies(const Instance& instance) {
     }
     sum += most.count();
   }
-  return sum < kMostBytes;
+  return sum < kMaxBytes;
 }
 
 /// The last op whose first compute may find the tensor resident.
@@ -58,7 +58,7 @@ std::vector<bool> ModeProgram::counted_events() const {
     change[at(last_use(t)) + 1] -= most(t);
     terms += at(last_use(t) - producer + 1) * at(instance_.mode_count(producer));
   }
-  const std::size_t stretch = 1 + terms / kMostTerms;
+  const std::size_t stretch = 1 + terms / kMaxTerms;
   std::vector<bool> counted(count, false);
   Bytes resident = instance_.base_memory();
   Bytes highest(0);

@@ -52,12 +52,12 @@ class ModeProgram {
   /// resident at first computes that may exceed the budget).
   explicit ModeProgram(const Instance& instance, const std::function<bool()>& interrupted = {});
 
-  /// Whether the relaxation is for such an instance: ops with modes, in input order, and sums far from 64 bits.
+  /// True if the relaxation is for such an instance: ops with modes, in input order, and sums far from 64 bits.
   static bool applies(const Instance& instance);
 
   /// With the rows but memory's, and those that were taken.
   [[nodiscard]] Program& program() { return program_; }
-  /// What no column says: the least that the choices cost.
+  /// Constant that no column has: the minimum cost of the choices.
   [[nodiscard]] Duration constant() const { return constant_; }
   /// An op that is not recomputed is tied to a follower without a mode in common: no schedule at all.
   [[nodiscard]] bool has_no_choice() const { return has_no_choice_; }
@@ -77,7 +77,7 @@ class ModeProgram {
     std::vector<OpId> ops{};
     /// Ascending: those that all of them may take.
     std::vector<ModeNumber> modes{};
-    /// Of the modes the one that costs least, and by mode its column, -1 where it has none.
+    /// The cheapest mode, and the column of each mode, -1 if it has none.
     ModeNumber base = 0;
     std::vector<int> columns{};
   };
@@ -85,7 +85,7 @@ class ModeProgram {
   struct Stretches {
     /// Ascending: the op that each ends at; the number of ops stands for the end of the sequence.
     std::vector<int> ends{};
-    /// Of the first stretch.
+    /// Column of the first stretch.
     int column = 0;
   };
 

@@ -18,7 +18,7 @@ constexpr int kDives = 4;
 
 }  // namespace
 
-ProofNews ModeProof::step(const ProofLimits& limits) {
+ProofUpdate ModeProof::step(const ProofLimits& limits) {
   return is_relaxed_ ? solve_whole(limits) : relax(limits);
 }
 
@@ -26,91 +26,91 @@ Duration ModeProof::with_constant(Duration cost) const {
   return cost >= Duration::max() - program_->constant() ? Duration::max() : cost + program_->constant();
 }
 
-ProofNews ModeProof::relax(const ProofLimits& limits) {
+ProofUpdate ModeProof::relax(const ProofLimits& limits) {
   if (!program_) {
     program_.emplace(instance_, limits.interrupted);
     program_->take_violated(std::vector<double>(program_->program().costs.size(), 0), kRows, true);
   }
   Program& program = program_->program();
-  ProofNews news;
-  news.infeasible = program_->has_no_choice();
-  news.finished = news.infeasible || program.costs.empty();
-  if (news.finished) return news;
+  ProofUpdate update;
+  update.infeasible = program_->has_no_choice();
+  update.finished = update.infeasible || program.costs.empty();
+  if (update.finished) return update;
   LinearAnswer answer;
   do {
-    news.finished = work_of_linear(program) > limits.work - news.work;
-    if (news.finished) return news;
-    news.work += work_of_linear(program);
+    update.finished = work_of_linear(program) > limits.work - update.work;
+    if (update.finished) return update;
+    update.work += work_of_linear(program);
     answer = solve_linear(program, limits.interrupted);
     if (answer.outcome == LinearAnswer::Outcome::no_solution) {
-      news.infeasible = !answer.prices.empty() && proves_no_solution(program, answer.prices);
-      news.finished = news.infeasible;
+      update.infeasible = !answer.prices.empty() && proves_no_solution(program, answer.prices);
+      update.finished = update.infeasible;
       is_relaxed_ = true;
-      return news;
+      return update;
     }
-    news.finished = answer.outcome != LinearAnswer::Outcome::optimal;
-    if (news.finished) return news;
+    update.finished = answer.outcome != LinearAnswer::Outcome::optimal;
+    if (update.finished) return update;
     exact_bound_ = std::max(exact_bound_, with_constant(program_bound(program, answer.prices).bound));
-    news.bound = news.exact_bound = bound_ = std::max(bound_, exact_bound_);
+    update.bound = update.exact_bound = bound_ = std::max(bound_, exact_bound_);
   } while (program_->take_violated(answer.solution, kRows, false) > 0);
   is_relaxed_ = true;
-  news.finished = bound_ >= limits.ceiling;
-  if (!news.finished) dive_for(limits, news);
-  return news;
+  update.finished = bound_ >= limits.cutoff;
+  if (!update.finished) dive_for(limits, update);
+  return update;
 }
 
-void ModeProof::dive_for(const ProofLimits& limits, ProofNews& news) {
+void ModeProof::dive_for(const ProofLimits& limits, ProofUpdate& update) {
   Program& program = program_->program();
-  for (int i = 0; i < kDives && work_of_linear(program) <= limits.work - news.work; ++i) {
-    news.work += work_of_linear(program);
+  for (int i = 0; i < kDives && work_of_linear(program) <= limits.work - update.work; ++i) {
+    update.work += work_of_linear(program);
     const std::vector<double> solution = dive(program, program_->groups(), limits.interrupted);
     if (solution.empty()) return;
     if (std::vector<Compute> found = program_->sequence(solution); !found.empty())
-      news.sequences.push_back(std::move(found));
+      update.sequences.push_back(std::move(found));
     if (program_->take_violated(solution, kRows, true) == 0) return;
   }
 }
 
-ProofNews ModeProof::solve_whole(const ProofLimits& limits) {
-  ProofNews news{.bound = bound_, .exact_bound = exact_bound_, .finished = has_ended_ || bound_ >= limits.ceiling};
-  if (news.finished) return news;
+ProofUpdate ModeProof::solve_whole(const ProofLimits& limits) {
+  ProofUpdate update{.bound = bound_, .exact_bound = exact_bound_, .finished = has_ended_ || bound_ >= limits.cutoff};
+  if (update.finished) return update;
   Program& program = program_->program();
   // Work is counted in CBC's nodes.
   const bool by_highs = limits.mip == IntegerSolver::highs && limits.work == Work::max() && !find_highs().name.empty();
   const std::int64_t nodes = std::min(limits.nodes, nodes_within(limits.work, program));
-  news.finished = limits.mip == IntegerSolver::off || nodes <= 0;
-  if (news.finished) return news;
+  update.finished = limits.mip == IntegerSolver::off || nodes <= 0;
+  if (update.finished) return update;
   bool is_outdated = false;
   const auto is_over = [&] {
     is_outdated = is_outdated || limits.is_outdated(bound_);
     return is_outdated || limits.is_interrupted();
   };
-  const Duration ceiling = limits.ceiling == Duration::max() ? limits.ceiling : limits.ceiling - program_->constant();
+  const Duration cutoff = limits.cutoff == Duration::max() ? limits.cutoff : limits.cutoff - program_->constant();
   const IntegerAnswer answer =
-      solve_integer(program, {.ceiling = ceiling, .nodes = nodes, .interrupted = is_over, .by_highs = by_highs});
-  news.work = work_of_integer(program, answer.nodes);
-  news.solved_by = by_highs ? IntegerSolver::highs : IntegerSolver::cbc;
-  use(answer, limits, news);
+      solve_integer(program, {.cutoff = cutoff, .nodes = nodes, .interrupted = is_over, .by_highs = by_highs});
+  update.work = work_of_integer(program, answer.nodes);
+  update.solved_by = by_highs ? IntegerSolver::highs : IntegerSolver::cbc;
+  use(answer, limits, update);
   // Where it was stopped for nodes, the next one would be, too.
-  news.finished = news.finished || (!answer.complete && !is_outdated);
-  return news;
+  update.finished = update.finished || (!answer.complete && !is_outdated);
+  return update;
 }
 
-void ModeProof::use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news) {
-  bound_ = std::max(bound_, std::min(limits.ceiling, with_constant(answer.bound)));
-  news.bound = bound_;
+void ModeProof::use(const IntegerAnswer& answer, const ProofLimits& limits, ProofUpdate& update) {
+  bound_ = std::max(bound_, std::min(limits.cutoff, with_constant(answer.bound)));
+  update.bound = bound_;
   if (answer.solution.empty()) {
-    news.finished = answer.complete;
+    update.finished = answer.complete;
     if (!answer.complete) return;
-    news.infeasible = limits.ceiling == Duration::max();
-    if (!news.infeasible) news.bound = bound_ = limits.ceiling;
+    update.infeasible = limits.cutoff == Duration::max();
+    if (!update.infeasible) update.bound = bound_ = limits.cutoff;
     return;
   }
   if (std::vector<Compute> found = program_->sequence(answer.solution); !found.empty())
-    news.sequences.push_back(std::move(found));
+    update.sequences.push_back(std::move(found));
   // With the rows that it violates it is another program; without, the relaxation knows no better.
   has_ended_ = program_->take_violated(answer.solution, kRows, true) == 0 && answer.complete;
-  news.finished = has_ended_;
+  update.finished = has_ended_;
 }
 
 }  // namespace remora

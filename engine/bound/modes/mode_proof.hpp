@@ -4,7 +4,7 @@
 //
 //     linear program over the memory rows that its solutions violate    an exact bound
 //       -> dive: a solution in whole numbers, as a schedule             a start for the search
-//       -> integer program below the ceiling                            none is left: the ceiling is the optimum; or its
+//       -> integer program below the cutoff                            none is left: the cutoff is the optimum; or its
 //                                                                       cheapest solution: a row that it violates is taken,
 //                                                                       and again; or it is a schedule, and optimal
 //
@@ -28,13 +28,13 @@ class ModeProof {
   static bool applies(const Instance& instance) { return ModeProgram::applies(instance); }
 
   /// One linear program with its rows and a dive, or one integer program.
-  ProofNews step(const ProofLimits& limits);
+  ProofUpdate step(const ProofLimits& limits);
 
  private:
-  ProofNews relax(const ProofLimits& limits);
-  ProofNews solve_whole(const ProofLimits& limits);
-  void use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news);
-  void dive_for(const ProofLimits& limits, ProofNews& news);
+  ProofUpdate relax(const ProofLimits& limits);
+  ProofUpdate solve_whole(const ProofLimits& limits);
+  void use(const IntegerAnswer& answer, const ProofLimits& limits, ProofUpdate& update);
+  void dive_for(const ProofLimits& limits, ProofUpdate& update);
   [[nodiscard]] Duration with_constant(Duration cost) const;
 
   const Instance& instance_;

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kLargestFactor = 100;
 /// Solvers leave smaller factors out.
-constexpr double kLeastFactor = 1e-8;
+constexpr double kMinFactor = 1e-8;
 
 /// What a row is multiplied by: 1 where its factors are 1.
 double scale_of(const ProgramRow& row) {
@@ -33,7 +33,7 @@ Rows::Rows(std::span<const ProgramRow> rows, double loosening) {
     double left_out = 0;
     for (const ProgramTerm& term : row.terms) {
       const double factor = static_cast<double>(term.factor) * scale;
-      if (std::abs(factor) < kLeastFactor) {
+      if (std::abs(factor) < kMinFactor) {
         left_out += std::max(0.0, factor);
         continue;
       }

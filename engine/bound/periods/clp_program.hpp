@@ -48,7 +48,7 @@ class WatchedSimplex {
   Stopper stopper_;
 };
 
-/// What Clp's duals of the scaled rows are in cost a unit of the rows.
+/// Conversion of Clp's duals of the scaled rows to cost per unit of the rows.
 std::vector<double> prices_of(std::span<const double> duals, const Program& program, std::int64_t unit);
 
 }  // namespace remora

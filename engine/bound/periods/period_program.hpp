@@ -2,7 +2,7 @@
 //
 // The period relaxation of the staged form: which ops are recomputed in which period, and what is resident in between.
 //
-// Of op v, first computed in period p(v), and tensor t of it, for each later period i in which anybody can read them:
+// For op v, first run in period p(v), and tensor t of it, for each later period i in which some op can read them:
 //
 //   R(v,i)    v is recomputed in period i                                     costs its duration
 //   P(t,i)    t is resident when period i begins
@@ -67,7 +67,7 @@ class Periods {
   std::vector<int> period_;
 };
 
-/// What a memory row is written for beside the checkpoints: the recompute of `op` in stage `stage`.
+/// Reason for a memory row in addition to the checkpoints: the recompute of `op` in stage `stage`.
 using RecomputeEvent = Recompute;
 
 /// By op and stage, what no schedule that is looked for recomputes there; empty for an op of which nothing is known.

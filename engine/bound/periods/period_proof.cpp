@@ -14,27 +14,27 @@ namespace {
 
 /// One checkpoint says as much as many on training graphs, a few nearly as much on others (docs/design/bounds.md).
 constexpr int kFewSegments = 8;
-constexpr int kMostSegments = 32;
+constexpr int kMaxSegments = 32;
 /// A program with more periods is left out where it would have more columns: it takes minutes.
-constexpr int kMostColumns = 150'000;
+constexpr int kMaxColumns = 150'000;
 /// Places that are mended at once where a replay breaks of what the linear program comes near to, and of a plan of the integer one.
 constexpr std::size_t kMendedOfLinear = 4;
 constexpr std::size_t kMendedOfInteger = 2;
 /// With more rows the integer program does not end, and probing takes too long: finer periods come first. With more choices it
 /// is not even begun.
-constexpr std::size_t kMostRows = 20'000;
-constexpr std::size_t kMostRowsOfHighs = 30'000;
-constexpr int kMostChoices = 40'000;
+constexpr std::size_t kMaxRows = 20'000;
+constexpr std::size_t kMaxRowsOfHighs = 30'000;
+constexpr int kMaxChoices = 40'000;
 /// Of a graph with more reads (an op's distinct inputs, over all ops) the program has some ten million coefficients: with
 /// 100,000 ops and 5.2 million reads Clp's memory ran out, in minutes in which nothing could stop it.
-constexpr std::size_t kMostReads = 400'000;
-constexpr double kPatienceGrowth = 2;
-constexpr double kMostPatience = 1e6;
+constexpr std::size_t kMaxReads = 400'000;
+constexpr double kTimeFactorGrowth = 2;
+constexpr double kMaxTimeFactor = 1e6;
 /// So often periods are made finer by what the linear program comes near to, where the integer one is too large.
-constexpr int kMostRefinements = 60;
+constexpr int kMaxRefinements = 60;
 
-/// More periods must close this part of the gap between bound and ceiling; without a ceiling, raise the bound by it.
-constexpr std::int64_t kLeastGain = 20;
+/// More periods must close this part of the gap between bound and cutoff; without a cutoff, raise the bound by it.
+constexpr std::int64_t kMinGain = 20;
 
 bool takes_more_than(Work most, const Program& program) {
   return work_of_linear(program) > most;
@@ -42,7 +42,7 @@ bool takes_more_than(Work most, const Program& program) {
 
 RoundedSolution rounded(const PeriodProgram& program, std::span<const double> solution) {
   RoundedSolution result{.undecided = program.undecided(solution)};
-  for (const double least : kLeastParts) {
+  for (const double least : kMinParts) {
     RecomputePlan plan = program.plan(solution, least);
     const auto same = std::find(result.plans.begin(), result.plans.end(), plan);
     if (same == result.plans.end()) result.plans.push_back(std::move(plan));
@@ -84,35 +84,35 @@ void PeriodProof::end_period(Stage stage) {
 bool PeriodProof::is_within_reach(const Instance& instance) {
   std::size_t reads = 0;
   for (const OpId op : instance.ops()) reads += instance.inputs(op).size();
-  return reads <= kMostReads;
+  return reads <= kMaxReads;
 }
 
 PeriodProgram PeriodProof::program(const Interrupted& interrupted) const {
   return {instance_, Periods(stages_of(instance_), ends_), events_, out_, interrupted};
 }
 
-ProofNews PeriodProof::step(const ProofLimits& given) {
-  // What is out below the target is out below a ceiling that has come down to it.
-  if (given.ceiling <= target_) target_ = Duration::max();
+ProofUpdate PeriodProof::step(const ProofLimits& given) {
+  // What is out below the target is out below a cutoff that has come down to it.
+  if (given.cutoff <= target_) target_ = Duration::max();
   ProofLimits limits = given;
-  limits.ceiling = std::min(given.ceiling, target_);
+  limits.cutoff = std::min(given.cutoff, target_);
   const Next now = std::exchange(next_, Next::relax);
-  ProofNews news = now == Next::relax ? relax(limits) : solve_whole(limits, now == Next::aim);
-  if (!has_target()) return news;
+  ProofUpdate update = now == Next::relax ? relax(limits) : solve_whole(limits, now == Next::aim);
+  if (!has_target()) return update;
   // What is out below the target alone is of no use to the search.
-  news.bans_below = Duration(0);
-  if (news.bound >= target_) miss(news);
-  return news;
+  update.bans_below = Duration(0);
+  if (update.bound >= target_) miss(update);
+  return update;
 }
 
-ProofNews PeriodProof::relax(const ProofLimits& limits) {
-  ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
+ProofUpdate PeriodProof::relax(const ProofLimits& limits) {
+  ProofUpdate update{.bound = bound_, .exact_bound = exact_bound_};
   std::optional<Solved> solved = std::exchange(finer_, std::nullopt);
   if (!solved) {
     solved.emplace(program(limits.interrupted));
-    news.finished = takes_more_than(limits.work, solved->program);
-    if (news.finished) return news;
-    news.work = work_of_linear(solved->program);
+    update.finished = takes_more_than(limits.work, solved->program);
+    if (update.finished) return update;
+    update.work = work_of_linear(solved->program);
     solved->answer = solve_linear(solved->program, limits.interrupted);
   }
   periods_.emplace(std::move(solved->periods));
@@ -123,115 +123,115 @@ ProofNews PeriodProof::relax(const ProofLimits& limits) {
   const LinearAnswer& linear = linear_;
   if (linear.outcome == LinearAnswer::Outcome::no_solution) {
     const bool proved = !linear.prices.empty() && proves_no_solution(program_, linear.prices);
-    // Where columns are out, it is only proved below the ceiling.
-    if (proved && limits.ceiling == Duration::max()) news.infeasible = true;
-    if (proved && limits.ceiling != Duration::max()) news.bound = news.exact_bound = limits.ceiling;
-    news.finished = proved;
+    // Where columns are out, it is only proved below the cutoff.
+    if (proved && limits.cutoff == Duration::max()) update.infeasible = true;
+    if (proved && limits.cutoff != Duration::max()) update.bound = update.exact_bound = limits.cutoff;
+    update.finished = proved;
     // Clp does not always say why: then the integer program is to say so.
     if (!proved) next_ = Next::aim;
-    return news;
+    return update;
   }
-  news.finished = linear.outcome != LinearAnswer::Outcome::optimal;
-  if (news.finished) return news;
-  news.rounded = rounded(*periods_, linear.solution);
-  rounded_ = news.rounded->plans.front();
+  update.finished = linear.outcome != LinearAnswer::Outcome::optimal;
+  if (update.finished) return update;
+  update.rounded = rounded(*periods_, linear.solution);
+  rounded_ = update.rounded->plans.front();
   const ProgramBound bound = program_bound(program_, linear.prices);
   linear_bound_ = bound.bound;
-  raise(std::min(limits.ceiling, bound.bound), news);
-  news.finished = bound_ >= limits.ceiling;
-  if (news.finished) return news;
+  raise(std::min(limits.cutoff, bound.bound), update);
+  update.finished = bound_ >= limits.cutoff;
+  if (update.finished) return update;
   const int before = choices_;
-  if (limits.ceiling != Duration::max()) {
-    choices_ = rule_out(bound, limits.ceiling);
-    news.bans = bans();
-    news.bans_below = limits.ceiling;
+  if (limits.cutoff != Duration::max()) {
+    choices_ = rule_out(bound, limits.cutoff);
+    update.bans = bans();
+    update.bans_below = limits.cutoff;
   }
   // Without those that are out it says more.
   const bool pays = choices_ <= limits.choices && are_many(before - choices_, before);
-  if (!pays || takes_more_than(limits.work - news.work, program_)) next_ = Next::aim;
-  return news;
+  if (!pays || takes_more_than(limits.work - update.work, program_)) next_ = Next::aim;
+  return update;
 }
 
-void PeriodProof::raise(Duration exact, ProofNews& news) {
-  news.exact_bound = exact_bound_ = std::max(exact_bound_, exact);
-  news.bound = bound_ = std::max(bound_, exact_bound_);
+void PeriodProof::raise(Duration exact, ProofUpdate& update) {
+  update.exact_bound = exact_bound_ = std::max(exact_bound_, exact);
+  update.bound = bound_ = std::max(bound_, exact_bound_);
 }
 
 bool PeriodProof::is_over(const ProofLimits& limits) const {
-  return limits.ceiling == Duration::max() ? limits.is_over(bound_) : limits.is_interrupted();
+  return limits.cutoff == Duration::max() ? limits.is_over(bound_) : limits.is_interrupted();
 }
 
-ProofNews PeriodProof::solve_whole(const ProofLimits& limits, bool aims) {
-  ProofNews news{.bound = bound_, .exact_bound = exact_bound_};
-  if (segments_ < kFewSegments && split(limits, news)) sharpening_ = Sharpening::on;
-  if (finer_ || (aims && aim(limits))) return news;
-  if (sharpening_ == Sharpening::on && !sharpen(limits, news)) sharpening_ = Sharpening::paused;
-  if (finer_) return news;
+ProofUpdate PeriodProof::solve_whole(const ProofLimits& limits, bool aims) {
+  ProofUpdate update{.bound = bound_, .exact_bound = exact_bound_};
+  if (segments_ < kFewSegments && split(limits, update)) sharpening_ = Sharpening::on;
+  if (finer_ || (aims && aim(limits))) return update;
+  if (sharpening_ == Sharpening::on && !sharpen(limits, update)) sharpening_ = Sharpening::paused;
+  if (finer_) return update;
   // Work is counted in CBC's nodes.
   const bool by_highs = limits.mip == IntegerSolver::highs && limits.work == Work::max() && !find_highs().name.empty();
-  if (choices_ > limits.choices || program_.rows.size() > (by_highs ? kMostRowsOfHighs : kMostRows)) {
-    if (split(limits, news) || (by_highs ? sharpen(limits, news) : refine_rounded())) return news;
-    news.finished = choices_ > (limits.work == Work::max() ? kMostChoices : limits.choices);
-    if (news.finished) return news;
-  } else if (probe_whole(limits, news)) {
-    return news;
+  if (choices_ > limits.choices || program_.rows.size() > (by_highs ? kMaxRowsOfHighs : kMaxRows)) {
+    if (split(limits, update) || (by_highs ? sharpen(limits, update) : refine_rounded())) return update;
+    update.finished = choices_ > (limits.work == Work::max() ? kMaxChoices : limits.choices);
+    if (update.finished) return update;
+  } else if (probe_whole(limits, update)) {
+    return update;
   }
   if (limits.mip == IntegerSolver::off) {
-    news.finished = true;
-    return news;
+    update.finished = true;
+    return update;
   }
-  double end = cpu_seconds_of_thread() + patience_ * limits.seconds;
+  double end = cpu_seconds_of_thread() + time_factor_ * limits.seconds;
   bool is_outdated = false;
   const auto is_over = [&] {
     is_outdated = is_outdated || limits.is_outdated(bound_);
     if (is_outdated || finer_ || limits.is_interrupted()) return true;
     if (cpu_seconds_of_thread() < end) return false;
     // It goes on where more periods would say no more: begun again it would take as long.
-    grow_patience(limits, news);
-    end += patience_ * limits.seconds;
+    grow_time_factor(limits, update);
+    end += time_factor_ * limits.seconds;
     return finer_.has_value();
   };
   const std::int64_t nodes = std::min(limits.nodes, nodes_within(limits.work, program_));
-  news.finished = nodes <= 0;
-  if (news.finished) return news;
-  const IntegerAnswer answer = solve_integer(
-      program_, {.ceiling = limits.ceiling, .nodes = nodes, .interrupted = is_over, .by_highs = by_highs});
-  news.work = work_of_integer(program_, answer.nodes);
-  news.solved_by = by_highs ? IntegerSolver::highs : IntegerSolver::cbc;
+  update.finished = nodes <= 0;
+  if (update.finished) return update;
+  const IntegerAnswer answer =
+      solve_integer(program_, {.cutoff = limits.cutoff, .nodes = nodes, .interrupted = is_over, .by_highs = by_highs});
+  update.work = work_of_integer(program_, answer.nodes);
+  update.solved_by = by_highs ? IntegerSolver::highs : IntegerSolver::cbc;
   if (is_outdated && answer.solution.empty()) {
-    news.bound = bound_ = std::max(bound_, std::min(limits.ceiling, answer.bound));
-    return news;
+    update.bound = bound_ = std::max(bound_, std::min(limits.cutoff, answer.bound));
+    return update;
   }
-  use(answer, limits, news);
-  return news;
+  use(answer, limits, update);
+  return update;
 }
 
-void PeriodProof::use(const IntegerAnswer& answer, const ProofLimits& limits, ProofNews& news) {
-  bound_ = std::max(bound_, std::min(limits.ceiling, answer.bound));
-  news.bound = bound_;
+void PeriodProof::use(const IntegerAnswer& answer, const ProofLimits& limits, ProofUpdate& update) {
+  bound_ = std::max(bound_, std::min(limits.cutoff, answer.bound));
+  update.bound = bound_;
   if (answer.solution.empty()) {
-    // Complete: nothing costs less than the ceiling. If not, more periods may say more.
-    if (answer.complete && limits.ceiling != Duration::max()) news.bound = bound_ = limits.ceiling;
-    if (!answer.complete && !finer_) grow_patience(limits, news);
-    news.finished = answer.complete;
+    // Complete: nothing costs less than the cutoff. If not, more periods may say more.
+    if (answer.complete && limits.cutoff != Duration::max()) update.bound = bound_ = limits.cutoff;
+    if (!answer.complete && !finer_) grow_time_factor(limits, update);
+    update.finished = answer.complete;
     return;
   }
-  news.plan = periods_->plan(answer.solution);
+  update.plan = periods_->plan(answer.solution);
   const std::size_t before = ends_.size() + events_.size();
-  const bool broken = refine(*news.plan, kMendedOfInteger);
+  const bool broken = refine(*update.plan, kMendedOfInteger);
   // Near to a schedule, and as good as the relaxation knows: worth a repair.
   if (broken && linear_.outcome == LinearAnswer::Outcome::optimal)
-    news.rounded = RoundedSolution{{*news.plan}, periods_->undecided(linear_.solution)};
+    update.rounded = RoundedSolution{{*update.plan}, periods_->undecided(linear_.solution)};
   if (sharpening_ == Sharpening::paused) sharpening_ = Sharpening::on;
   // As cheap as the relaxation allows, and it holds the budget; or it does not, and the relaxation cannot say why.
   const bool is_stuck = broken && ends_.size() + events_.size() == before;
-  const bool is_optimal = !broken && extra_duration(instance_, *news.plan) <= bound_;
-  news.finished = answer.complete && (is_stuck || is_optimal);
+  const bool is_optimal = !broken && extra_duration(instance_, *update.plan) <= bound_;
+  update.finished = answer.complete && (is_stuck || is_optimal);
 }
 
 /// Makes periods finer where an integer program does not end; where they say no more, it is to end, however long that takes.
-void PeriodProof::grow_patience(const ProofLimits& limits, ProofNews& news) {
-  patience_ *= split(limits, news) ? kPatienceGrowth : kMostPatience;
+void PeriodProof::grow_time_factor(const ProofLimits& limits, ProofUpdate& update) {
+  time_factor_ *= split(limits, update) ? kTimeFactorGrowth : kMaxTimeFactor;
 }
 
 /// Counts memory where the plan takes too much, at the worst places; false if it does not.
@@ -253,54 +253,54 @@ bool PeriodProof::refine(const RecomputePlan& plan, std::size_t most) {
 
 /// Counts memory where what the linear program comes near to takes too much. False where it does not, or was done often.
 bool PeriodProof::refine_rounded() {
-  if (++refinements_ > kMostRefinements) return false;
+  if (++refinements_ > kMaxRefinements) return false;
   const int periods = periods_->periods().count();
-  if (program_.columns() / periods > kMostColumns / (periods + static_cast<int>(kMendedOfLinear))) return false;
+  if (program_.columns() / periods > kMaxColumns / (periods + static_cast<int>(kMendedOfLinear))) return false;
   const std::size_t before = ends_.size() + events_.size();
   return refine(rounded_, kMendedOfLinear) && ends_.size() + events_.size() > before;
 }
 
 /// More periods at peaks, where the linear program gains by it: the integer one takes longer then. False if not.
-bool PeriodProof::split(const ProofLimits& limits, ProofNews& news) {
-  if (segments_ >= kMostSegments) return false;
+bool PeriodProof::split(const ProofLimits& limits, ProofUpdate& update) {
+  if (segments_ >= kMaxSegments) return false;
   const int before = segments_;
   segments_ = std::max(2 * segments_, kFewSegments);
   const std::set<Stage> ends = ends_;
   for (const Stage stage : peaks(instance_, live_, segments_)) end_period(stage);
-  if (ends_.size() == ends.size()) return split(limits, news);
-  if (try_finer(limits, news)) {
+  if (ends_.size() == ends.size()) return split(limits, update);
+  if (try_finer(limits, update)) {
     if (sharpening_ == Sharpening::untried) sharpening_ = Sharpening::paused;
     return true;
   }
   ends_ = ends;
-  // Below a much lower ceiling it is tried again.
+  // Below a much lower cutoff it is tried again.
   if (is_over(limits)) segments_ = before;
   return false;
 }
 
 /// The same, where what the linear program comes near to takes too much.
-bool PeriodProof::sharpen(const ProofLimits& limits, ProofNews& news) {
+bool PeriodProof::sharpen(const ProofLimits& limits, ProofUpdate& update) {
   const std::set<Stage> ends = ends_;
   const std::set<RecomputeEvent> events = events_;
   const bool broken = refine(rounded_, kMendedOfLinear);
-  if (broken && ends_.size() + events_.size() > ends.size() + events.size() && try_finer(limits, news)) return true;
+  if (broken && ends_.size() + events_.size() > ends.size() + events.size() && try_finer(limits, update)) return true;
   ends_ = ends;
   events_ = events;
   return false;
 }
 
 /// Solves the linear program of today's periods. True where it raises the bound enough: then it is the next step's.
-bool PeriodProof::try_finer(const ProofLimits& limits, ProofNews& news) {
+bool PeriodProof::try_finer(const ProofLimits& limits, ProofUpdate& update) {
   Solved finer(program(limits.interrupted));
-  if (finer.program.columns() > kMostColumns || takes_more_than(limits.work - news.work, finer.program)) return false;
-  news.work = plus(news.work, work_of_linear(finer.program));
+  if (finer.program.columns() > kMaxColumns || takes_more_than(limits.work - update.work, finer.program)) return false;
+  update.work = plus(update.work, work_of_linear(finer.program));
   finer.answer = solve_linear(finer.program, [&] { return is_over(limits); });
   bool pays = finer.answer.outcome == LinearAnswer::Outcome::no_solution;
   if (finer.answer.outcome == LinearAnswer::Outcome::optimal) {
     const Duration bound = program_bound(finer.program, finer.answer.prices).bound;
-    const Duration gap = limits.ceiling == Duration::max() ? linear_bound_ : limits.ceiling - linear_bound_;
-    pays = (bound - linear_bound_).count() > gap.count() / kLeastGain;
-    raise(std::min(limits.ceiling, bound), news);
+    const Duration gap = limits.cutoff == Duration::max() ? linear_bound_ : limits.cutoff - linear_bound_;
+    pays = (bound - linear_bound_).count() > gap.count() / kMinGain;
+    raise(std::min(limits.cutoff, bound), update);
   }
   if (pays) finer_.emplace(std::move(finer));
   return pays;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// A proof by periods: the recomputes that it rules out, since a schedule below the ceiling cannot pay for them, and lower ceilings
+// A proof by periods: the recomputes that it rules out, since a schedule below the cutoff cannot pay for them, and lower cutoffs
 // that rule out more.
 #include <algorithm>
 #include <cstddef>
@@ -13,37 +13,37 @@ namespace remora {
 namespace {
 
 /// Of the seconds for an integer program, those for probing all ops, and all recomputes.
-constexpr double kPartOfPatience = 0.4;
+constexpr double kProbingShare = 0.4;
 
 /// A linear program is solved once more without what was ruled out where that is more than such a part.
 constexpr int kManyRuledOut = 5;
 
-/// A target is no more than this part of the way from the linear program to the ceiling: else it would rule out little more.
-constexpr std::int64_t kMostOfWay = 3;
+/// A target is no more than this part of the way from the linear program to the cutoff: else it would rule out little more.
+constexpr std::int64_t kMaxOfWay = 3;
 constexpr std::int64_t kWay = 5;
-/// It is halfway between bound and ceiling or, where too many choices would be left and the gap is more than such a part of the
-/// ceiling, a half, a quarter or an eighth of that. Where the gap is small the proof is to end, not the bound to rise.
-constexpr std::int64_t kMostPartsOfTarget = 16;
+/// It is halfway between bound and cutoff or, where too many choices would be left and the gap is more than such a part of the
+/// cutoff, a half, a quarter or an eighth of that. Where the gap is small the proof is to end, not the bound to rise.
+constexpr std::int64_t kMaxPartsOfTarget = 16;
 constexpr std::int64_t kWideGap = 20;
 
 }  // namespace
 
 bool PeriodProof::aim(const ProofLimits& limits) {
-  const Duration ceiling = limits.ceiling;
+  const Duration cutoff = limits.cutoff;
   const bool again = has_target();
   const int few = again ? 3 * limits.few_choices : limits.few_choices;
   const int most = 2 * limits.few_choices;
-  const bool applies = ceiling != Duration::max() && limits.work == Work::max() &&
+  const bool applies = cutoff != Duration::max() && limits.work == Work::max() &&
                        linear_.outcome == LinearAnswer::Outcome::optimal && choices_ > few;
-  const bool is_wide = applies && ceiling.count() / kWideGap < (ceiling - bound_).count();
+  const bool is_wide = applies && cutoff.count() / kWideGap < (cutoff - bound_).count();
   if (!applies || (again && !is_wide)) return false;
   const ProgramBound relaxed = program_bound(program_, linear_.prices);
   Duration target{};
   for (std::int64_t parts = 2;; parts *= 2) {
-    const bool is_last = !is_wide || parts == kMostPartsOfTarget;
-    target = bound_ + Duration((ceiling - bound_).count() / parts);
+    const bool is_last = !is_wide || parts == kMaxPartsOfTarget;
+    target = bound_ + Duration((cutoff - bound_).count() / parts);
     if (target <= bound_) return false;
-    const bool is_far = kWay * (target - relaxed.bound).count() > kMostOfWay * (ceiling - relaxed.bound).count();
+    const bool is_far = kWay * (target - relaxed.bound).count() > kMaxOfWay * (cutoff - relaxed.bound).count();
     if (is_far && (is_last || choices_ <= most)) return false;
     int left = 0;
     periods_->for_each_recompute([&](OpId, int, int column) {
@@ -51,7 +51,7 @@ bool PeriodProof::aim(const ProofLimits& limits) {
     });
     if (is_last || (!is_far && left <= most)) break;
   }
-  if (!again) out_below_ceiling_ = out_;
+  if (!again) out_below_cutoff_ = out_;
   target_ = target;
   const int before = choices_;
   choices_ = rule_out(relaxed, target_);
@@ -59,14 +59,14 @@ bool PeriodProof::aim(const ProofLimits& limits) {
   return true;
 }
 
-void PeriodProof::miss(ProofNews& news) {
-  bound_ = std::max(bound_, news.bound);
-  exact_bound_ = std::max(exact_bound_, news.exact_bound);
+void PeriodProof::miss(ProofUpdate& update) {
+  bound_ = std::max(bound_, update.bound);
+  exact_bound_ = std::max(exact_bound_, update.exact_bound);
   target_ = Duration::max();
-  out_ = std::exchange(out_below_ceiling_, {});
+  out_ = std::exchange(out_below_cutoff_, {});
   finer_.reset();
   next_ = Next::relax;
-  news.finished = false;
+  update.finished = false;
 }
 
 bool PeriodProof::are_many(int ruled_out, int choices) {
@@ -89,37 +89,37 @@ int PeriodProof::rule_out(std::vector<bool> columns) {
   return left;
 }
 
-int PeriodProof::rule_out(const ProgramBound& bound, Duration ceiling) {
+int PeriodProof::rule_out(const ProgramBound& bound, Duration cutoff) {
   std::vector<bool> columns = program_.out;
   periods_->for_each_recompute([&](OpId, int, int column) {
-    columns[at(column)] = columns[at(column)] || bound.bound + bound.penalties[at(column)] >= ceiling;
+    columns[at(column)] = columns[at(column)] || bound.bound + bound.penalties[at(column)] >= cutoff;
   });
   return rule_out(std::move(columns));
 }
 
-/// Rules out what the linear program with an op recomputed proves too dear. True where without that the linear program is to be
+/// Rules out what the linear program with an op recomputed proves too expensive. True where without that the linear program is to be
 /// solved again.
-bool PeriodProof::probe_whole(const ProofLimits& limits, ProofNews& news) {
-  const bool applies = limits.ceiling != Duration::max() && limits.work == Work::max() &&
+bool PeriodProof::probe_whole(const ProofLimits& limits, ProofUpdate& update) {
+  const bool applies = limits.cutoff != Duration::max() && limits.work == Work::max() &&
                        linear_.outcome == LinearAnswer::Outcome::optimal;
   if (!applies) return false;
   const ProgramBound bound = program_bound(program_, linear_.prices);
   const int before = choices_;
-  choices_ = rule_out(bound, limits.ceiling);
+  choices_ = rule_out(bound, limits.cutoff);
   for (const bool by_op : {true, false}) {
     if (are_many(before - choices_, before) || limits.is_outdated(bound_)) break;
-    const double end = cpu_seconds_of_thread() + kPartOfPatience * limits.seconds;
+    const double end = cpu_seconds_of_thread() + kProbingShare * limits.seconds;
     const auto is_over = [&] { return cpu_seconds_of_thread() > end || limits.is_over(bound_); };
     choices_ =
-        rule_out(probe(program_, linear_, groups(by_op, bound), limits.ceiling, choices_ / kManyRuledOut, is_over));
+        rule_out(probe(program_, linear_, groups(by_op, bound), limits.cutoff, choices_ / kManyRuledOut, is_over));
   }
   if (choices_ == before) return false;
-  news.bans = bans();
-  news.bans_below = limits.ceiling;
+  update.bans = bans();
+  update.bans_below = limits.cutoff;
   return are_many(before - choices_, before);
 }
 
-/// The columns of the recomputes that are left, those of an op together or each alone; the dearest first.
+/// The columns of the recomputes that are left, those of an op together or each alone; the costliest first.
 std::vector<std::vector<int>> PeriodProof::groups(bool by_op, const ProgramBound& bound) const {
   std::vector<std::vector<int>> found;
   OpId last{-1};

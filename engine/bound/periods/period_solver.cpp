@@ -25,12 +25,12 @@ namespace {
 /// program half of it and a little more (2,500 and 5,100 columns: 0.01 and 0.06 s). Its first bound counts as so many nodes.
 constexpr double kColumnsOfWork = 4096;
 constexpr double kNodesOfLinear = 2;
-constexpr std::int64_t kLeastWorkOfNode = 8;
+constexpr std::int64_t kMinWorkOfNode = 8;
 constexpr std::int64_t kNodesOfRoot = 16;
 
 Work work_of_node(const Program& program) {
   const double columns = program.columns();
-  return Work(kLeastWorkOfNode + static_cast<std::int64_t>(columns * columns / kColumnsOfWork / kNodesOfLinear));
+  return Work(kMinWorkOfNode + static_cast<std::int64_t>(columns * columns / kColumnsOfWork / kNodesOfLinear));
 }
 
 }  // namespace
@@ -67,7 +67,7 @@ std::vector<double> dive(const Program&, std::span<const std::vector<int>>, cons
 namespace {
 
 constexpr double kLoosening = 1e-6;
-/// Costs are whole: a solution below the ceiling costs 1 less.
+/// Costs are whole: a solution below the cutoff costs 1 less.
 constexpr double kBelow = 1e-2;
 
 /// Programs of training graphs have fewer rows for each column that costs than this (some 4; of dense graphs 12 and more), since
@@ -78,7 +78,7 @@ constexpr int kRowsOfDense = 8;
 constexpr int kManyRows = 40'000;
 
 /// Rounding goes on where it has raised the optimum by so many units of the costs.
-constexpr double kLeastRise = 1e-3;
+constexpr double kMinRise = 1e-3;
 /// A dive takes so much for whole.
 constexpr double kWholeInDive = 1e-5;
 
@@ -150,14 +150,14 @@ void branch(CbcModel& model, const IntegerLimits& limits, const Stopper& stopper
 IntegerAnswer solve_by_highs(const Program& program, const IntegerLimits& limits, std::int64_t unit) {
   const Rows rows(program.rows, kLoosening);
   const Columns columns(program, unit);
-  const bool has_ceiling = limits.ceiling != Duration::max();
+  const bool has_cutoff = limits.cutoff != Duration::max();
   const double most =
-      has_ceiling ? whole_units_up(limits.ceiling.count(), unit) - 1 : std::numeric_limits<double>::infinity();
+      has_cutoff ? whole_units_up(limits.cutoff.count(), unit) - 1 : std::numeric_limits<double>::infinity();
   HighsAnswer found = run_highs({columns.costs, columns.highest, rows.begins, rows.columns, rows.factors, rows.least},
                                 most, limits.interrupted);
   IntegerAnswer answer{.complete = found.complete, .solution = std::move(found.solution), .nodes = found.nodes};
   answer.bound = safe_bound(std::min(found.bound, 1e15), unit);
-  if (answer.complete && answer.solution.empty() && has_ceiling) answer.bound = limits.ceiling;
+  if (answer.complete && answer.solution.empty() && has_cutoff) answer.bound = limits.cutoff;
   return answer;
 }
 
@@ -181,7 +181,7 @@ LinearAnswer solve_linear(Program& program, const Interrupted& interrupted) {
   const int most_steps = 2 * simplex.numberIterations();
   double reached = -1;
   for (int steps = simplex.numberIterations(); answer.outcome == LinearAnswer::Outcome::optimal;) {
-    if (simplex.objectiveValue() < reached + kLeastRise || steps > most_steps) break;
+    if (simplex.objectiveValue() < reached + kMinRise || steps > most_steps) break;
     reached = simplex.objectiveValue();
     std::vector<ProgramRow> found = rounded_rows(program, own, answer.solution);
     for (ProgramRow& row : violated_rows(program, answer.solution)) found.push_back(std::move(row));
@@ -252,9 +252,9 @@ IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits)
   // Those too that follow: CBC's cuts need it (docs/design/bounds.md).
   for (int j = 0; j < program.columns(); ++j) solver.setInteger(j);
   const Stopper stopper(limits.interrupted);
-  const bool has_ceiling = limits.ceiling != Duration::max();
-  const double ceiling = has_ceiling ? whole_units_up(limits.ceiling.count(), unit) : 0;
-  // A linear program that ends at the ceiling has said enough.
+  const bool has_cutoff = limits.cutoff != Duration::max();
+  const double cutoff = has_cutoff ? whole_units_up(limits.cutoff.count(), unit) : 0;
+  // A linear program that ends at the cutoff has said enough.
   stopper.watch(solver);
   solver.initialSolve();
   if (stopper.reached()) return answer;
@@ -262,13 +262,13 @@ IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits)
   solver.getModelPtr()->passInEventHandler(&none);
   // Without CglPreProcess: of 24,000 random programs it lost the optimum of two, or gave what violates rows.
   CbcModel model(solver);
-  if (has_ceiling) model.setCutoff(ceiling - kBelow);
+  if (has_cutoff) model.setCutoff(cutoff - kBelow);
   model.setMaximumNodes(static_cast<int>(std::min<std::int64_t>(limits.nodes, 1 << 30)));
   branch(model, limits, stopper, answer, unit);
   if (model.bestSolution() != nullptr) {
     answer.solution.assign(model.bestSolution(), model.bestSolution() + model.getNumCols());
   }
-  if (answer.complete && answer.solution.empty() && has_ceiling) answer.bound = limits.ceiling;
+  if (answer.complete && answer.solution.empty() && has_cutoff) answer.bound = limits.cutoff;
   return answer;
 }
 

@@ -36,12 +36,12 @@ struct LinearAnswer {
 /// takes no more steps of the simplex method than the program itself.
 LinearAnswer solve_linear(Program& program, const Interrupted& interrupted);
 
-/// By column: whether it is out, as in the program, or is found to be 0 in every solution below the ceiling. Of each group in turn
+/// By column: whether it is out, as in the program, or is found to be 0 in every solution below the cutoff. Of each group in turn
 /// at least one column is to be 1, and the simplex method goes on from the answer's basis (probing, in constraint programming
 /// shaving): its prices rule out, in whole numbers, what they can of all groups. Groups likely to be ruled out come first: it
 /// ends after many in a row that are not, and with more than `most` columns found.
 std::vector<bool> probe(const Program& program, const LinearAnswer& answer, std::span<const std::vector<int>> groups,
-                        Duration ceiling, int most, const Interrupted& interrupted);
+                        Duration cutoff, int most, const Interrupted& interrupted);
 
 /// A solution, or nothing where the way there ends: the linear program's columns of each group in turn are put to 1, those
 /// that are nearly there together and else the largest, and it is solved again (a dive; 0 where 1 leads nowhere). The groups'
@@ -50,9 +50,9 @@ std::vector<double> dive(const Program& program, std::span<const std::vector<int
                          const Interrupted& interrupted);
 
 struct IntegerAnswer {
-  /// Every solution was looked at: the one given is the cheapest below the ceiling, or there is none.
+  /// Every solution was looked at: the one given is the cheapest below the cutoff, or there is none.
   bool complete = false;
-  /// No solution below the ceiling costs less.
+  /// No solution below the cutoff costs less.
   Duration bound{};
   /// By column; empty if none was found.
   std::vector<double> solution{};
@@ -61,7 +61,7 @@ struct IntegerAnswer {
 
 struct IntegerLimits {
   /// Only solutions that cost less are looked for.
-  Duration ceiling = Duration::max();
+  Duration cutoff = Duration::max();
   std::int64_t nodes = 1'000'000;
   Interrupted interrupted{};
   /// By HiGHS, where the machine has it: it looks at no other limit than these two.

@@ -24,7 +24,7 @@ namespace {
 
 /// Steps of the simplex method for a group that is probed, and groups in a row that are probed in vain.
 constexpr int kStepsOfProbe = 300;
-constexpr int kMostVain = 40;
+constexpr int kMaxVain = 40;
 
 /// What is restored to begin again from where a simplex method has ended.
 class SimplexEnd {
@@ -67,7 +67,7 @@ void add_groups(ClpSimplex& simplex, std::span<const std::vector<int>> groups) {
 }  // namespace
 
 std::vector<bool> probe(const Program& program, const LinearAnswer& answer, std::span<const std::vector<int>> groups,
-                        Duration ceiling, int most, const Interrupted& interrupted) {
+                        Duration cutoff, int most, const Interrupted& interrupted) {
   std::vector<bool> out = program.out;
   if (answer.basis.empty()) return out;
   const std::int64_t unit = common_unit(program.costs);
@@ -80,11 +80,11 @@ std::vector<bool> probe(const Program& program, const LinearAnswer& answer, std:
   simplex.dual();
   if (!simplex.isProvenOptimal()) return out;
   const SimplexEnd end(simplex);
-  simplex.setDualObjectiveLimit(whole_units_up(ceiling.count(), unit));
+  simplex.setDualObjectiveLimit(whole_units_up(cutoff.count(), unit));
   simplex.setMaximumIterations(kStepsOfProbe);
   int found = 0;
   int vain = 0;
-  for (std::size_t g = 0; g < groups.size() && found <= most && vain < kMostVain; ++g) {
+  for (std::size_t g = 0; g < groups.size() && found <= most && vain < kMaxVain; ++g) {
     const auto all_out = [&] {
       return std::all_of(groups[g].begin(), groups[g].end(), [&](int j) { return out[at(j)]; });
     };
@@ -101,7 +101,7 @@ std::vector<bool> probe(const Program& program, const LinearAnswer& answer, std:
         program_bound(program, prices_of({simplex.dualRowSolution(), program.rows.size()}, program, unit));
     for (const std::vector<int>& group : groups) {
       for (const int j : group) {
-        if (out[at(j)] || bound.bound + bound.penalties[at(j)] < ceiling) continue;
+        if (out[at(j)] || bound.bound + bound.penalties[at(j)] < cutoff) continue;
         out[at(j)] = true;
         simplex.setColumnUpper(j, 0);
         ++found;

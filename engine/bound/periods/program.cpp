@@ -12,9 +12,9 @@
 namespace remora {
 namespace {
 
-/// Of the 127 bits of a sum, and the most that a price is multiplied by: 2^kMostShift.
+/// Of the 127 bits of a sum, and the most that a price is multiplied by: 2^kMaxShift.
 constexpr int kBitsOfSums = 120;
-constexpr int kMostShift = 70;
+constexpr int kMaxShift = 70;
 
 bool is_one(double value) {
   return value > 0.5;
@@ -42,7 +42,7 @@ WholePrices round_prices(const Program& program, std::span<const double> prices)
     result.prices.assign(program.rows.size(), 0);
     return result;
   }
-  result.shift = std::min(kMostShift, kBitsOfSums - exponent);
+  result.shift = std::min(kMaxShift, kBitsOfSums - exponent);
   for (const double price : prices) {
     result.prices.push_back(static_cast<Wide>(std::ldexp(std::max(0.0, price), result.shift)));
   }
@@ -77,13 +77,13 @@ Wide least_sum(const Program& program, const WholePrices& rounded, const std::ve
 /// Columns nearer to 0 or 1 are taken for whole.
 constexpr double kNearlyWhole = 1e-6;
 /// By how much of its length a row must be violated.
-constexpr double kLeastViolation = 1e-4;
+constexpr double kMinViolation = 1e-4;
 /// Rows with larger factors are rounded, and by these parts of theirs.
 constexpr std::int64_t kLargeFactor = 1;
 constexpr std::array<std::int64_t, 3> kParts{1, 2, 4};
-constexpr std::size_t kMostOfRow = 20;
+constexpr std::size_t kMaxOfRow = 20;
 /// Amounts beyond this are not rounded.
-constexpr Wide kMostAmount = Wide{1} << 61;
+constexpr Wide kMaxAmount = Wide{1} << 61;
 
 std::int64_t divided_down(std::int64_t amount, std::int64_t divisor) {
   return amount / divisor - (amount % divisor < 0 ? 1 : 0);
@@ -102,7 +102,7 @@ std::optional<RoundedRow> round_row(const ProgramRow& row, std::int64_t divisor,
   const auto is_turned = [&](const ProgramTerm& term) { return solution[static_cast<std::size_t>(term.column)] > 0.5; };
   Wide asked = row.least;
   for (const ProgramTerm& term : row.terms) asked -= is_turned(term) ? term.factor : 0;
-  if (asked > kMostAmount || asked < -kMostAmount) return std::nullopt;
+  if (asked > kMaxAmount || asked < -kMaxAmount) return std::nullopt;
   const auto least = static_cast<std::int64_t>(asked);
   const std::int64_t down = divided_down(least, divisor);
   const std::int64_t remainder = least - down * divisor;
@@ -121,7 +121,7 @@ std::optional<RoundedRow> round_row(const ProgramRow& row, std::int64_t divisor,
     missing -= static_cast<double>(rounded) * solution[static_cast<std::size_t>(term.column)];
     square += static_cast<double>(rounded) * static_cast<double>(rounded);
   }
-  if (sum > kMostAmount || sum < -kMostAmount || square == 0) return std::nullopt;
+  if (sum > kMaxAmount || sum < -kMaxAmount || square == 0) return std::nullopt;
   result.row.least = static_cast<std::int64_t>(sum);
   result.violation = (missing + static_cast<double>(result.row.least)) / std::sqrt(square);
   return result;
@@ -147,11 +147,11 @@ std::vector<ProgramRow> rounded_rows(const Program& program, std::size_t rows, s
     std::vector<RoundedRow> candidates;
     for (const std::int64_t divisor : divisors_of(program.rows[r], solution)) {
       auto rounded = round_row(program.rows[r], divisor, solution);
-      if (rounded && rounded->violation > kLeastViolation) candidates.push_back(*std::move(rounded));
+      if (rounded && rounded->violation > kMinViolation) candidates.push_back(*std::move(rounded));
     }
     std::stable_sort(candidates.begin(), candidates.end(),
                      [](const RoundedRow& a, const RoundedRow& b) { return a.violation > b.violation; });
-    candidates.resize(std::min(candidates.size(), kMostOfRow));
+    candidates.resize(std::min(candidates.size(), kMaxOfRow));
     for (RoundedRow& candidate : candidates) found.push_back(std::move(candidate.row));
   }
   return found;
@@ -162,7 +162,7 @@ std::vector<ProgramRow> violated_rows(const Program& program, std::span<const do
   for (const ProgramRow& row : program.more) {
     double sum = 0;
     for (const ProgramTerm& term : row.terms) sum += static_cast<double>(term.factor) * solution[at(term.column)];
-    if (sum < static_cast<double>(row.least) - kLeastViolation) found.push_back(row);
+    if (sum < static_cast<double>(row.least) - kMinViolation) found.push_back(row);
   }
   return found;
 }
@@ -172,12 +172,12 @@ ProgramBound program_bound(const Program& program, std::span<const double> price
   const std::vector<Wide> reduced = reduced_costs(program, rounded, true);
   const Wide sum = least_sum(program, rounded, reduced);
   // Costs are not negative: neither is the bound, from which the penalties are counted.
-  const Wide whole = std::max(Wide{0}, ceiling(sum, rounded.shift));
+  const Wide whole = std::max(Wide{0}, cutoff(sum, rounded.shift));
   ProgramBound result{Duration(static_cast<std::int64_t>(whole)), {}};
-  constexpr Wide kMost = Duration::max().count() / 4;
+  constexpr Wide kMaximum = Duration::max().count() / 4;
   for (const Wide more : reduced) {
-    const Wide with = ceiling(sum + std::max(Wide{0}, more), rounded.shift) - whole;
-    result.penalties.emplace_back(static_cast<std::int64_t>(std::clamp(with, Wide{0}, kMost)));
+    const Wide with = cutoff(sum + std::max(Wide{0}, more), rounded.shift) - whole;
+    result.penalties.emplace_back(static_cast<std::int64_t>(std::clamp(with, Wide{0}, kMaximum)));
   }
   return result;
 }

@@ -4,7 +4,7 @@
 //
 //     minimise  sum of cost(j) x(j)   subject to, for each row r,   sum of factor(r, j) x(j) >= least(r)
 //
-// What it stands for has a 0 or a 1 in every column. Any price y(r) >= 0 a row proves that no solution costs less than
+// An integer solution has a 0 or a 1 in every column. Any price y(r) >= 0 a row proves that no solution costs less than
 //
 //     L(y) = sum of y(r) least(r)  +  for each column the least of  (cost(j) - sum of y(r) factor(r, j)) x  over its x
 //
@@ -37,7 +37,7 @@ struct ProgramRow {
 struct Program {
   /// By column.
   std::vector<std::int64_t> costs{};
-  /// Whether the column is 0 in every solution that is looked for.
+  /// True if the column is 0 in every solution that is looked for.
   std::vector<bool> out{};
   std::vector<ProgramRow> rows{};
   /// Rows that follow from those where columns are 0 or 1: they are worth their place only where a solution violates them.
@@ -61,7 +61,7 @@ struct ProgramBound {
 /// `prices`: by row, in cost a unit of the row; negative ones count as 0. O(entries).
 ProgramBound program_bound(const Program& program, std::span<const double> prices);
 
-/// Whether the prices prove that the program has no solution at all (Farkas): costs do not matter.
+/// True if the prices prove that the program has no solution at all (Farkas): costs do not matter.
 bool proves_no_solution(const Program& program, std::span<const double> prices);
 
 /// Rows that follow from single ones among the first `rows`, where columns are 0 or 1, and that the solution violates.
@@ -76,17 +76,17 @@ struct RestrictedProgram {
   Program program{};
   /// By column there: the column here.
   std::vector<int> columns{};
-  /// What the others cost.
+  /// Cost of the others.
   std::int64_t cost = 0;
 };
 
 /// The program of the `open` columns, where the others have their values of the whole solution. O(entries).
 RestrictedProgram restricted(const Program& program, const std::vector<bool>& open, std::span<const double> solution);
 
-/// Whether the whole solution holds every row. O(entries).
+/// True if the whole solution holds every row. O(entries).
 bool holds(const Program& program, std::span<const double> solution);
 
-/// What a whole solution costs.
+/// Cost of a complete solution.
 std::int64_t cost_of(const Program& program, std::span<const double> solution);
 
 }  // namespace remora

@@ -13,15 +13,15 @@
 
 namespace remora {
 
-/// Of a linear program's solution, a plan does what is done to at least such a part: one plan each.
-inline constexpr std::array kLeastParts{0.5, 0.2, 0.8};
+/// Thresholds for plans from a linear program's solution: a plan takes every decision with at least this value.
+inline constexpr std::array kMinParts{0.5, 0.2, 0.8};
 
 /// A step of a replay that takes more than a budget.
 struct Excess {
   /// Above the budget.
   Bytes bytes{};
   Stage stage{0};
-  /// What runs; none of a step that runs nothing.
+  /// Op that runs; none for a step without one.
   OpId op{};
   bool is_first = false;
 };

@@ -121,7 +121,7 @@ namespace {
 
 constexpr double kPruneNoise = 1;
 /// A repair that finds no help at so many events in a row is given up.
-constexpr int kMostHelpless = 20;
+constexpr int kMaxHelpless = 20;
 
 }  // namespace
 
@@ -135,7 +135,7 @@ bool Repair::run(const RepairSettings& settings) {
       while (state.memory(event) > state.instance().budget()) {
         if (given_up(settings)) return false;
         if (!relieve(event, settings)) {
-          if (++helpless >= kMostHelpless) return false;
+          if (++helpless >= kMaxHelpless) return false;
           break;
         }
         helpless = 0;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What local searches over plans share: moves, repair, and the price of a byte.
+// Common parts of local searches over plans: moves, repair, and the price of a byte.
 #pragma once
 
 #include <cstddef>
@@ -140,7 +140,7 @@ class Repair {
   /// Adds recomputes until no event is above the budget. False if no addition helps any more or it was given up; the
   /// additions made stay.
   bool run(const RepairSettings& settings);
-  /// Removes the recomputes that no event needs, dear ones first, give or take some noise.
+  /// Removes the recomputes that no event needs, expensive ones first, give or take some noise.
   void prune(const std::function<bool()>& interrupted);
 
  private:
@@ -158,10 +158,10 @@ class Repair {
   std::vector<TensorId> crossing_;
 };
 
-// What the workers of the local search share, in whatever order: what memory and time are worth to each other, how
-// annealings cool down, and how a plan is offered to a round.
+// Common parts of the workers of the local search, in any order: the price of memory in time, cooling of annealings,
+// and offering a plan to a round.
 
-/// What memory and time are worth to each other in an instance, so that the local search needs no units.
+/// Price of memory in time for an instance, so that the local search needs no units.
 struct ExchangeRate {
   /// Bytes times events that all tensors occupy from their compute to their last use, an op on average.
   double area_of_op = 0;

@@ -39,7 +39,7 @@ class EventKey {
   constexpr EventKey(Stage stage, std::int32_t op) : value_((std::int64_t{stage} << 32) + op) {}
   constexpr explicit EventKey(const Recompute& recompute) : EventKey(recompute.stage, recompute.op) {}
 
-  /// Of the op's first compute.
+  /// Stage of the op's first run.
   static constexpr EventKey first_compute(std::int32_t op) { return {Stage{op}, op}; }
   /// The schedule's end, to which `keep` tensors are retained.
   static constexpr EventKey end(std::int32_t op_count) { return {Stage{op_count}, op_count}; }
@@ -92,7 +92,7 @@ class StageSet {
   std::vector<std::uint64_t> words_;
 };
 
-/// What a change does to the two sums that matter.
+/// Effect of a change on the two sums that matter.
 struct PlanChange {
   Duration extra{};
   Bytes overflow{};
@@ -115,19 +115,19 @@ class PlanEvaluator {
   [[nodiscard]] Bytes overflow() const { return overflow_; }
   /// The stages of the op's recomputes, ascending.
   [[nodiscard]] std::span<const Stage> recomputes(OpId op) const { return computes_[index(op)]; }
-  /// Whether the op may be recomputed in this stage: a later one than its own, none twice, within its limit.
+  /// True if the op may be recomputed in this stage: a later one than its own, none twice, within its limit.
   [[nodiscard]] bool can_add(Recompute recompute) const;
   [[nodiscard]] bool contains(Recompute recompute) const;
 
-  /// What adding would do; can_add must hold.
+  /// Effect of adding; can_add must hold.
   [[nodiscard]] PlanChange probe(Recompute recompute) const;
-  /// Whether removing the recompute, which must be there, would put any event above the budget.
+  /// True if removing the recompute, which must be there, would put any event above the budget.
   [[nodiscard]] bool needed(Recompute recompute) const;
   void add(Recompute recompute);
   /// The recompute must be there.
   void remove(Recompute recompute);
 
-  /// Whether any event strictly between two moments is above the budget.
+  /// True if any event strictly between two moments is above the budget.
   [[nodiscard]] bool above_between(EventKey after, EventKey before) const {
     return !visit_between(*this, after, before, [&](const Bytes& memory) { return memory <= instance_.budget(); });
   }
@@ -145,9 +145,9 @@ class PlanEvaluator {
   [[nodiscard]] EventKey first_use_after(TensorId tensor, EventKey moment) const;
   /// The end of the retention interval that reaches the moment from before, were there no use at it.
   [[nodiscard]] EventKey retained_until(TensorId tensor, EventKey moment) const;
-  /// Whether the tensor is retained across the event and not used at it.
+  /// True if the tensor is retained across the event and not used at it.
   [[nodiscard]] bool crosses(TensorId tensor, EventKey event) const;
-  /// Whether the recompute serves a use, of any of its outputs.
+  /// True if the recompute serves a use, of any of its outputs.
   [[nodiscard]] bool useful(Recompute recompute) const;
 
   /// A running count of what was looked at, for limits that do not depend on time.
@@ -165,7 +165,7 @@ class PlanEvaluator {
     EventKey after{};
     Bytes amount{};
   };
-  /// What the recompute changes, seen from a plan without it; it may be there already.
+  /// Effect of the recompute, seen from a plan without it; it may be there already.
   struct Effect {
     std::vector<Stretch> stretches{};
     /// Memory at the recompute's own event.
@@ -183,13 +183,13 @@ class PlanEvaluator {
   [[nodiscard]] EventKey compute_after(OpId op, EventKey moment) const;
   /// The last use of the tensor strictly between two moments, the end of the schedule being none; or `after` itself.
   [[nodiscard]] EventKey last_use_between(TensorId tensor, EventKey after, EventKey before) const;
-  /// Whether a compute of the tensor's producer at the moment, the next one being at `next`, serves a use of it.
+  /// True if a compute of the tensor's producer at the moment, the next one being at `next`, serves a use of it.
   [[nodiscard]] bool serves(TensorId tensor, EventKey moment, EventKey next) const;
   void find_effect(Recompute recompute, Effect& effect) const;
   [[nodiscard]] Bytes retained_into(EventKey event) const;
-  /// What the op saves of its memory by the outputs that may take over the input's storage.
+  /// Bytes that the op saves by outputs that may take over the input's storage.
   [[nodiscard]] Bytes taken_over(OpId op, TensorId input) const;
-  /// What the op of the event saves that way.
+  /// Bytes that the op of the event saves that way.
   [[nodiscard]] Bytes saved_at(EventKey event) const;
   /// To the effect: at this event, before the change's moment, so many bytes more.
   static void add_at(EventKey event, Bytes amount, Effect& effect);
@@ -203,7 +203,7 @@ class PlanEvaluator {
   void record_uses(Recompute recompute, bool add);
 
   const Instance& instance_;
-  /// Whether outputs may take over storage.
+  /// True if outputs may take over storage.
   bool in_place_;
   /// Overflow is counted in units of 2^unit_bits_ bytes.
   int unit_bits_;

@@ -15,9 +15,9 @@ constexpr std::int64_t kFirstPassNodes = 1000;
 constexpr double kWidthGrowth = 1.6;
 constexpr double kFirstGapPart = 0.25;
 constexpr double kGapPartShrinkage = 0.4;
-/// Passes given up with a schedule in hand before the ceiling becomes that schedule's cost.
+/// Passes given up with a schedule in hand before the cutoff becomes that schedule's cost.
 constexpr int kPassesGivenUp = 4;
-/// Ceilings start this part of the baseline duration above the bound.
+/// Cutoffs start this part of the baseline duration above the bound.
 constexpr double kFirstWidth = 0.002;
 /// Passes that look for a schedule vary the order of choices; the first one does not.
 constexpr double kNoise = 0.3;
@@ -44,15 +44,15 @@ cp::Inferences inferences_of(const SolveOptions& options) {
           .useless_recompute = options.useless_recompute,
           .later_recompute = options.later_recompute,
           .cover_bound = options.cover_bound,
-          .dear_recompute = options.dear_recompute};
+          .costly_recompute = options.costly_recompute};
 }
 
-CompleteWorker::Pass::Pass(const RoundInput& input, Duration ceiling, std::int64_t limit,
+CompleteWorker::Pass::Pass(const RoundInput& input, Duration cutoff, std::int64_t limit,
                            const cp::Inferences& inferences, const cp::SearchSettings& settings)
     : problem(input.instance, input.incumbent.computes(input.instance), input_order(input.instance),
-              {input.instance.budget(), ceiling, bans_below(input.instance, input.cover, ceiling)}, inferences),
+              {input.instance.budget(), cutoff, bans_below(input.instance, input.cover, cutoff)}, inferences),
       search(problem, settings),
-      below(ceiling),
+      below(cutoff),
       node_limit(limit),
       banned(stages_banned(input)) {}
 
@@ -64,7 +64,7 @@ CompleteWorker::CompleteWorker(const SolveOptions& options, std::uint64_t seed)
       width_(kFirstWidth),
       gap_part_(kFirstGapPart) {}
 
-Duration CompleteWorker::ceiling(const RoundInput& input) const {
+Duration CompleteWorker::cutoff(const RoundInput& input) const {
   const auto least = static_cast<double>(input.lower_bound.count());
   if (holds_budget(input)) {
     const double gap = static_cast<double>(input.incumbent.extra.count()) - least;
@@ -72,7 +72,7 @@ Duration CompleteWorker::ceiling(const RoundInput& input) const {
     return std::min(below, input.incumbent.extra);
   }
   const double above = width_ * static_cast<double>(input.instance.baseline_duration().count()) + 1;
-  // A ceiling above everything that can be paid is none.
+  // A cutoff above everything that can be paid is none.
   if (least + above > static_cast<double>(input.instance.all_recomputes().count())) return Duration::max();
   return input.lower_bound + Duration(static_cast<std::int64_t>(above));
 }
@@ -84,7 +84,7 @@ void CompleteWorker::begin_pass(const RoundInput& input) {
   settings.seed = seed_ + static_cast<std::uint64_t>(passes_);
   // A pass lives longer than the round, and the round's question does not.
   settings.interrupted = [this] { return interrupted_ != nullptr && (*interrupted_)(); };
-  const Duration below = ceiling(input);
+  const Duration below = cutoff(input);
   const bool last = holds_budget(input) && below == input.incumbent.extra;
   pass_ = std::make_unique<Pass>(input, below, last ? INT64_MAX : pass_nodes_, inferences_, settings);
   ++passes_;
@@ -137,7 +137,7 @@ Effort CompleteWorker::search_on(const RoundInput& input, Effort effort, RoundRe
     if (better(input.instance, found, input.incumbent)) result.solution = std::move(found);
   }
   if (outcome.complete) {
-    // Everything below the ceiling, or below what was found on the way, has been looked at.
+    // Everything below the cutoff, or below what was found on the way, has been looked at.
     const Duration proved = outcome.sequence ? std::min(outcome.extra, below) : below;
     result.infeasible = proved == Duration::max();
     if (!result.infeasible) result.lower_bound = std::max(result.lower_bound, proved);
@@ -153,9 +153,9 @@ Effort CompleteWorker::search_on(const RoundInput& input, Effort effort, RoundRe
   return of_posting + (outcome.nodes - before) * of_node;
 }
 
-/// A pass ran out of nodes. With a schedule in hand it aimed at too high a bound: try a lower ceiling, and after a few
-/// of those only the last proof is left. Without one the ceiling was too low to find any: try a higher one, and beyond
-/// all ceilings begin again. Either way work harder.
+/// A pass ran out of nodes. With a schedule in hand it aimed at too high a bound: try a lower cutoff, and after a few
+/// of those only the last proof is left. Without one the cutoff was too low to find any: try a higher one, and beyond
+/// all cutoffs begin again. Either way work harder.
 void CompleteWorker::give_up_pass(bool feasible, bool unlimited) {
   pass_nodes_ += pass_nodes_ / 4;
   if (!feasible) {
@@ -228,11 +228,11 @@ PeakWorker::PeakWorker(const SolveOptions& options, std::uint64_t seed)
       size_(kFirstFreeOps) {}
 
 RoundResult PeakWorker::run(const RoundInput& input) {
-  constexpr double kLeastStride = 1.0 / 256;
+  constexpr double kMinStride = 1.0 / 256;
   constexpr double kSizeGrowth = 1.1;
-  constexpr double kLeastSize = 8;
-  constexpr double kLeastMargin = 1e-4;
-  constexpr double kMostMargin = 16;
+  constexpr double kMinSize = 8;
+  constexpr double kMinMargin = 1e-4;
+  constexpr double kMaxMargin = 16;
   RoundResult result;
   const Bytes budget = input.instance.budget();
   for (Walk walk(input); walk.current().peak > budget && !walk.over();) {
@@ -247,16 +247,16 @@ RoundResult PeakWorker::run(const RoundInput& input) {
     settings.noise = 0.4;
     const auto outcome = walk.search(free_ops, {target, below}, inferences_, settings, result);
     if (outcome.sequence) {
-      margin_ = std::max(kLeastMargin, margin_ * 0.9);
+      margin_ = std::max(kMinMargin, margin_ * 0.9);
       stride_ = std::min(1.0, stride_ * 1.5);
       continue;
     }
-    stride_ = std::max(kLeastStride, stride_ * 0.7);
+    stride_ = std::max(kMinStride, stride_ * 0.7);
     if (outcome.complete) {
-      margin_ = std::min(kMostMargin, margin_ * 1.3);
+      margin_ = std::min(kMaxMargin, margin_ * 1.3);
       size_ = std::min(size_ * kSizeGrowth, static_cast<double>(input.instance.op_count()));
     } else {
-      size_ = std::max(kLeastSize, size_ / kSizeGrowth);
+      size_ = std::max(kMinSize, size_ / kSizeGrowth);
     }
   }
   return result;
@@ -268,16 +268,16 @@ NeighbourhoodWorker::NeighbourhoodWorker(const SolveOptions& options, std::uint6
 }
 
 void NeighbourhoodWorker::learn(Arm& arm, bool improved, bool complete, int op_count) const {
-  constexpr double kLeastWeight = 0.1;
+  constexpr double kMinWeight = 0.1;
   constexpr double kForgetting = 0.98;
   constexpr double kReward = 0.5;
   constexpr double kGrowth = 1.05;
   constexpr double kShrinkage = 0.97;
-  constexpr double kLeastSize = 4;
-  arm.weight = std::max(kLeastWeight, arm.weight * kForgetting + (improved ? kReward : 0.0));
+  constexpr double kMinSize = 4;
+  arm.weight = std::max(kMinWeight, arm.weight * kForgetting + (improved ? kReward : 0.0));
   // Exhausted in vain: too small to hold an improvement. Out of nodes: too large to be searched.
   if (!improved) arm.size *= complete ? kGrowth : kShrinkage;
-  arm.size = std::clamp(arm.size, kLeastSize, std::max(kLeastSize, static_cast<double>(op_count)));
+  arm.size = std::clamp(arm.size, kMinSize, std::max(kMinSize, static_cast<double>(op_count)));
 }
 
 namespace {

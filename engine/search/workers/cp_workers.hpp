@@ -16,13 +16,13 @@
 
 namespace remora {
 
-// Complete search over all ops, in passes below a rising ceiling.
+// Complete search over all ops, in passes below a rising cutoff.
 //
 // Without a schedule in hand nothing limits the search, and it drowns. So each pass asks only for schedules whose extra
-// duration is below a ceiling just above the lower bound. A pass that exhausts its space raises the bound; one that
-// finds a schedule lowers the incumbent. One that runs out of nodes is given up: without a schedule the next ceiling is
+// duration is below a cutoff just above the lower bound. A pass that exhausts its space raises the bound; one that
+// finds a schedule lowers the incumbent. One that runs out of nodes is given up: without a schedule the next cutoff is
 // higher, for schedules are easier to find there; with one it is lower, for a bound is easier to prove there. In the
-// end the ceiling is the incumbent itself, and the pass goes on, round after round: exhausted, it proves the incumbent
+// end the cutoff is the incumbent itself, and the pass goes on, round after round: exhausted, it proves the incumbent
 // optimal.
 
 class CompleteWorker : public Worker {
@@ -33,7 +33,7 @@ class CompleteWorker : public Worker {
   RoundResult run(const RoundInput& input) override;
 
  private:
-  /// One search below one ceiling; the problem must stay where the search looks at it.
+  /// One search below one cutoff; the problem must stay where the search looks at it.
   struct Pass {
     cp::RetentionProblem problem;
     cp::RetentionSearch search;
@@ -42,24 +42,24 @@ class CompleteWorker : public Worker {
     /// Stages that were out for some op.
     std::int64_t banned;
 
-    Pass(const RoundInput& input, Duration ceiling, std::int64_t limit, const cp::Inferences& inferences,
+    Pass(const RoundInput& input, Duration cutoff, std::int64_t limit, const cp::Inferences& inferences,
          const cp::SearchSettings& settings);
   };
 
   Effort search_on(const RoundInput& input, Effort effort, RoundResult& result);
   void begin_pass(const RoundInput& input);
   [[nodiscard]] bool begins_again(const RoundInput& input) const;
-  [[nodiscard]] Duration ceiling(const RoundInput& input) const;
+  [[nodiscard]] Duration cutoff(const RoundInput& input) const;
   void give_up_pass(bool feasible, bool unlimited);
 
-  /// Of the round at hand; null between rounds.
+  /// Input of the present round; null between rounds.
   const std::function<bool()>* interrupted_ = nullptr;
   cp::Inferences inferences_;
   bool learn_;
   std::uint64_t seed_;
   std::int64_t passes_ = 0;
   std::int64_t pass_nodes_;
-  /// How far above the lower bound the ceiling is: without a schedule in baseline durations, with one as a part of the
+  /// How far above the lower bound the cutoff is: without a schedule in baseline durations, with one as a part of the
   /// gap between bound and schedule.
   double width_;
   double gap_part_;
@@ -92,7 +92,7 @@ class PeakWorker : public Worker {
   Random random_;
   /// The part of the way to the budget that a step tries to go.
   double stride_ = 0.5;
-  /// What a step may cost, in baseline durations: without a ceiling the search would drown.
+  /// Maximum cost of a step, in baseline durations: without a cutoff the search would drown.
   double margin_ = 0.005;
   double size_;
 };

@@ -16,7 +16,7 @@ namespace remora {
 struct CrewPlan {
   bool complete = false;
   bool benders = false;
-  /// What the period relaxation's linear program comes near to.
+  /// Recomputes near to the solution of the period relaxation's linear program.
   bool roundings = false;
   int neighbourhoods = 0;
   int ruins = 0;

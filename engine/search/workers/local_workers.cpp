@@ -10,7 +10,7 @@ namespace remora {
 namespace {
 
 constexpr double kChainShare = 0.3;
-constexpr int kMostChain = 8;
+constexpr int kMaxChain = 8;
 /// A new place for a recompute is mostly the stage of a use.
 constexpr double kUseShare = 0.75;
 
@@ -76,7 +76,7 @@ bool AnnealingWorker::change(OpId op) {
   const Recompute again{random_stage(op), op};
   if (!state.can_add(again)) return false;
   if (random_.unit() < kChainShare) {
-    walk_->moves.add_chain(again, {.most = kMostChain}, random_);
+    walk_->moves.add_chain(again, {.most = kMaxChain}, random_);
   } else {
     walk_->moves.add(again);
   }
@@ -96,7 +96,7 @@ Stage AnnealingWorker::random_stage(OpId op) {
 namespace {
 
 /// Recomputes that a ruin takes out at most.
-constexpr std::size_t kMostRemoved = 10;
+constexpr std::size_t kMaxRemoved = 10;
 /// What a worse plan may cost more, in mean durations of an op, on average (it is drawn from an exponential
 /// distribution). The first cooling takes so many full rounds.
 constexpr Cooling::Settings kCooling{
@@ -190,7 +190,7 @@ bool RuinWorker::recreate(Duration extra, RepairSettings settings) {
 void RuinWorker::ruin() {
   plan_ = moves_->state().plan();
   if (plan_.empty()) return;
-  const std::size_t count = 1 + random_.below(kMostRemoved);
+  const std::size_t count = 1 + random_.below(kMaxRemoved);
   const std::size_t first = random_.below(plan_.size());
   switch (random_.below(4)) {
     case 0:

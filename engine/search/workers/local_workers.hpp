@@ -26,7 +26,7 @@ class AnnealingWorker : public Worker {
   RoundResult run(const RoundInput& input) override;
 
  private:
-  /// What depends on the instance; begins with the first round.
+  /// State that depends on the instance; begins with the first round.
   struct Walk {
     PlanMoves moves;
     ExchangeRate rate;

@@ -11,12 +11,12 @@ namespace remora {
 namespace {
 
 constexpr double kFirstShare = 0.25;
-constexpr double kMostShare = 1.0;
+constexpr double kMaxShare = 1.0;
 /// Widening tries are worth less than the first search.
 constexpr double kWideningPart = 4;
 /// With more items the master takes a round and the subproblem too many: measured on rl500, which has 1567, it only
 /// cost.
-constexpr std::size_t kMostItems = 1000;
+constexpr std::size_t kMaxItems = 1000;
 constexpr int kWidenings = 8;
 constexpr std::int64_t kMasterNodes = 2000;
 /// What solving the master counts as, an item.
@@ -32,7 +32,7 @@ bool BendersWorker::ready(const RoundInput& input) {
     --rest_;
     return false;
   }
-  return !exhausted_ && !input.cover.given_up.empty() && input.cover.problem.items.size() <= kMostItems;
+  return !exhausted_ && !input.cover.given_up.empty() && input.cover.problem.items.size() <= kMaxItems;
 }
 
 RoundResult BendersWorker::run(const RoundInput& input) {
@@ -50,7 +50,7 @@ RoundResult BendersWorker::run(const RoundInput& input) {
 Effort BendersWorker::iterate(const RoundInput& input, Solution& incumbent, RoundResult& result) {
   const CoverProblem& problem = input.cover.problem;
   CoverMipLimits limits{
-      .nodes = kMasterNodes, .interrupted = input.interrupted, .cuts = cuts_, .ceiling = incumbent.extra};
+      .nodes = kMasterNodes, .interrupted = input.interrupted, .cuts = cuts_, .cutoff = incumbent.extra};
   const CoverMipResult master = solve_cover_mip(problem, limits);
   Effort effort = kMasterEffort * static_cast<Effort>(problem.items.size());
   result.lower_bound = std::max(result.lower_bound, std::min(master.bound, incumbent.extra));
@@ -72,7 +72,7 @@ Effort BendersWorker::iterate(const RoundInput& input, Solution& incumbent, Roun
   }
   if (!outcome.complete) {
     // Too hard: again later, with more nodes. The others must not wait for long.
-    share_ = std::min(kMostShare, 2 * share_);
+    share_ = std::min(kMaxShare, 2 * share_);
     rest_ = next_rest_;
     next_rest_ *= 2;
     return effort;

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the relaxations do beside their bounds.
+// Workers that use the relaxations for more than their bounds.
 //
 // BendersWorker: logic-based Benders decomposition (Hooker and Ottosson 2003): the covering relaxation proposes, the
 // constraint program disposes.
@@ -77,7 +77,7 @@ class RoundingWorker : public Worker {
   /// The incumbent's, of the first round.
   std::vector<RecomputePlan> begin_;
   bool is_unfinished_ = false;
-  /// Of the solutions, the one at hand, and how many repairs of it there were.
+  /// Number of the present solution, and of its repairs.
   int rounding_ = 0;
   std::size_t repairs_ = 0;
 };

@@ -23,7 +23,7 @@ namespace remora::cli {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr std::int64_t kMostBatch = std::int64_t{1} << 32;
+constexpr std::int64_t kMaxBatch = std::int64_t{1} << 32;
 constexpr const char* kScheduleName = "batch-";
 constexpr const char* kDefaultOverhead = "10%";
 
@@ -59,7 +59,7 @@ class BatchSizeSearch {
         overhead_(arguments.has("overhead") ? arguments.get<std::string>("overhead") : kDefaultOverhead),
         budget_(budget_of(arguments)),
         quiet_(arguments.has("quiet")) {
-    signals_.heed_memory();
+    signals_.watch_memory();
     request_.budget = budget_;
     static_cast<void>(most_duration(overhead_, Duration(1)));
     // Read anew for each size.
@@ -75,7 +75,7 @@ class BatchSizeSearch {
 
   int run() {
     const FitRequest asked{.request = request_,
-                           .most = kMostBatch,
+                           .most = kMaxBatch,
                            .graph_of = [&](std::int64_t size) { return load(size).graph; },
                            .allowed = [&](Duration baseline) { return most_duration(overhead_, baseline); }};
     FitCallbacks callbacks{.cancel = &signals_.flag()};

@@ -21,7 +21,7 @@ namespace remora::cli {
 class Arguments;
 using Words = std::vector<std::string>;
 
-/// What `remora` returns to the shell.
+/// Exit codes of `remora`.
 enum ExitCode : int {
   kSuccess = 0,
   kInfeasible = 20,  ///< proved: no schedule holds the budget
@@ -71,7 +71,7 @@ class SignalGuard {
   [[nodiscard]] const std::atomic<bool>& flag() const;
 
   /// From now on little memory (MemoryWatch) is a signal, too, of which a line on standard error tells.
-  void heed_memory();
+  void watch_memory();
 
  private:
   static constexpr std::array kSignals{SIGINT, SIGTERM, SIGHUP, SIGPIPE};

@@ -77,19 +77,18 @@ struct Fit {
 };
 
 OptionGroup fit_options() {
-  OptionGroup group("The device and what lies on it");
+  OptionGroup group("The device and its memory");
   group.add_options()("device", po::value<std::string>()->value_name("NAMES"),
                       "names, or files (*.json) that measure_device of remora.torch wrote, with commas between")(
-      "devices", "print the devices that are known, and end")(
+      "devices", "print the known devices, and exit")(
       "budget,b", po::value<std::string>()->value_name("B"),
-      "bytes (20GiB) for all that lies on the device; default: what it has, less a tenth of the tensors for what its "
-      "allocator holds free between them")(
+      "bytes (20GiB) for everything on the device; default: its memory, less a tenth of the tensors for fragmentation")(
       "optimizer", po::value<std::string>()->default_value("none")->value_name("NAME"),
       "with --training: adamw, adam, sgd, sgd-momentum, rmsprop, adagrad, adafactor, none")(
       "accumulate", po::value<int>()->default_value(1)->value_name("N"),
-      "with --training: micro-steps before each update; from 2 on the answer is for a later one, where gradients "
-      "exist")("reserve", po::value<std::string>()->value_name("SIZE"),
-               "bytes (2GiB) that anything else takes on the device throughout");
+      "with --training: micro-steps before each update; from 2 on the answer is for a later one, with gradients "
+      "allocated")("reserve", po::value<std::string>()->value_name("SIZE"),
+                   "bytes (2GiB) that other software uses on the device");
   return group;
 }
 
@@ -380,7 +379,8 @@ int fit_command(const Words& words) {
     print_devices();
     return kSuccess;
   }
-  Arguments arguments("fit", "Reports whether an ONNX model fits on devices you do not have, and how much slower it is there.",
+  Arguments arguments("fit",
+                      "Reports whether an ONNX model fits on devices you do not have, and how much slower it is there.",
                       {{"MODEL", "an ONNX model; - for standard input"}});
   for (const OptionGroup& group : {fit_options(), model_options(), fit_limits(), fit_output()}) arguments.add(group);
   arguments.set_notes(
@@ -394,14 +394,14 @@ int fit_command(const Words& words) {
   const bool has_output = arguments.has("output");
   if (has_output) json::check_writable(arguments.output("output"));
   SignalGuard signals;
-  signals.heed_memory();
+  signals.watch_memory();
   FitCommand command(arguments, request, signals);
   const std::string name = std::filesystem::path(arguments.file("MODEL")).filename().string();
-  std::ostream& told = has_output && arguments.output("output") == "-" ? std::cerr : std::cout;
+  std::ostream& text_out = has_output && arguments.output("output") == "-" ? std::cerr : std::cout;
   std::vector<Fit> fits;
   for (const Machine& device : devices) {
     fits.push_back(command.fit(device, arguments.has("quiet")));
-    print(told, name, fits.back());
+    print(text_out, name, fits.back());
   }
   if (has_output) {
     arguments.files().write(arguments.output("output"), [&](std::ostream& out) { write_json(out, name, fits); });

@@ -57,7 +57,7 @@ OptionGroup info_output() {
 }
 
 OptionGroup budget_options() {
-  OptionGroup group("The smallest budget that a schedule in input order can hold");
+  OptionGroup group("The smallest feasible budget in input order");
   group.add_options()("min-budget", "print a proved lower bound for it, and the smallest budget that a search reaches")(
       "time-limit", po::value<double>()->default_value(kMinBudgetSeconds)->value_name("S"), "seconds to spend on it");
   return group;

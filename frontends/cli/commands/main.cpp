@@ -26,6 +26,6 @@ int main(int argc, char** argv) {
   const remora::cli::MemoryWatch watch(remora::cli::MemoryWatch::Until::hardly_any, remora::cli::end_out_of_memory);
   const int code = remora::cli::run_remora({argv + 1, argv + argc});
   // Everything is written; what still works is for nobody.
-  if (remora::threads_linger()) std::_Exit(code);
+  if (remora::has_background_threads()) std::_Exit(code);
   return code;
 }

@@ -185,7 +185,7 @@ Source load_source(const Arguments& arguments, const std::string& output) {
 FoundOrder order_as_asked(const Arguments& arguments, const Request& request, Bytes input_peak) {
   const Graph& graph = *request.graph;
   SignalGuard signals;
-  signals.heed_memory();
+  signals.watch_memory();
   Bytes target;
   if (arguments.has("target")) {
     target = read_budget(arguments.get<std::string>("target"), graph.fixed_memory, input_peak, "--target");

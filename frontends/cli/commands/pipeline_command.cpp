@@ -29,19 +29,19 @@ namespace {
 
 OptionGroup pipeline_options() {
   OptionGroup group("The pipeline");
-  group.add_options()("microbatches,m", po::value<int>()->value_name("M")->required(), "of a step")(
+  group.add_options()("microbatches,m", po::value<int>()->value_name("M")->required(), "microbatches of a step")(
       "schedule", po::value<std::string>()->value_name("ORDER")->default_value("1f1b"),
       "gpipe, 1f1b, interleaved or zero-bubble")(
       "budget,b", po::value<std::string>()->value_name("B"),
-      "what the memory of a device may hold: bytes (12GiB), for all devices or one for each, separated by commas")(
+      "memory of a device: bytes (12GiB), for all devices or one for each, separated by commas")(
       "devices", po::value<int>()->value_name("N"),
       "interleaved: stage s is on device s modulo N (default: as many as stages)")(
       "classes", po::value<int>()->value_name("K")->default_value(1),
-      "microbatch m is of class m modulo K; a stage runs all of a class in one way")(
+      "microbatch m is of class m modulo K; a stage runs all of a class in one mode")(
       "send", po::value<std::int64_t>()->value_name("T")->default_value(0),
       "time from one stage to the next, and of gradients back")(
       "modes", po::value<int>()->value_name("N")->default_value(8),
-      "of a stage that is a graph: how many amounts of saved memory are tried");
+      "number of amounts of saved memory to try for a stage that is a graph");
   return group;
 }
 
@@ -156,7 +156,7 @@ int pipeline_command(const Words& words) {
                       {{"STAGE",
                         "the first stage: its modes (remora-stage), or the training step of one microbatch, a "
                         "graph or an ONNX model with --training"}});
-  arguments.take_rest("STAGE", "the other stages, in their order; a file may stand several times");
+  arguments.take_rest("STAGE", "the other stages, in their order; a file may occur several times");
   OptionGroup limits("The search");
   add_table_options(limits, limit_rows());
   for (const OptionGroup& group : {pipeline_options(), limits, graph_options(), pipeline_output()})
@@ -182,7 +182,7 @@ int pipeline_command(const Words& words) {
   pipeline.budget = read_pipeline_budgets(arguments, pipeline.devices);
   if (arguments.get<int>("modes") < 2) throw UsageError("--modes: must be at least 2");
   SignalGuard signals;
-  signals.heed_memory();
+  signals.watch_memory();
   const SolveOptions options = read_limits(arguments);
   const Allowance allowance(limits_of(options), &signals.flag());
   pipeline.stages = stages_of(read_sources(arguments, paths), arguments.get<int>("modes"), options, allowance);

@@ -42,9 +42,8 @@ namespace {
 OptionGroup problem_options_of_place() {
   OptionGroup group("The arena");
   group.add_options()("capacity,c", po::value<std::string>()->value_name("B"),
-                      "most that the arena may take: bytes (12GiB) or a percentage of the largest sum of sizes alive "
-                      "at one time; without it, "
-                      "the smallest arena is sought")(
+                      "maximum size of the arena: bytes (12GiB) or a percentage of the largest sum of sizes alive at "
+                      "one time; without it, the smallest arena is sought")(
       "alignment", po::value<std::int64_t>()->value_name("N"),
       "every offset is a multiple of N (default 1; for a schedule 64, for a TFLite model 16), and of the "
       "buffer's own alignment")("graph", input_file(), "the schedule's graph, where BUFFERS is a schedule")(
@@ -266,7 +265,7 @@ int place_command(const Words& words) {
     settings.capacity = read_budget(arguments.get<std::string>("capacity"), Bytes(), load, "--capacity");
   }
   SignalGuard signals;
-  signals.heed_memory();
+  signals.watch_memory();
   const Deadline deadline(options.time_limit, &signals.flag());
   PlaceTable table(std::cerr);
   if (!arguments.has("quiet")) {

@@ -311,7 +311,7 @@ const std::atomic<bool>& SignalGuard::flag() const {
   return signalled;
 }
 
-void SignalGuard::heed_memory() {
+void SignalGuard::watch_memory() {
   memory_.emplace(MemoryWatch::Until::little, [] {
     signalled.store(true, std::memory_order_relaxed);
     std::cerr << "remora: little memory is left; ending with the best so far\n";

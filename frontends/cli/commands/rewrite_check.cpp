@@ -53,7 +53,7 @@ class Child {
  public:
   explicit Child(const std::string& python) : python_(python) {}
 
-  [[nodiscard]] Json told(const Words& words) const {
+  [[nodiscard]] Json reply(const Words& words) const {
     std::array<int, 2> ends{};
     if (pipe2(ends.data(), O_CLOEXEC) != 0) fail(python_, errno);
     const pid_t child = spawned(words, ends[1]);
@@ -153,15 +153,15 @@ std::string difference_text(const std::string& output, const Json& farthest) {
 }  // namespace
 
 void expect_onnxruntime(const std::string& python) {
-  static_cast<void>(Child(python).told({"version"}));
+  static_cast<void>(Child(python).reply({"version"}));
 }
 
 void check_rewritten(std::ostream& out, const std::string& python, const LoadedModel& original,
                      const std::string& rewritten) {
   const std::string shapes = shapes_of(original.lowered.network).dump();
-  const Json told = Child(python).told({"compare", original.path, rewritten, shapes});
-  const Json& differ = told["differ"];
-  out << "check       onnxruntime " << told["version"].get<std::string>() << ": outputs "
+  const Json reply = Child(python).reply({"compare", original.path, rewritten, shapes});
+  const Json& differ = reply["differ"];
+  out << "check       onnxruntime " << reply["version"].get<std::string>() << ": outputs "
       << (differ.empty() ? "bitwise equal" : "DIFFER") << "\n";
   std::string wrong;
   for (const auto& [name, how] : differ.items()) {
@@ -170,7 +170,7 @@ void check_rewritten(std::ostream& out, const std::string& python, const LoadedM
     if (repeats && wrong.empty()) wrong = line;
     out << "            " << line << (repeats ? "" : "; the original's own differs from run to run") << "\n";
   }
-  print_peaks(out, told["memory"]);
+  print_peaks(out, reply["memory"]);
   if (!wrong.empty()) throw InputError(rewritten, wrong + " from that of " + original.path);
 }
 

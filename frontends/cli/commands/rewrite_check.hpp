@@ -16,7 +16,7 @@ void expect_onnxruntime(const std::string& python);
 
 /// Runs both, with inputs of the extents that the model was read with, and writes what they say: whether outputs are equal in every bit
 /// and by how much they differ, the memory that a run of either takes, and a word if that of `rewritten` is not less. Throws InputError
-/// where one does not run, and, once all is told, where an output differs on which two runs of the original agree.
+/// where one does not run, and, once all is printed, where an output differs on which two runs of the original agree.
 void check_rewritten(std::ostream& out, const std::string& python, const LoadedModel& original,
                      const std::string& rewritten);
 

@@ -55,7 +55,7 @@ Answer run(const Request& request, Display display, const SignalGuard& signals) 
   SolveCallbacks callbacks;
   callbacks.cancel = &signals.flag();
   if (says_more(display))
-    callbacks.settled = [](const std::string& order) { std::cerr << "remora: " << order << "\n"; };
+    callbacks.order_chosen = [](const std::string& order) { std::cerr << "remora: " << order << "\n"; };
   if (display == Display::table) {
     callbacks.progress = [&](const Progress& progress) {
       bar.wipe();
@@ -83,7 +83,7 @@ std::optional<Bytes> alignment_asked(const Arguments& arguments) {
 }  // namespace
 
 void add_display_options(OptionGroup& group) {
-  group.add_options()("progress", "on a terminal, the updating line alone, without the progress table above it")(
+  group.add_options()("progress", "on a terminal, show only a single updating status line")(
       "json-progress", "progress on standard error as JSON, one line per event, instead of table and summary")(
       "quiet,q", "no progress table, no summary, no warnings");
   group.make_expert({"progress", "json-progress"});
@@ -100,7 +100,7 @@ Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Req
   const Display display = display_of(arguments);
   if (says_more(display)) warn_of_weaker_bound(request.options);
   SignalGuard signals;
-  signals.heed_memory();
+  signals.watch_memory();
   request.budget = budget_asked(arguments.get<std::string>("budget"), request);
   Answer answer = run(request, display, signals);
   answer.schedule.graph_sha256 = loaded.sha256;
@@ -127,9 +127,9 @@ OptionGroup address_options() {
   OptionGroup group("Addresses");
   group.add_options()(
       "addresses",
-      "also give tensors and workspaces offsets in one arena within the budget; a percentage is then of what the "
-      "input order takes with addresses")("alignment", po::value<std::int64_t>()->value_name("N"),
-                                          "offsets are multiples of N (default 64; CUDA aligns to 512)");
+      "also give tensors and workspaces offsets in one arena within the budget; a percentage then refers to the "
+      "input order's memory with addresses")("alignment", po::value<std::int64_t>()->value_name("N"),
+                                             "offsets are multiples of N (default 64; CUDA aligns to 512)");
   group.make_expert({"addresses", "alignment"});
   return group;
 }
@@ -161,7 +161,7 @@ int solve_devices(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   const DeviceGraph& graph = *loaded.graph;
   const devices::Request request = read_device_request(arguments, loaded.graph);
   SignalGuard signals;
-  signals.heed_memory();
+  signals.watch_memory();
   DeviceSchedule schedule = run(request, arguments.has("quiet"), signals);
   schedule.graph_sha256 = loaded.sha256;
   arguments.files().write(arguments.output("output"),

@@ -21,7 +21,7 @@ bool is_quiet(const Arguments& arguments);
 /// readers do.
 Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request);
 
-/// What a solve with this answer returns to the shell.
+/// Exit code of a solve with this answer.
 int solve_exit_code(Status status);
 
 /// `remora solve` of a graph with devices: solves, verifies, writes, tells; the exit code. Throws UsageError for an option

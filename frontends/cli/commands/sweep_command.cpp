@@ -41,7 +41,7 @@ OptionGroup sweep_options() {
       "bisection: smallest distance between budgets, as a fraction of their range (default: 0.005)")(
       "batch-size", po::value<std::string>()->value_name("DIM"),
       "instead of a curve: the largest value of this dimension of an ONNX model that fits --budget, in bytes")(
-      "overhead", po::value<std::string>()->value_name("P"), "batch size: the most overhead allowed (default: 10%)");
+      "overhead", po::value<std::string>()->value_name("P"), "batch size: maximum overhead (default: 10%)");
   group.make_expert({"resolution"});
   return group;
 }
@@ -180,7 +180,7 @@ int sweep_device(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
       read_budgets("--budgets", list, baseline.fixed_memory, baseline.baseline_peak_memory);
   check_files(arguments);
   SignalGuard signals;
-  signals.heed_memory();
+  signals.watch_memory();
   const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
   SweepTable table(baseline, std::cerr, width);
   SweepCallbacks callbacks{.cancel = &signals.flag()};
@@ -207,7 +207,7 @@ int sweep_budgets(const Arguments& arguments, const Request& request, const Load
   check_files(arguments);
   if (!quiet) warn_of_weaker_bound(request.options);
   SignalGuard signals;
-  signals.heed_memory();
+  signals.watch_memory();
   const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
   Curve baseline;
   baseline.fixed_memory = instance.graph().fixed_memory;

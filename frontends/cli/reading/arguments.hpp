@@ -44,7 +44,7 @@ class OptionGroup : public boost::program_options::options_description {
 };
 using OptionValues = boost::program_options::variables_map;
 
-/// What an option names that is a file: the type of its value. parse() refuses a command line that would write over a
+/// Type of the value of an option that names a file. parse() refuses a command line that would write over a
 /// file which it reads.
 struct InputFile {
   std::string path{};
@@ -90,12 +90,12 @@ class Arguments {
 
   /// Adds options as if they had been typed, but for those that were. Throws UsageError.
   void adopt(const std::vector<std::string>& words);
-  /// Whether the option was adopted, not typed.
+  /// True if the option was adopted, not typed.
   [[nodiscard]] bool is_adopted(const std::string& option) const { return adopted_.count(option) > 0; }
 
   [[nodiscard]] const OptionValues& values() const { return values_; }
   [[nodiscard]] const std::string& file(const std::string& name) const;
-  /// What follows the files.
+  /// Values after the files.
   [[nodiscard]] std::vector<std::string> rest() const;
   [[nodiscard]] bool has(const std::string& option) const { return values_.count(option) > 0; }
   template <class T>
@@ -105,14 +105,15 @@ class Arguments {
   [[nodiscard]] const std::string& input(const std::string& option) const { return get<InputFile>(option).path; }
   [[nodiscard]] const std::string& output(const std::string& option) const { return get<OutputFile>(option).path; }
 
-  /// What the command reads and writes; the same for all copies. It holds what the command line names once parsed.
+  /// Files that the command reads and writes; the same for all copies. It holds what the command line names once
+  /// parsed.
   [[nodiscard]] Files& files() const { return *known_files_; }
 
  private:
   [[nodiscard]] OptionGroup all_options() const;
   void note_files();
   void note_input(const std::string& option, const boost::program_options::variable_value& value);
-  /// What was asked for instead of a run: --help and its like.
+  /// Option instead of a run: --help and its like.
   bool print_asked() const;
   void print_help() const;
   /// A manual page (roff).

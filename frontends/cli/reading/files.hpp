@@ -42,11 +42,11 @@ class Files {
   /// Writes as json::write_file does. Throws UsageError if `path` is a file that is read.
   void write(const std::string& path, const std::function<void(std::ostream&)>& write) const;
 
-  /// Whether any file is to be written.
+  /// True if any file is to be written.
   [[nodiscard]] bool writes() const { return !written_.empty(); }
 
  private:
-  /// What makes two names one file: the place on the disk, or, where there is nothing yet, the path without links.
+  /// Identity of a file: the place on the disk, or, where there is nothing yet, the path without links.
   struct Identity {
     dev_t device = 0;
     ino_t number = 0;

@@ -375,7 +375,7 @@ void expect_valid(const std::string& path, const AnyVerdict& verdict) {
 std::optional<LoadedDeviceGraph> load_device_graph(const FileText& file, const Arguments& arguments) {
   if (!json::names_devices(json::Text(file.content))) return std::nullopt;
   refuse_model_options(arguments, file.path);
-  if (arguments.has("costs")) throw UsageError("--costs: not for graphs with devices, whose ops say what they take");
+  if (arguments.has("costs")) throw UsageError("--costs: not for graphs with devices, whose ops state their costs");
   return of_file(file, "", [&](json::Text text) {
     return LoadedDeviceGraph{std::make_shared<const DeviceGraph>(json::read_device_graph(text)),
                              text::sha256_hex(file.content)};

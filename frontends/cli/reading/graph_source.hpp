@@ -22,7 +22,7 @@
 
 namespace remora::cli {
 
-/// What GRAPH may be, for the help.
+/// Description of GRAPH for the help.
 inline constexpr const char* kGraphHelp =
     "a graph (remora-graph, node-link JSON, or TWRemat's p remat2), an ONNX model, or an HLO module of XLA, detected "
     "from its "
@@ -30,7 +30,7 @@ inline constexpr const char* kGraphHelp =
 
 /// The options that belong to every command that reads a graph.
 OptionGroup graph_options();
-/// What was given of them, files by absolute paths: Schedule::reading.
+/// Those that were given, files by absolute paths: Schedule::reading.
 std::vector<std::string> reading_of(const Arguments& arguments);
 /// Reads the graph as this schedule or curve had it read, but for what the user says otherwise, of which a line to
 /// standard error tells unless `quiet`.
@@ -51,7 +51,7 @@ void check_graph_options(const Arguments& arguments);
 /// Throws UsageError for those that only ONNX models have; `path` is of none.
 void refuse_model_options(const Arguments& arguments, const std::string& path);
 
-/// What they say. Throws as check_graph_options does.
+/// Their values. Throws as check_graph_options does.
 onnx_frontend::OnnxOptions read_onnx_options(const Arguments& arguments);
 /// Those of them that say nothing of durations, and what they say.
 OptionGroup model_options();
@@ -60,7 +60,7 @@ onnx_frontend::OnnxOptions read_model_options(const Arguments& arguments);
 
 struct LoadedGraph {
   std::shared_ptr<const Graph> graph{};
-  /// Of the file's bytes, in lower-case hexadecimal.
+  /// Hash of the file's bytes, in lower-case hexadecimal.
   std::string sha256{};
 };
 
@@ -121,7 +121,7 @@ std::string rewritten_bytes(const LoadedModel& model, const Schedule& schedule, 
 
 struct LoadedDeviceGraph {
   std::shared_ptr<const DeviceGraph> graph{};
-  /// Of the file's bytes, in lower-case hexadecimal.
+  /// Hash of the file's bytes, in lower-case hexadecimal.
   std::string sha256{};
 };
 

@@ -59,8 +59,8 @@ namespace po = boost::program_options;
 
 Bytes read_alignment(const Arguments& arguments, std::int64_t usual) {
   const auto alignment = arguments.has("alignment") ? arguments.get<std::int64_t>("alignment") : usual;
-  constexpr std::int64_t kMost = std::int64_t{1} << 30;
-  if (alignment < 1 || alignment > kMost) {
+  constexpr std::int64_t kMaximum = std::int64_t{1} << 30;
+  if (alignment < 1 || alignment > kMaximum) {
     throw UsageError("--alignment: must be from 1 to 2^30, not " + std::to_string(alignment));
   }
   return Bytes(alignment);
@@ -141,7 +141,8 @@ OptionGroup problem_options(bool needs_budget) {
       "memory budget: bytes (12GiB, 12G, 1500MB, 123456; fixed memory included) or a percentage of the input "
       "order's no-recompute peak above fixed memory (80%), or of all of it (80%peak)")(
       "max-computes", po::value<std::string>()->value_name("C"),
-      "maximum runs per op, the first included (C_v in the literature). auto (default) begins with 2 and allows more if "
+      "maximum runs per op, the first included (C_v in the literature). auto (default) begins with 2 and allows more "
+      "if "
       "the budget needs them or the schedule gets shorter; rotor and twremat: 64")(
       "order", po::value<std::string>()->value_name("MODE"),
       "input: first runs follow the file's order (default); free: any order (default for twremat); auto: free if a "

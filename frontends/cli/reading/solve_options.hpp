@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What all commands that solve read: budgets, and the options of a solve.
+// Arguments of all commands that solve: budgets, and the options of a solve.
 #pragma once
 
 #include <memory>
@@ -29,7 +29,7 @@ std::vector<Bytes> read_budgets(const std::string& option, const std::string& te
 /// That of --alignment, or else the usual one. Throws UsageError for one out of range.
 Bytes read_alignment(const Arguments& arguments, std::int64_t usual);
 
-// What is to be solved, and how: the options of every command that solves.
+// The problem, and how it is solved: the options of every command that solves.
 
 /// The request without its graph, budget and start. Throws UsageError for what no graph could mend.
 Request read_request(const Arguments& arguments);
@@ -52,7 +52,7 @@ std::vector<OptionRow> partition_rows();
 /// The rows that limit any search: time, work, threads, and the seed.
 std::vector<OptionRow> limit_rows();
 
-/// What was given of them, with lift_time_limit. Throws UsageError.
+/// Those that were given, with lift_time_limit. Throws UsageError.
 SolveOptions read_limits(const Arguments& arguments);
 
 /// Without a time limit there is none beside a work limit: that one is there for reproducibility, which the default time
@@ -72,7 +72,7 @@ void warn_of_weaker_bound(const SolveOptions& options);
 /// The options of every task that does not say otherwise, as options of `command`; --budget among them.
 void add_task_options(Arguments& arguments);
 
-/// What was typed of these, files as absolute paths. Throws UsageError for what a solve would refuse.
+/// Those that were typed, files as absolute paths. Throws UsageError for what a solve would refuse.
 batch::TaskOptions typed_options(const Arguments& arguments);
 
 /// Adds to the task what it leaves to `defaults`, its budget too, and takes paths from `folder` on. Throws UsageError
@@ -94,7 +94,7 @@ batch::Settings task_settings(const batch::Task& task);
 /// beside it. Throws InputError with a line for each faulty line of the file.
 std::vector<batch::Task> load_manifest(const std::string& path, const batch::TaskOptions& defaults);
 
-// Of graphs with devices.
+// Options of graphs with devices.
 
 /// Budgets as DEVICE=BYTES, several with commas between, 12GiB as well as 12884901888; a device without one has no limit. Throws UsageError.
 Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& text, const DeviceGraph& graph);
@@ -105,7 +105,8 @@ OptionGroup device_options();
 /// Refuses them where the graph has no devices. Throws UsageError.
 void refuse_device_options(const Arguments& arguments);
 
-/// What is asked of a graph with devices. Throws UsageError for an option that such a graph does not know and that is not among
+/// Reads the question about a graph with devices. Throws UsageError for an option that such a graph does not know and
+/// that is not among
 /// `others`. --warm-start is read.
 devices::Request read_device_request(const Arguments& arguments, std::shared_ptr<const DeviceGraph> graph,
                                      const std::vector<std::string>& others = {});

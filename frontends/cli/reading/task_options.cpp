@@ -242,8 +242,8 @@ std::vector<batch::Task> load_manifest(const std::string& path, const batch::Tas
   batch::Manifest manifest = batch::read_manifest(is_folder ? manifest_of(path) : json::read_file(path), folder,
                                                   [&](batch::Task& task) { complete_task(task, defaults, folder); });
   if (!manifest.faults.empty()) {
-    constexpr std::size_t kMostShown = 20;
-    const std::size_t shown = std::min(manifest.faults.size(), kMostShown);
+    constexpr std::size_t kMaxShown = 20;
+    const std::size_t shown = std::min(manifest.faults.size(), kMaxShown);
     const std::string next = "\nremora: " + path + ": ";
     std::string what = manifest.faults.front();
     for (std::size_t i = 1; i < shown; ++i) what += next + manifest.faults[i];

@@ -121,7 +121,7 @@ class TextLines {
   /// In `columns`; where they are few, without what groups read and write, and with the ends of long names.
   void print(std::ostream& out, int columns) const {
     constexpr int kWide = 80;
-    constexpr int kLeastNames = 16;
+    constexpr int kMinNames = 16;
     const auto width = [&](auto column) {
       std::size_t most = 0;
       for (const Line& line : lines_) most = std::max(most, (line.*column).size());
@@ -134,7 +134,7 @@ class TextLines {
     const int reads = is_wide ? width(&Line::reads) + 2 : 0;
     const int writes = is_wide ? width(&Line::writes) + 2 : 0;
     const auto names =
-        static_cast<std::size_t>(std::max(kLeastNames, columns - group - children - ops - reads - writes - 2));
+        static_cast<std::size_t>(std::max(kMinNames, columns - group - children - ops - reads - writes - 2));
     for (const Line& line : lines_) {
       out << std::left << std::setw(group) << line.group << std::right << std::setw(children) << line.children
           << std::setw(ops) << line.ops;

@@ -34,10 +34,10 @@ struct PartitionEntry {
   int child_count = 0;
   int unit_count = 0;
   int op_count = 0;
-  /// Of the group's part of the forward part, in input order; empty where there are no ops.
+  /// Ops of the group's part of the forward part, in input order; may be empty.
   std::string first_op{};
   std::string last_op{};
-  /// Of groups but the root: sizes of the tensors that it reads from outside, and that it makes for others.
+  /// For groups but the root: sizes of the tensors that it reads from outside, and that it makes for others.
   Bytes input_bytes{};
   Bytes output_bytes{};
   std::vector<PartitionEntry> children{};

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What `remora place` found.
+// Results of `remora place`.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@ namespace remora::cli {
 
 struct PlaceFigures {
   const std::vector<Buffer>& buffers;
-  /// Of several memories, else null.
+  /// Problem of several memories, otherwise null.
   const BankProblem* banks = nullptr;
   std::optional<Bytes> capacity{};
   const PlaceResult& result;

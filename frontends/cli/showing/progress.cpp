@@ -58,7 +58,7 @@ std::string wide_line(const Instance& instance, const Progress& progress) {
   const ProgressFigures figures = progress_figures(instance, progress);
   std::array<char, 160> line{};
   std::snprintf(line.data(), line.size(), "%9.2f  %5d  %-12s  %12s  %11s  %9s  %9s\n", progress.seconds, progress.phase,
-                news_name(progress), text::percent_text(figures.overhead, 3).c_str(),
+                progress_label(progress), text::percent_text(figures.overhead, 3).c_str(),
                 text::percent_text(figures.filled, 1).c_str(), text::percent_text(figures.bound, 3).c_str(),
                 figures.feasible ? text::percent_text(figures.gap, 3).c_str() : "-");
   return line.data();

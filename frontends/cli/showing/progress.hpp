@@ -18,7 +18,7 @@ namespace remora::cli {
 /// A moment of a solve as parts of one.
 struct ProgressFigures {
   bool feasible = false;
-  /// Of the schedule and of the lower bound, beyond every op once.
+  /// Overheads of the schedule and of the lower bound, beyond every op once.
   double overhead = 0;
   double bound = 0;
   /// Peak by budget.

@@ -54,8 +54,8 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
   const std::size_t type_width = width < 84 ? 0 : 18;
   std::string unit = text::duration_unit_of(graph);
   if (type_width == 0 && unit != "ns") unit.clear();
-  constexpr std::size_t kLeastTime = 12;
-  std::size_t time_width = kLeastTime;
+  constexpr std::size_t kMinTime = 12;
+  std::size_t time_width = kMinTime;
   Duration all;
   for (const Row& row : rows) all += row.paid;
   if (rows.size() > kOpsShown) time_width = std::max(time_width, text::duration_text(all, unit).size());

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What commands tell people of a schedule, as lines of text.
+// Summaries of schedules for people, as lines of text.
 #pragma once
 
 #include <cstddef>
@@ -19,10 +19,10 @@ namespace remora::cli {
 /// Columns of a summary where there is no terminal.
 inline constexpr int kSummaryWidth = 100;
 
-/// Of the word that a line begins with.
+/// Width of the word that a line begins with.
 inline constexpr std::size_t kWordColumns = 12;
 
-/// Of figures in a file or a pipe, where programs look for lines.
+/// Width of figures in a file or a pipe, where programs look for lines.
 inline constexpr int kNoWidth = 1 << 20;
 
 // `width`: columns that a line may take, from 60 on.
@@ -30,7 +30,7 @@ inline constexpr int kNoWidth = 1 << 20;
 /// Peak before and after, extra time, bound and gap; or why there is no schedule.
 void print_headline(std::ostream& out, const Graph& graph, const Schedule& schedule, int width = kSummaryWidth);
 
-/// What a person wants to know of a finished solve: the headline, which ops are recomputed most, and how it went.
+/// Summary of a finished solve: the headline, which ops are recomputed most, and how it went.
 /// `refusal`: why there is no schedule; where that is not given, what the schedule says itself.
 void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedule, int width = kSummaryWidth,
                    const Refusal& refusal = {});
@@ -75,7 +75,7 @@ std::string unknown_text(const Graph& graph);
 /// The name in `width` columns; of a longer one the middle is left out.
 std::string fitted(const std::string& name, std::size_t width);
 
-// What a sweep prints: a line after every sitting, and the curve at its end.
+// Output of a sweep: a line after every session, and the curve at its end.
 //
 //      seconds        budget           part  status       overhead      bound   settled
 //         0.31      9.42 GiB       87.500 %  feasible       1.63 %     0.51 %    3 of 7

@@ -20,8 +20,8 @@ namespace remora::cli {
 namespace {
 
 /// Of a chart.
-constexpr int kLeastColumns = 40;
-constexpr int kMostColumns = 160;
+constexpr int kMinColumns = 40;
+constexpr int kMaxColumns = 160;
 constexpr int kRows = 12;
 constexpr int kEighths = 8;
 constexpr int kLabel = 12;
@@ -44,7 +44,7 @@ std::vector<int> heights(const std::vector<Bytes>& row, Bytes fixed, std::size_t
 }
 
 std::size_t chart_columns(int width) {
-  return static_cast<std::size_t>(std::clamp(width - kLabel - 1, kLeastColumns, kMostColumns));
+  return static_cast<std::size_t>(std::clamp(width - kLabel - 1, kMinColumns, kMaxColumns));
 }
 
 /// Columns of blocks with `label_of(row)` on the left: `solid` (in eighths of a row) in front of `light`. `marked`: a row
@@ -179,16 +179,16 @@ std::string reason(const Graph& graph, const report::RecomputedOp& row) {
 void print_reasons(std::ostream& out, const Graph& graph, const report::ScheduleProfile& profile, int width) {
   if (profile.recomputed_ops.empty()) return;
   const std::string unit = text::duration_unit_of(graph);
-  constexpr std::size_t kLeastPaid = 14;
-  std::size_t paid = kLeastPaid;
+  constexpr std::size_t kMinPaid = 14;
+  std::size_t paid = kMinPaid;
   for (const report::RecomputedOp& row : profile.recomputed_ops) {
     paid = std::max(paid, text::duration_text(row.paid, unit).size() + 2);
   }
   constexpr int kBeside = 100;
   const bool is_narrow = width < kBeside;
   const auto columns = static_cast<std::size_t>(width);
-  constexpr std::size_t kLeastName = 8;
-  const std::size_t name = std::clamp(columns - std::min(columns, paid + 27), kLeastName, kName);
+  constexpr std::size_t kMinName = 8;
+  const std::size_t name = std::clamp(columns - std::min(columns, paid + 27), kMinName, kName);
   const std::string begin = is_narrow ? "\n    relieves " : "  ";
   out << "\n"
       << fitted("recomputed", name) << std::setw(6) << "times" << std::setw(static_cast<int>(paid)) << "paid"
@@ -309,7 +309,7 @@ void print_device_report(std::ostream& out, const DeviceGraph& graph, const Devi
   if (!schedule.has_schedule()) return;
   out << "\nmemory over steps, the highest at the budget or the peak\n";
   const auto columns =
-      static_cast<std::size_t>(std::clamp(width - static_cast<int>(kLaneName) - 2, kLeastColumns, kMostColumns));
+      static_cast<std::size_t>(std::clamp(width - static_cast<int>(kLaneName) - 2, kMinColumns, kMaxColumns));
   for (const DeviceId d : graph.devices.ids()) {
     const Bytes most = std::max(profile.peak[d], schedule.budget[d].value_or(Bytes(0)));
     out << fitted(printable(graph.devices[d].name), kLaneName) << "|"

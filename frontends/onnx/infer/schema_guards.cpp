@@ -81,7 +81,7 @@ std::string extents_objection(const RuleContext& context) {
 /// Windows are read by the rank of the data, and steps divide. With auto_pad the last step is found by subtraction.
 std::string window_objection(const RuleContext& context) {
   if (!context.has_input(0)) return {};
-  constexpr std::int64_t kMostSteps = std::int64_t{1} << 26;
+  constexpr std::int64_t kMaxSteps = std::int64_t{1} << 26;
   const Shape& data = context.inputs[0]->shape;
   const auto list = [&](const char* name) { return context.node.attributes.get(name, Shape{}); };
   for (const char* name : {"kernel_shape", "strides", "dilations"}) {
@@ -101,7 +101,7 @@ std::string window_objection(const RuleContext& context) {
   const Shape strides = list("strides");
   const bool padded = context.node.attributes.get("auto_pad", std::string("VALID")) != "VALID";
   for (std::size_t k = 0; padded && k < strides.size(); ++k) {
-    if (data[k + 2] / strides[k] > kMostSteps) return "the window has too many places in " + shape_of(context, 0);
+    if (data[k + 2] / strides[k] > kMaxSteps) return "the window has too many places in " + shape_of(context, 0);
   }
   return extents_objection(context);
 }
@@ -143,10 +143,10 @@ std::string block_objection(const RuleContext& context) {
 /// A shape of which only the length is known becomes so many unknown extents.
 template <std::size_t kShape>
 std::string unknown_extents(const RuleContext& context) {
-  constexpr std::int64_t kMostAxes = 64;
+  constexpr std::int64_t kMaxAxes = 64;
   if (!context.has_input(kShape) || context.constants[kShape] != nullptr) return {};
   const Shape& list = context.inputs[kShape]->shape;
-  if (list.size() != 1 || list[0] <= kMostAxes) return {};
+  if (list.size() != 1 || list[0] <= kMaxAxes) return {};
   return shape_of(context, kShape) + " is too long for a shape";
 }
 

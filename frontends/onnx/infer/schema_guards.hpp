@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What libonnx's inference functions take for granted, checked before one of them is called.
+// Preconditions of libonnx's inference functions, checked before one of them is called.
 //
 // They are written for nodes as the operators' definitions have them. Most check what they index or divide by; some do
 // not, and a file can make those crash, write where they must not, or not return:

@@ -21,8 +21,9 @@ constexpr std::int64_t kFallback = std::numeric_limits<std::int64_t>::max();
 
 /// Far beyond any real extent, and small enough for products of two to stay within 64 bits.
 std::int64_t checked(std::int64_t amount) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 31;
-  if (amount > kMost || amount < -kMost) throw InputError("", std::to_string(amount) + " is beyond any real extent");
+  constexpr std::int64_t kMaximum = std::int64_t{1} << 31;
+  if (amount > kMaximum || amount < -kMaximum)
+    throw InputError("", std::to_string(amount) + " is beyond any real extent");
   return amount;
 }
 
@@ -538,8 +539,8 @@ OutputTypes range(const RuleContext& context) {
     bounds[k] = bound->real() ? bound->reals[0] : static_cast<double>(bound->integers[0]);
   }
   const double count = std::ceil((bounds[1] - bounds[0]) / bounds[2]);
-  constexpr double kMost = 1e15;
-  if (!(std::abs(count) < kMost)) throw InputError("", "the range has no usable length");
+  constexpr double kMaximum = 1e15;
+  if (!(std::abs(count) < kMaximum)) throw InputError("", "the range has no usable length");
   return {TensorType{.data_type = context.input(0).data_type,
                      .shape = {std::max<std::int64_t>(0, static_cast<std::int64_t>(count))}}};
 }

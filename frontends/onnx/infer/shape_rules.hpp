@@ -23,7 +23,7 @@ class TensorProto;
 
 namespace remora::onnx_frontend {
 
-// What is known of a tensor while a model is being read: the exact data type, the shape and, of small ones (target
+// Facts about a tensor while a model is being read: the exact data type, the shape and, of small ones (target
 // shapes, slice bounds, scales), the elements.
 
 /// An extent that depends on data, for which the user gave no upper bound.

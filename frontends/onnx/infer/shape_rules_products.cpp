@@ -259,8 +259,8 @@ OutputTypes convolution(const RuleContext& context) {
 namespace {
 
 std::int64_t whole(float extent) {
-  constexpr float kMost = 1e15F;
-  if (!(extent >= 0 && extent <= kMost)) throw InputError("", "a scale gives no usable extent");
+  constexpr float kMaximum = 1e15F;
+  if (!(extent >= 0 && extent <= kMaximum)) throw InputError("", "a scale gives no usable extent");
   return static_cast<std::int64_t>(extent);
 }
 
@@ -442,11 +442,11 @@ Shape einsum_shape(std::string_view text, const std::vector<const Shape*>& opera
 }
 
 std::int64_t einsum_combinations(std::string_view text, const std::vector<const Shape*>& operands) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 62;
+  constexpr std::int64_t kMaximum = std::int64_t{1} << 62;
   std::int64_t combinations = 1;
   for (const auto& [name, label] : read_labels(parse(text), operands)) {
     if (label.extent == 0) return 0;
-    combinations = combinations > kMost / label.extent ? kMost : combinations * label.extent;
+    combinations = combinations > kMaximum / label.extent ? kMaximum : combinations * label.extent;
   }
   return combinations;
 }

@@ -105,13 +105,13 @@ std::string unknown_shape(const onnx::NodeProto& node, const OutputTypes& types,
 
 /// Extents that no memory holds would only overflow later; elements of no known width have no size.
 void check_types(const onnx::NodeProto& node, const OutputTypes& types) {
-  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  constexpr std::int64_t kMaximum = std::int64_t{1} << 40;
   for (const auto& type : types) {
     if (!type) continue;
     const auto elements = element_type(type->data_type);
     if (!elements) throw UnknownSize(node_place(node), data_type_name(type->data_type) + " elements have no size");
     for (const std::int64_t extent : type->shape) {
-      if (extent >= 0 && extent <= kMost) continue;
+      if (extent >= 0 && extent <= kMaximum) continue;
       throw InputError(node_place(node), "its output has the impossible shape " + shape_text(type->shape));
     }
     try {

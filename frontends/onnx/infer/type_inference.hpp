@@ -29,7 +29,7 @@ namespace remora::onnx_frontend {
 inline constexpr std::int64_t kNewestKnownOpset = 17;
 
 struct SchemaAnswer {
-  /// Whether libonnx has a schema for the op at this opset (or at its newest, if the opset is newer).
+  /// True if libonnx has a schema for the op at this opset (or at its newest, if the opset is newer).
   bool known = false;
   /// By position; none where libonnx gives no full shape.
   OutputTypes outputs{};
@@ -37,7 +37,7 @@ struct SchemaAnswer {
   bool not_a_tensor = false;
   /// Which outputs the op may leave out.
   std::vector<bool> optional_outputs{};
-  /// What libonnx's type check says against the node, one line; empty if nothing.
+  /// Error of libonnx's type check for the node, one line; empty if there is none.
   std::string complaint{};
   /// Why there are no shapes, one line; empty if there are.
   std::string failure{};
@@ -63,7 +63,7 @@ struct InferredOutputs {
   std::vector<bool> optional{};
 };
 
-/// What the bodies of a node say of its outputs.
+/// Types of a node's outputs by its bodies.
 struct BodyTypes {
   OutputTypes types{};
   /// Why one has no type; empty if all have.
@@ -80,7 +80,8 @@ class TypeInference {
   InferredOutputs infer(onnx::NodeProto& node, const RuleContext& context, const std::vector<bool>& wanted,
                         const BodyTypes* of_bodies = nullptr);
 
-  /// Of a node that reads values of unknown size: the types that the file states, none for the other outputs. Throws InputError
+  /// For a node that reads values of unknown size: the types that the file states, none for the other outputs. Throws
+  /// InputError
   /// where one is impossible.
   [[nodiscard]] InferredOutputs infer_from_statements(const onnx::NodeProto& node) const;
 

@@ -41,8 +41,8 @@ AttributeTable attribute_defaults(const onnx::FunctionProto& function) {
 
 /// How much larger a model may grow by its functions: by as many nodes and calls as there are ops in a large graph, and
 /// to 256 MiB more than twice the file. Modules of real models are nested a few dozen deep.
-constexpr std::int64_t kMostGrowth = 1'000'000;
-constexpr std::size_t kMostBytes = std::size_t{1} << 28;
+constexpr std::int64_t kMaxGrowth = 1'000'000;
+constexpr std::size_t kMaxBytes = std::size_t{1} << 28;
 constexpr int kDeepestCalls = 200;
 
 /// What a call comes to, before anything is written: the nodes and calls within it, this one counted, and how deep calls
@@ -74,7 +74,7 @@ class CallSizes {
  public:
   explicit CallSizes(const Functions& functions) : functions_(functions) {}
 
-  /// Throws InputError for functions that call themselves or are nested too deep. Sums end above kMostGrowth.
+  /// Throws InputError for functions that call themselves or are nested too deep. Sums end above kMaxGrowth.
   CallSize of(const onnx::NodeProto& call, const onnx::FunctionProto& function) {  // NOLINT(misc-no-recursion)
     const auto [place, is_new] = sizes_.try_emplace(&function);
     if (!is_new) {
@@ -85,7 +85,7 @@ class CallSizes {
     }
     if (++open_ > kDeepestCalls) throw too_deep(call);
     CallSize size = of(function.node());
-    size.count = std::min(size.count + 1, kMostGrowth + 1);
+    size.count = std::min(size.count + 1, kMaxGrowth + 1);
     ++size.depth;
     --open_;
     if (size.depth > kDeepestCalls) throw too_deep(call);
@@ -97,7 +97,7 @@ class CallSizes {
   CallSize of(const Nodes& nodes) {  // NOLINT(misc-no-recursion)
     CallSize size{0, 0};
     const auto add = [&](const CallSize& part) {
-      size.count = std::min(size.count + part.count, kMostGrowth + 1);
+      size.count = std::min(size.count + part.count, kMaxGrowth + 1);
       size.depth = std::max(size.depth, part.depth);
     };
     visit_nodes(nodes, [&](const onnx::NodeProto& node) {
@@ -121,7 +121,7 @@ class CallSizes {
 class Inliner {
  public:
   Inliner(const onnx::ModelProto& model, std::vector<std::string>& warnings)
-      : most_bytes_(kMostBytes + 2 * model.ByteSizeLong()), fresh_values_(model), fresh_nodes_(fresh_values_) {
+      : most_bytes_(kMaxBytes + 2 * model.ByteSizeLong()), fresh_values_(model), fresh_nodes_(fresh_values_) {
     for (const auto& function : model.functions()) {
       functions_.emplace(function_key(function.domain(), function.name()), &function);
       warn_about_version(model, function, warnings);
@@ -135,9 +135,9 @@ class Inliner {
     visit_nodes(nodes, [&](const onnx::NodeProto& node) {
       const onnx::FunctionProto* const function = called(functions_, node);
       if (function != nullptr) growth += sizes.of(node, *function).count;
-      if (growth <= kMostGrowth) return;
+      if (growth <= kMaxGrowth) return;
       throw InputError(node_place(node), "the model's functions, written out, have more than " +
-                                             std::to_string(kMostGrowth) + " nodes and calls");
+                                             std::to_string(kMaxGrowth) + " nodes and calls");
     });
   }
 

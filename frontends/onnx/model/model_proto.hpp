@@ -97,7 +97,7 @@ class NodeProto;
 
 namespace remora::onnx_frontend {
 
-/// Whether any attribute of the node is a graph.
+/// True if any attribute of the node is a graph.
 bool has_bodies(const onnx::NodeProto& node);
 
 /// Calls `visit` with every node of a graph, those in bodies behind the one that has them.

@@ -29,7 +29,7 @@ using NodeId = Id<struct NodeTag>;
 /// Extents, outermost first; an empty shape is a scalar. Every extent is known and not negative.
 using Shape = std::vector<std::int64_t>;
 
-/// What a value's elements are: their width, and whether gradients flow through them.
+/// Elements of a value: their width, and if gradients flow through them.
 struct ElementType {
   int bits = 32;
   bool floating = true;
@@ -88,7 +88,7 @@ class Attributes {
 /// values of the network (ParameterGradients::fixed): traffic that its duration pays for.
 inline constexpr std::string_view kBytesWrittenInPlace = "bytes_written_in_place";
 
-/// What the bodies of an op of control flow (If, Loop, Scan) take in one run of it.
+/// Costs of the bodies of an op of control flow (If, Loop, Scan) in one run of it.
 struct InnerRun {
   /// At most, beside the op's inputs and outputs.
   Bytes workspace{};
@@ -121,10 +121,10 @@ struct Node {
   Phase phase = Phase::forward;
   /// For a node of the backward pass: the forward node whose gradient it computes.
   NodeId backward_of{};
-  /// Of a backward node: the parameters whose gradients it adds into buffers that are no values of the network
+  /// For a backward node: the parameters whose gradients it adds into buffers that are no values of the network
   /// (ParameterGradients::fixed).
   std::vector<ValueId> gradients_in_place{};
-  /// Of an op of control flow. What its bodies read of the values around them stands behind its own inputs.
+  /// Costs of an op of control flow. Its bodies' reads of the values around them follow its own inputs.
   std::optional<InnerRun> inner{};
   /// A value that it reads or makes is of unknown size, and so is its work: it counts with no FLOPs and runs exactly once.
   bool unknown = false;
@@ -144,7 +144,7 @@ struct Network {
   std::vector<Value> values{};
   /// In topological order.
   std::vector<Node> nodes{};
-  /// What the user should know, one line each: an op without a rule, an opset newer than the library.
+  /// Warnings for the user, one line each: an op without a rule, an opset newer than the library.
   std::vector<std::string> warnings{};
   /// Names of the model's nodes for which those of their rounds stand here (NetworkBuilder::unroll).
   std::vector<std::string> unrolled{};

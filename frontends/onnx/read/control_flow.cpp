@@ -15,7 +15,7 @@ namespace remora::onnx_frontend {
 namespace {
 
 /// Loops whose state grows are read round by round, so many at most.
-constexpr std::int64_t kMostRounds = 10'000;
+constexpr std::int64_t kMaxRounds = 10'000;
 constexpr const char* kScanVarLen = "ScanVarLen";
 /// From this opset on, Scan has no batch of sequences and their lengths.
 constexpr std::int64_t kFirstScanWithoutBatch = 9;
@@ -214,7 +214,7 @@ class Loop {
 
   /// Rounds at most, by the model or by the user; none if nobody knows.
   [[nodiscard]] std::optional<std::int64_t> most() const { return most_ ? most_ : context_.user_bound(); }
-  [[nodiscard]] bool rounds_can_be_read() const { return condition_ && most().value_or(INT64_MAX) <= kMostRounds; }
+  [[nodiscard]] bool rounds_can_be_read() const { return condition_ && most().value_or(INT64_MAX) <= kMaxRounds; }
 
   /// Any round for all, if each finds a state of the same shapes as the one before.
   bool read_as_one() {

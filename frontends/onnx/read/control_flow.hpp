@@ -30,7 +30,7 @@ class NodeProto;
 
 namespace remora::onnx_frontend {
 
-/// What is known of a value that goes into a body or comes out of it.
+/// Facts about a value that goes into a body or comes out of it.
 struct BodyValue {
   TensorType type{};
   std::optional<Constant> constant{};
@@ -51,26 +51,26 @@ struct ControlFlow {
   InnerRun inner{};
   /// Why an output has no type; empty if all have.
   std::string unknown{};
-  /// Of which kind of guess the types are; empty if they are exact.
+  /// Kind of guess behind the types; empty if they are exact.
   std::string guess{};
   /// The body that runs, of an If the branch, and how often; null and 0 where nobody knows.
   const onnx::GraphProto* body = nullptr;
   std::int64_t rounds = 0;
-  /// Of a Scan, the first input that the body has.
+  /// For a Scan, the first input that the body has.
   std::size_t first_input = 0;
 };
 
-/// Whether the node is an If, Loop, Scan or ScanVarLen.
+/// True if the node is an If, Loop, Scan or ScanVarLen.
 bool is_control_flow(const Node& node);
 
 /// Throws InputError for a node that is not as its op is defined, and what `read` throws.
 ControlFlow read_control_flow(onnx::NodeProto& proto, const RuleContext& context, const ReadBody& read);
 
-/// What unrolling asks of the model around the node.
+/// Requests of unrolling to the model around the node.
 struct Around {
   /// A name that no value and no node has, made of the wanted one.
   std::function<std::string(const std::string& wanted)> make_name{};
-  /// Whether a value is computed before any op runs.
+  /// True if a value is computed before any op runs.
   std::function<bool(const std::string& name)> is_parameter{};
 };
 
@@ -79,7 +79,8 @@ struct Around {
 ///     Scan, states s, scanned x    x_0, x_1, ... = Split(x);  s_1, y_0 = body(s_0, x_0);  s_2, y_1 = body(s_1, x_1);  ...
 ///                                  y = Concat(y_0, y_1, ...)
 ///
-/// What a body computes from parameters alone is computed once. Where `flow.body` is set and no extent is 0. Appends to `result`; returns the positions there of the nodes whose outputs
+/// Values that a body computes from parameters alone are computed once. Where `flow.body` is set and no extent is 0.
+/// Appends to `result`; returns the positions there of the nodes whose outputs
 /// are parts of an input that a loop reads where they are.
 std::unordered_set<int> unroll(const onnx::NodeProto& proto, const RuleContext& context, const ControlFlow& flow,
                                const Around& around, onnx::GraphProto& result);

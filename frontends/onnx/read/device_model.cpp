@@ -20,8 +20,8 @@ constexpr double kNanoseconds = 1e9;
 
 /// Rounded up, within 62 bits.
 std::int64_t whole(double amount) {
-  constexpr double kMost = 4e18;
-  return static_cast<std::int64_t>(std::min(std::ceil(amount), kMost));
+  constexpr double kMaximum = 4e18;
+  return static_cast<std::int64_t>(std::min(std::ceil(amount), kMaximum));
 }
 
 Energy energy_of(double power, Duration duration) {

@@ -138,8 +138,8 @@ TensorType type_of_unknown() {
 
 /// Integers, few enough to be a shape, axes or the like.
 bool is_short_list(const TensorType& type) {
-  constexpr std::int64_t kMost = 64;
-  return !element_type(type.data_type)->floating && type.shape.size() <= 1 && element_count(type.shape) <= kMost;
+  constexpr std::int64_t kMaximum = 64;
+  return !element_type(type.data_type)->floating && type.shape.size() <= 1 && element_count(type.shape) <= kMaximum;
 }
 
 /// The names that the outputs depend on, through any chain of nodes.
@@ -214,10 +214,10 @@ NetworkBuilder::NetworkBuilder(onnx::GraphProto& body, NetworkBuilder& outer)
       inference_(graph_, opset_),
       used_(used_names(graph_)),
       outer_(&outer) {
-  constexpr std::int64_t kMostNodes = 50'000;
+  constexpr std::int64_t kMaxNodes = 50'000;
   std::int64_t& nodes = model().body_nodes_;
   nodes += body.node_size() + 1;
-  if (nodes > kMostNodes) {
+  if (nodes > kMaxNodes) {
     throw InputError("", "its bodies, read as often as their rounds differ, have more than 50,000 nodes");
   }
 }
@@ -394,9 +394,9 @@ BodyRun NetworkBuilder::read_body(onnx::GraphProto& body, const std::vector<Body
     run.outputs.push_back({.type = fact.type, .constant = fact.constant});
   }
   for (const std::string& warning : network.warnings) {
-    auto& told = network_.warnings;
+    auto& known = network_.warnings;
     const bool of_opset = warning.starts_with("opset ");
-    if (!of_opset && std::find(told.begin(), told.end(), warning) == told.end()) told.push_back(warning);
+    if (!of_opset && std::find(known.begin(), known.end(), warning) == known.end()) known.push_back(warning);
   }
   run.inner = inner_run(network);
   return run;
@@ -414,8 +414,8 @@ InferredOutputs NetworkBuilder::infer_control_flow(onnx::NodeProto& proto, const
     throw InputError(node_place(proto), error.what());
   }
   node.inner = flow.inner;
-  for (const std::string& told : {flow.unknown, flow.guess}) {
-    if (!told.empty()) network_.warnings.push_back(node_place(proto) + ": " + told);
+  for (const std::string& warning : {flow.unknown, flow.guess}) {
+    if (!warning.empty()) network_.warnings.push_back(node_place(proto) + ": " + warning);
   }
   if (guess_.empty() && !flow.guess.empty()) guess_ = node_place(proto) + ": " + flow.guess;
   BodyTypes types{.types = OutputTypes(wanted.size()), .unknown = flow.unknown};
@@ -487,7 +487,7 @@ std::string NetworkBuilder::fresh_name(const std::string& wanted) {
 }
 
 bool NetworkBuilder::unroll(onnx::NodeProto& proto, const Node& node) {  // NOLINT(misc-no-recursion)
-  constexpr std::int64_t kMost = 40'000;
+  constexpr std::int64_t kMaximum = 40'000;
   RuleContext context = context_of(node, static_cast<std::size_t>(proto.output_size()));
   const auto* const bound = bound_of(proto);
   bool needs_bound = false;
@@ -506,10 +506,10 @@ bool NetworkBuilder::unroll(onnx::NodeProto& proto, const Node& node) {  // NOLI
   if (needs_bound) model().used_bounds_.insert(bound->first);
   // Each round has values for its inputs and outputs, too.
   const std::int64_t round = flow.body->node_size() + flow.body->input_size() + flow.body->output_size();
-  if (saturating_product(flow.rounds, round) > kMost - unrolled_) {
+  if (saturating_product(flow.rounds, round) > kMaximum - unrolled_) {
     network_.warnings.push_back(
         node_place(proto) + ": its rounds are too many to be ops of their own (" + std::to_string(flow.rounds) +
-        " of " + std::to_string(round) + " nodes, inputs and outputs, where " + std::to_string(kMost) +
+        " of " + std::to_string(round) + " nodes, inputs and outputs, where " + std::to_string(kMaximum) +
         " are the limit for all loops): the loop is one op, which saves the state of each round, and its backward "
         "recomputes the rest round by round");
     return false;

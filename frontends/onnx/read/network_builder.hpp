@@ -38,16 +38,16 @@ class NetworkBuilder {
   Network build();
 
  private:
-  /// Of a body within `outer`, whose values it may read. Throws InputError where bodies within bodies come to too much.
+  /// Builder for a body within `outer`, whose values it may read. Throws InputError for bodies nested too deeply.
   NetworkBuilder(onnx::GraphProto& body, NetworkBuilder& outer);
 
-  /// What is known of a value beyond Value, by ValueId.
+  /// Facts about a value beyond Value, by ValueId.
   struct Fact {
     TensorType type{};
     std::optional<Constant> constant{};
     ParameterOrigin origin = ParameterOrigin::none;
     bool unknown = false;
-    /// Of a short list of integers whose elements are not known: the model's input that they come from; empty for all else.
+    /// For a short list of integers whose elements are unknown: the model's input that they come from; otherwise empty.
     std::string list_from{};
   };
 
@@ -60,7 +60,8 @@ class NetworkBuilder {
   BodyRun read_body(onnx::GraphProto& body, const std::vector<BodyValue>& given);
   InferredOutputs infer_control_flow(onnx::NodeProto& proto, const RuleContext& context, Node& node,
                                      const std::vector<bool>& wanted, std::vector<std::optional<Constant>>& constants);
-  /// Of a training step: adds the rounds of an op of control flow as nodes of their own, whose gradients then save what each
+  /// For a training step: adds the rounds of an op of control flow as nodes of their own, whose gradients then save
+  /// what each
   /// needs. False where nobody knows the rounds or they are too many, of which a warning tells.
   bool unroll(onnx::NodeProto& proto, const Node& node);
   void add_rounds(const onnx::NodeProto& proto, const RuleContext& context, const ControlFlow& flow);
@@ -83,7 +84,7 @@ class NetworkBuilder {
   /// The user's bound for the node, and the name that it was given for; none without one.
   const std::pair<const std::string, std::int64_t>* bound_of(const onnx::NodeProto& proto);
   NetworkBuilder& model();
-  /// Whether somebody reads the value, by name.
+  /// True if somebody reads the value, by name.
   [[nodiscard]] bool is_used(const std::string& name) const { return !name.empty() && used_.contains(name); }
   [[nodiscard]] bool is_constant(const Node& node, bool random) const;
   [[nodiscard]] ParameterOrigin origin_of(const Node& node, const TensorType& type) const;
@@ -106,7 +107,7 @@ class NetworkBuilder {
   /// Why the first node of unknown size is one.
   std::string first_unknown_;
   NetworkBuilder* outer_ = nullptr;
-  // Of the model's builder, for all bodies.
+  // Limits of the model's builder, for all bodies.
   std::int64_t body_nodes_ = 0;
   /// Nodes, inputs and outputs of unrolled rounds, and all names of the model once there are some.
   std::int64_t unrolled_ = 0;

@@ -230,14 +230,14 @@ struct Liveness {
 
 /// One line with the first few names; empty for no names.
 std::string dead_nodes_warning(const std::vector<std::string>& dead) {
-  constexpr std::size_t kMostNames = 5;
+  constexpr std::size_t kMaxNames = 5;
   if (dead.empty()) return {};
   std::string names;
-  for (std::size_t k = 0; k < std::min(dead.size(), kMostNames); ++k) names += (k > 0 ? ", " : "") + dead[k];
+  for (std::size_t k = 0; k < std::min(dead.size(), kMaxNames); ++k) names += (k > 0 ? ", " : "") + dead[k];
   return std::to_string(dead.size()) +
          (dead.size() == 1 ? " node contributes to no output and was dropped: "
                            : " nodes contribute to no output and were dropped: ") +
-         names + (dead.size() > kMostNames ? ", ..." : "");
+         names + (dead.size() > kMaxNames ? ", ..." : "");
 }
 
 /// New numbers for the live entries of a table.

@@ -42,7 +42,7 @@ struct OnnxResult {
   Graph graph{};
   /// How many ops have measured costs, in one line; empty without any.
   std::string covered{};
-  /// What the user should be told, one line each.
+  /// Warnings for the user, one line each.
   std::vector<std::string> warnings{};
 };
 
@@ -50,7 +50,7 @@ struct OnnxResult {
 struct LoweredModel {
   /// As in OnnxResult.
   std::string covered{};
-  /// Of --training, loss and backward nodes included.
+  /// Network of --training, loss and backward nodes included.
   Network network{};
   Graph graph{};
   /// By op.
@@ -59,7 +59,7 @@ struct LoweredModel {
   std::vector<ValueId> tensor_values{};
 };
 
-/// Whether the bytes look like a serialized ONNX model (and not like JSON text). Never throws.
+/// True if the bytes look like a serialized ONNX model (and not like JSON text). Never throws.
 bool looks_like_onnx(std::string_view content);
 
 /// Reads a model from the bytes of a file. `source` names it in errors and in the graph's meta.

@@ -72,7 +72,7 @@ class GradientLedger {
   /// `network` must outlive the ledger; its values and nodes so far keep their names.
   GradientLedger(Network& network, ParameterGradients parameter_gradients);
 
-  /// Whether contributions to this value are values of their own: false for a parameter under `fixed`.
+  /// True if contributions to this value are values of their own: false for a parameter under `fixed`.
   [[nodiscard]] bool has_value(ValueId value) const;
 
   /// Adds the bytes of a parameter's gradient to the fixed memory, at the first call for this parameter.

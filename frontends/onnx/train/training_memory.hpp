@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What lies on a device beside a training step's activations.
+// Memory on a device in addition to a training step's activations.
 #pragma once
 
 #include <string>
@@ -16,15 +16,16 @@ std::vector<std::string> optimizer_names();
 
 /// Bytes.
 struct TrainingMemory {
-  /// Of the parameters that are trained.
+  /// Bytes of the parameters that are trained.
   Bytes gradients{};
-  /// What the optimizer keeps, and the most that a later step of it needs beyond parameters, gradients and state: of
+  /// State of the optimizer, and the maximum that a later step of it needs beyond parameters, gradients and state: of
   /// PyTorch's implementations, the one for each tensor of lists on GPUs, the loop over parameters on CPUs.
   Bytes state{};
   Bytes update{};
 };
 
-/// Of a network from differentiate(). The optimizer's state has the type of its parameters. Throws InputError for a name
+/// Memory of a network from differentiate(). The optimizer's state has the type of its parameters. Throws InputError
+/// for a name
 /// that is none of optimizer_names().
 TrainingMemory training_memory(const Network& network, const std::string& optimizer, bool on_cpu);
 

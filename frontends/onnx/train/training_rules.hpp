@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the gradient of each op type really reads.
+// Values that the gradient of each op type really reads.
 //
 // A rule lists, for each differentiable input of an op, which of the op's inputs and outputs the formula of that
 // input's gradient mentions, beside the gradients of the op's outputs, which it always reads. With y = a * b:
@@ -67,7 +67,7 @@ struct Reads {
 /// The rule of the gradient of input `position`, or null if that input gets none.
 const OperandRule* find_operand(const Rule& rule, std::size_t position);
 
-/// What the gradients of the inputs `wanted` read together. Each of `wanted` must have an operand rule.
+/// Values that the gradients of the inputs `wanted` read together. Each of `wanted` must have an operand rule.
 Reads reads_of(const Rule& rule, const Node& node, std::span<const std::size_t> wanted);
 
 /// The rules by domain and op type. Plain data: built once a network, read without synchronization.

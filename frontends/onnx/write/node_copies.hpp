@@ -2,7 +2,7 @@
 //
 // The nodes of a model as often and in the order that a schedule runs them.
 //
-// What a node is decides how often it stands in the result:
+// The kind of a node decides how often it occurs in the result:
 //
 //     op        once for each compute; every reader reads the latest one before it
 //     view      (Reshape, ...) once for each compute that somebody views, right before its first reader
@@ -47,7 +47,7 @@ class NodeCopies {
   [[nodiscard]] const std::vector<std::pair<std::string, std::string>>& renamed() const { return renamed_; }
 
  private:
-  /// What is known of a node.
+  /// State of a node.
   struct State {
     NodeRole role = NodeRole::other;
     /// Who makes what it reads, each once.
@@ -57,12 +57,12 @@ class NodeCopies {
     int waiting = 0;
     /// Everything that it reads is there once an op has run, and of an op also that it ran.
     bool available = false;
-    /// Of an op: its computes in the schedule, and those until now. Of a view: how often it was copied.
+    /// For an op: its runs in the schedule, and those until now. For a view: how often it was copied.
     int total = 0;
     int done = 0;
-    /// Of a view: the op whose output it views, none for the model's inputs.
+    /// For a view: the op whose output it views, none for the model's inputs.
     int root = -1;
-    /// Of a view: the compute of its root that the latest copy views; of others 0 when they stand in the result.
+    /// For a view: the run of its root that the latest copy views; for others 0 once they are in the result.
     int version = -1;
   };
 
@@ -77,7 +77,7 @@ class NodeCopies {
 
   [[nodiscard]] int root_version(const State& state) const { return state.root < 0 ? 0 : states_[at(state.root)].done; }
   [[nodiscard]] bool is_current(int node) const;
-  /// Whether the copy about to be appended bears the value's own name.
+  /// True if the copy about to be appended bears the value's own name.
   [[nodiscard]] bool keeps_name(const State& state, const std::string& value) const;
   [[noreturn]] void complain(int node) const;
 

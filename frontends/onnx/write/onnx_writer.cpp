@@ -138,8 +138,8 @@ onnx::ModelProto rewrite(std::string_view content, const LoweredModel& lowered, 
   onnx::ModelProto model = parse_model(content);
   prepare_functions(model);
   move_external_data(model, folders.from, folders.to);
-  std::vector<std::string> told_before;
-  inline_functions(model, told_before);
+  std::vector<std::string> known_warnings;
+  inline_functions(model, known_warnings);
   onnx::GraphProto& graph = *model.mutable_graph();
   sort_nodes(graph);
   FreshNames fresh(model);

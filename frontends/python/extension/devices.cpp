@@ -196,10 +196,10 @@ std::pair<DeviceScheduleHandle, nb::object> solve_devices(
   if (start != nullptr) request.start = start->schedule.steps;
   WatchedRun watch(std::move(stop));
   remora::devices::Callbacks callbacks{
-      .progress = teller(progress, watch), .heartbeat = teller(heartbeat, watch), .cancel = &watch.cancel()};
+      .progress = reporter(progress, watch), .heartbeat = reporter(heartbeat, watch), .cancel = &watch.cancel()};
   if (!incumbent.is_none()) {
     callbacks.incumbent = [&](const DeviceSchedule& schedule) {
-      watch.call([&] { heed(incumbent(DeviceScheduleHandle{graph.graph, schedule}), watch); });
+      watch.call([&] { end_if_true(incumbent(DeviceScheduleHandle{graph.graph, schedule}), watch); });
     };
   }
   DeviceScheduleHandle handle{.graph = graph.graph};

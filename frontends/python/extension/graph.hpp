@@ -34,7 +34,7 @@ class GraphHandle {
   explicit GraphHandle(Graph graph, std::string note = {}, std::string sha256 = {});
 
   [[nodiscard]] const std::string& note() const { return note_; }
-  /// Of the file that holds the graph as it is, or empty.
+  /// Hash of the file that holds the graph as it is, or empty.
   [[nodiscard]] const std::string& sha256() const { return sha256_; }
 
   [[nodiscard]] const Graph& read() const { return *graph_; }
@@ -76,7 +76,7 @@ class GraphHandle {
   std::shared_ptr<Graph> graph_;
   std::string note_{};
   std::string sha256_{};
-  /// Whether somebody holds a snapshot of graph_.
+  /// True if somebody holds a snapshot of graph_.
   mutable bool is_shared_ = false;
   Names tensor_ids_{};
   Names op_ids_{};

@@ -36,7 +36,7 @@ using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 /// Throws InputError for a name that is none, and for a value out of its range.
 SolveOptions options_from(const OptionTexts& texts);
 
-/// What a call asks for of a graph as it is now: as Python's Request all but the budget and what only one call takes.
+/// Question of a call about a graph as it is now: as Python's Request all but the budget and what only one call takes.
 struct Asked {
   Request request{};
   std::string graph_sha256{};

@@ -41,12 +41,12 @@ std::shared_ptr<const Instance> with_modes(const Request& request, const Schedul
 SolveCallbacks callbacks_for(const Listeners& listeners, const Request& request, WatchedRun& watch) {
   SolveCallbacks callbacks;
   callbacks.cancel = &watch.cancel();
-  callbacks.progress = teller(listeners.progress, watch);
-  callbacks.heartbeat = teller(listeners.heartbeat, watch);
+  callbacks.progress = reporter(listeners.progress, watch);
+  callbacks.heartbeat = reporter(listeners.heartbeat, watch);
   if (!listeners.incumbent.is_none()) {
     callbacks.incumbent = [&watch, &listeners, &request](const Schedule& schedule) {
       watch.call([&] {
-        heed(listeners.incumbent(ScheduleHandle{request.graph, schedule, with_modes(request, schedule)}), watch);
+        end_if_true(listeners.incumbent(ScheduleHandle{request.graph, schedule, with_modes(request, schedule)}), watch);
       });
     };
   }

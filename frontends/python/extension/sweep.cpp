@@ -41,9 +41,9 @@ std::vector<Bytes> budgets_from(const std::vector<std::string>& texts, const Req
   return budgets;
 }
 
-nb::tuple told(const SweepProgress& news) {
-  return nb::make_tuple(news.seconds, news.budget, json::status_word(news.status), news.duration, news.peak,
-                        news.lower_bound, news.points, news.settled);
+nb::tuple tuple_of(const SweepProgress& update) {
+  return nb::make_tuple(update.seconds, update.budget, json::status_word(update.status), update.duration, update.peak,
+                        update.lower_bound, update.points, update.settled);
 }
 
 CurveHandle* read_curve(const GraphHandle& graph, const nb::bytes& text) {
@@ -65,9 +65,9 @@ std::pair<CurveHandle, nb::object> sweep_graph(const Asked& asked, const std::ve
   SweepCallbacks callbacks;
   callbacks.cancel = &watch.cancel();
   if (!progress.is_none()) {
-    callbacks.progress = [&](const SweepProgress& news) {
+    callbacks.progress = [&](const SweepProgress& update) {
       watch.call([&] {
-        if (nb::cast<bool>(nb::bool_(progress(told(news))))) watch.end();
+        if (nb::cast<bool>(nb::bool_(progress(tuple_of(update))))) watch.end();
       });
     };
   }

@@ -35,27 +35,27 @@ void WatchedRun::run(const std::function<void()>& work) {
 }
 
 void WatchedRun::wait_for_news(std::unique_lock<std::mutex>& lock) {
-  changed_.wait_for(lock, kLookEvery, [&] { return done_ || news_ != nullptr; });
+  changed_.wait_for(lock, kLookEvery, [&] { return done_ || pending_ != nullptr; });
   if (done_) return;
-  const std::function<void()>* const news = news_;
+  const std::function<void()>* const update = pending_;
   lock.unlock();
   {
     const nb::gil_scoped_acquire locked;
     look_around();
-    if (news != nullptr && !cancel_) guarded(*news);
+    if (update != nullptr && !cancel_) guarded(*update);
   }
   lock.lock();
-  if (news == nullptr) return;
-  news_ = nullptr;
+  if (update == nullptr) return;
+  pending_ = nullptr;
   changed_.notify_all();
 }
 
 void WatchedRun::call(const std::function<void()>& tell) {
   std::unique_lock lock(mutex_);
   if (cancel_) return;
-  news_ = &tell;
+  pending_ = &tell;
   changed_.notify_all();
-  changed_.wait(lock, [&] { return news_ == nullptr; });
+  changed_.wait(lock, [&] { return pending_ == nullptr; });
 }
 
 void WatchedRun::look_around() {
@@ -80,17 +80,18 @@ void WatchedRun::interrupt(nb::object exception) {
   if (interruption_.is_none()) interruption_ = std::move(exception);
 }
 
-void heed(const nanobind::object& answer, WatchedRun& watch) {
+void end_if_true(const nanobind::object& answer, WatchedRun& watch) {
   if (nanobind::cast<bool>(nanobind::bool_(answer))) watch.end();
 }
 
-std::function<void(const Progress&)> teller(const nanobind::object& listener, WatchedRun& watch) {
+std::function<void(const Progress&)> reporter(const nanobind::object& listener, WatchedRun& watch) {
   if (listener.is_none()) return {};
-  return [&watch, &listener](const Progress& news) {
+  return [&watch, &listener](const Progress& update) {
     watch.call([&] {
-      heed(listener(nanobind::make_tuple(news.seconds, news.phase, news_name(news), news.duration.count(),
-                                         news.peak.count(), news.lower_bound.count(), news.work)),
-           watch);
+      end_if_true(
+          listener(nanobind::make_tuple(update.seconds, update.phase, progress_label(update), update.duration.count(),
+                                        update.peak.count(), update.lower_bound.count(), update.work)),
+          watch);
     });
   };
 }

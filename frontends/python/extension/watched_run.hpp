@@ -4,12 +4,12 @@
 //
 //     thread that called          thread of the work
 //     waits, without the GIL      solve(...)
-//       signals? stop asked for?    call(...)  ------+   news for a callback: waits until it was told
+//       signals? stop asked for?    call(...)  ------+   update for a callback: waits until it was told
 //       takes the GIL, tells   <---------------------+
 //     returns what was found      done
 //
 // The work has a thread of its own, so that the calling one can look for signals (Ctrl-C) and for a wish to stop at any
-// time, also while the engine brings no news. Callbacks run in the thread that called, as Python programs expect. The
+// time, also while the engine brings no update. Callbacks run in the thread that called, as Python programs expect. The
 // first exception, of a callback or of a signal's handler, cancels the work, which then ends with the best it has; it
 // is kept for the caller to raise.
 #pragma once
@@ -61,14 +61,14 @@ class WatchedRun {
   std::mutex mutex_;
   std::condition_variable changed_;
   /// Guarded by mutex_: what is to be told, and whether the work is over.
-  const std::function<void()>* news_ = nullptr;
+  const std::function<void()>* pending_ = nullptr;
   bool done_ = false;
 };
 
 /// A listener's answer: true ends the work.
-void heed(const nanobind::object& answer, WatchedRun& watch);
+void end_if_true(const nanobind::object& answer, WatchedRun& watch);
 
 /// For the engine's callbacks: a Python function that hears of a solve's progress, or nothing for None. Both outlive it.
-std::function<void(const Progress&)> teller(const nanobind::object& listener, WatchedRun& watch);
+std::function<void(const Progress&)> reporter(const nanobind::object& listener, WatchedRun& watch);
 
 }  // namespace remora::python

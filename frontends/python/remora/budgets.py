@@ -37,7 +37,7 @@ class BudgetBracket:
     reached : int
         The peak of a schedule that was found.
     ops : tuple of Op
-        Of that schedule: what `solve` takes as a warm start, and `evaluate` makes a schedule of. Empty if unknown.
+        Ops of that schedule: a warm start for `solve`, and a sequence for `evaluate`. Empty if unknown.
     max_computes : int
         How often an op may run in all this.
     """

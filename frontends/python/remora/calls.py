@@ -49,11 +49,11 @@ def telling(
     if listener is None and shown is None:
         return None
 
-    def tell(told: Any) -> bool:
-        news = made(told)
+    def tell(values: Any) -> bool:
+        update = made(values)
         if shown is not None:
-            shown(news)
-        return listener is not None and listener(news) is True
+            shown(update)
+        return listener is not None and listener(update) is True
 
     return tell
 
@@ -81,12 +81,12 @@ def solve_telling(
     made: Callable[[Any], Any],
     on_progress: Callable[[Progress], object] | None,
 ) -> tuple[Telling, Telling, Telling]:
-    """Who hears of a solve's better schedules, of its news, and how it goes some ten times a second."""
-    bar, line = (display.solve_told, None) if display.is_bar else (None, display.solve_told)
+    """Callbacks for better schedules and for updates, and for the display some ten times a second."""
+    bar, line = (display.show_solve, None) if display.is_bar else (None, display.show_solve)
     return (
         telling(on_incumbent, "on_incumbent", made),
-        telling(on_progress, "progress", lambda news: Progress(*news), line),
-        telling(None, "", lambda news: Progress(*news), bar),
+        telling(on_progress, "progress", lambda update: Progress(*update), line),
+        telling(None, "", lambda update: Progress(*update), bar),
     )
 
 

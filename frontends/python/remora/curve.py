@@ -331,8 +331,8 @@ def sweep(
     if not 0 <= resolution <= 1:
         raise InputError("resolution", f"must be from 0 to 1, but is {resolution}")
     with display_of(graph, len(given) or most) as shown:
-        told = telling(on_progress, "progress", lambda news: SweepProgress(*news), shown.sweep_told)
-        core, interruption = _engine.sweep(asked, given, most, float(resolution), told, stop_of(stop))
+        listener = telling(on_progress, "progress", lambda news: SweepProgress(*news), shown.show_sweep)
+        core, interruption = _engine.sweep(asked, given, most, float(resolution), listener, stop_of(stop))
     curve = _made_curve(core, graph)
     interrupt(interruption, curve, "curve")
     return curve

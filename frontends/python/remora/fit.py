@@ -45,8 +45,8 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--device", default="", help="names or files (*.json), with commas between (default: this machine)"
     )
-    parser.add_argument("--devices", action="store_true", help="print the devices that are known, and end")
-    parser.add_argument("--budget", help="bytes for all that lies on the device, such as 20GiB (default: all it has)")
+    parser.add_argument("--devices", action="store_true", help="print the known devices, and exit")
+    parser.add_argument("--budget", help="bytes for everything on the device, such as 20GiB (default: its memory)")
     parser.add_argument("--optimizer", default="adamw", help="adamw (default), sgd, adafactor, …, none")
     parser.add_argument(
         "--precision", default="bf16", help="bf16 (autocast, default), fp32, fp16, pure-bf16, pure-fp16"
@@ -112,8 +112,8 @@ def _run(words: argparse.Namespace) -> int:
         plans = fit.fit_table({"": (model, batch)}, devices, budget=words.budget, **options).plans[""]
     else:
         plans = [fit.plan(model, batch, budget=words.budget, **options)]
-    told = sys.stderr if words.json == "-" else sys.stdout
-    told.write("\n".join(map(str, plans)) + "\n")
+    stream = sys.stderr if words.json == "-" else sys.stdout
+    stream.write("\n".join(map(str, plans)) + "\n")
     _write(words.json, "[" + ",\n".join(plan.to_json() for plan in plans) + "]\n")
     _write(words.svg, fit.picture(plans))
     return _code(plans)
@@ -146,8 +146,8 @@ def _largest(words: argparse.Namespace, model: Any, batch: Any, devices: list[st
                 "curve": [[size, plan.total, plan.step_seconds, plan.throughput] for size, plan in answer.curve],
             }
         )
-        told = sys.stderr if words.json == "-" else sys.stdout
-        told.write(f"{device or 'this machine'}: {answer}\n")
+        stream = sys.stderr if words.json == "-" else sys.stdout
+        stream.write(f"{device or 'this machine'}: {answer}\n")
     _write(words.json, json.dumps(found, indent=1) + "\n")
     return _FITS if any(row["within"] for row in found) else _NOT_FOUND
 

@@ -93,7 +93,7 @@ def order(
     asked = request(graph, option_texts(limits, options, "order", LIMITS))
     with OrderDisplay(graph) if progress else Display() as display:
         found, interruption = _engine.order(
-            asked, None if target is None else budget_text(target, "target"), display.order_told, stop_of(stop)
+            asked, None if target is None else budget_text(target, "target"), display.show_order, stop_of(stop)
         )
     result = Order(graph, found)
     interrupt(interruption, result, "order")

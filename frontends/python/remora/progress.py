@@ -38,7 +38,7 @@ class Progress:
     phase : int
         1: looking for a schedule within the budget; 2: shortening it.
     source : str
-        What brought the news; empty for a heartbeat.
+        What brought the update; empty for a heartbeat.
     duration, peak : int
         Of the best so far; in phase 1 its peak is still above the budget. Of a `DeviceGraph`: what it costs, in the
         objective's unit, 2**63 - 1 as long as there is none; and 0, since each device has its own peak.
@@ -168,9 +168,9 @@ def bar_for(name: str, total: float) -> Bar | None:
 class Display:
     """The display of one call; shows nothing without a bar and without lines."""
 
-    solve_told: Callable[[Progress], None] | None = None
-    sweep_told: Callable[[SweepProgress], None] | None = None
-    order_told: Callable[[tuple[float, int]], None] | None = None
+    show_solve: Callable[[Progress], None] | None = None
+    show_sweep: Callable[[SweepProgress], None] | None = None
+    show_order: Callable[[tuple[float, int]], None] | None = None
 
     def __init__(self, bar: Bar | None = None) -> None:
         self._bar = bar
@@ -215,22 +215,24 @@ class SolveDisplay(Display):
         self._begun = time.monotonic()
         # Over several devices it takes a search.
         self._baseline = getattr(graph, "baseline_duration", None)
-        self.solve_told = self._told
+        self.show_solve = self._show
 
     def finish(self, text: str) -> None:
         """Fills the bar and says what was found."""
         self._say(self._total, time.monotonic() - self._begun, text)
 
-    def _told(self, news: Progress) -> None:
+    def _show(self, update: Progress) -> None:
         baseline = self._baseline or 1
-        bound = f"bound {100 * (news.bound / baseline - 1):.2f} %"
+        bound = f"bound {100 * (update.bound / baseline - 1):.2f} %"
         if self._baseline is None:
-            text = f"{'looking for a schedule' if news.phase == 1 else f'cost {news.duration}'}, bound {news.bound}"
-        elif news.phase == 1:
-            text = f"looking for a schedule: peak {_engine.bytes_text(news.peak)}, {bound}"
+            text = (
+                f"{'looking for a schedule' if update.phase == 1 else f'cost {update.duration}'}, bound {update.bound}"
+            )
+        elif update.phase == 1:
+            text = f"looking for a schedule: peak {_engine.bytes_text(update.peak)}, {bound}"
         else:
-            text = f"overhead {100 * (news.duration / baseline - 1):.2f} %, {bound}"
-        self._say(news.work if self._by_work else news.seconds, news.seconds, text)
+            text = f"overhead {100 * (update.duration / baseline - 1):.2f} %, {bound}"
+        self._say(update.work if self._by_work else update.seconds, update.seconds, text)
 
 
 class SweepDisplay(Display):
@@ -239,13 +241,13 @@ class SweepDisplay(Display):
     def __init__(self, graph: Graph, points: int) -> None:
         super().__init__(bar_for(f"sweep {graph.name}".rstrip(), points))
         self._baseline = graph.baseline_duration
-        self.sweep_told = self._told
+        self.show_sweep = self._show
 
-    def _told(self, news: SweepProgress) -> None:
-        text = f"{news.settled} of {news.points} decided; {_engine.bytes_text(news.budget)}: {news.status}"
-        if news.duration:
-            text += f", overhead {100 * (news.duration / (self._baseline or 1) - 1):.2f} %"
-        self._say(news.settled, news.seconds, text)
+    def _show(self, update: SweepProgress) -> None:
+        text = f"{update.settled} of {update.points} decided; {_engine.bytes_text(update.budget)}: {update.status}"
+        if update.duration:
+            text += f", overhead {100 * (update.duration / (self._baseline or 1) - 1):.2f} %"
+        self._say(update.settled, update.seconds, text)
 
 
 class OrderDisplay(Display):
@@ -254,10 +256,10 @@ class OrderDisplay(Display):
     def __init__(self, graph: Graph) -> None:
         super().__init__(bar_for(f"order {graph.name}".rstrip(), 0.0))
         self._peak = graph.baseline_peak or 1
-        self.order_told = self._told
+        self.show_order = self._show
 
-    def _told(self, news: tuple[float, int]) -> None:
-        seconds, peak = news
+    def _show(self, update: tuple[float, int]) -> None:
+        seconds, peak = update
         self._say(
             seconds, seconds, f"peak {_engine.bytes_text(peak)}, {100 * peak / self._peak:.1f} % of the input order's"
         )

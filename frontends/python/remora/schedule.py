@@ -209,7 +209,7 @@ class Schedule(BaseSchedule):
 
     @property
     def ops(self) -> tuple[Op, ...]:
-        """The op of every step: what `solve` takes as a warm start."""
+        """The op of every step: a warm start for `solve`."""
         return tuple(step.op for step in self.steps)
 
     @property

@@ -230,7 +230,7 @@ class CurveChart extends SvgChart {
 
   drawLeast(least) {
     const x = this.toX(least);
-    this.add("path", { class: "least", d: `M${x} ${this.margins.top}V${this.height - this.margins.bottom}` });
+    this.add("path", { class: "minimum", d: `M${x} ${this.margins.top}V${this.height - this.margins.bottom}` });
     this.labels.avoid(x - 3, this.margins.top, x + 3, this.height - this.margins.bottom);
   }
 

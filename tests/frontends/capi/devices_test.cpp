@@ -115,7 +115,7 @@ TEST(CDevices, HeedsObjectiveAndLimits) {
 }
 
 TEST(CDevices, TellHowItGoes) {
-  struct Told {
+  struct Received {
     std::vector<std::int64_t> durations{};
     std::size_t incumbents = 0;
     int answer = 0;
@@ -123,14 +123,14 @@ TEST(CDevices, TellHowItGoes) {
   const DeviceGraphHandle graph = two_devices();
   const std::vector<std::int64_t> budgets{6};
   const remora_device_problem problem = problem_of(budgets);
-  Told told;
+  Received received;
   remora_device_callbacks callbacks = {};
   callbacks.size = sizeof callbacks;
-  callbacks.context = &told;
-  callbacks.progress = [](void* context, const remora_progress* news) {
-    auto& here = *static_cast<Told*>(context);
-    if (news->phase == 2) here.durations.push_back(news->duration);
-    EXPECT_LE(news->lower_bound, news->duration);
+  callbacks.context = &received;
+  callbacks.progress = [](void* context, const remora_progress* update) {
+    auto& here = *static_cast<Received*>(context);
+    if (update->phase == 2) here.durations.push_back(update->duration);
+    EXPECT_LE(update->lower_bound, update->duration);
     return here.answer;
   };
   callbacks.incumbent = [](void* context, const remora_device_schedule* schedule) {
@@ -138,7 +138,7 @@ TEST(CDevices, TellHowItGoes) {
     facts.size = sizeof facts;
     EXPECT_EQ(remora_device_schedule_facts(schedule, &facts), REMORA_OK);
     EXPECT_GT(facts.step_count, 0U);
-    ++static_cast<Told*>(context)->incumbents;
+    ++static_cast<Received*>(context)->incumbents;
   };
   const auto solve = [&] {
     remora_device_schedule* made = nullptr;
@@ -148,14 +148,14 @@ TEST(CDevices, TellHowItGoes) {
     return DeviceScheduleHandle{made, &remora_device_schedule_free};
   };
   EXPECT_EQ(facts_of(solve()).duration, 5);
-  ASSERT_FALSE(told.durations.empty());
-  EXPECT_EQ(told.durations.back(), 5);
-  EXPECT_GE(told.incumbents, 1U);
-  // The first news end it.
-  told = Told();
-  told.answer = 1;
+  ASSERT_FALSE(received.durations.empty());
+  EXPECT_EQ(received.durations.back(), 5);
+  EXPECT_GE(received.incumbents, 1U);
+  // The first update end it.
+  received = Received();
+  received.answer = 1;
   static_cast<void>(solve());
-  EXPECT_LE(told.durations.size(), 1U);
+  EXPECT_LE(received.durations.size(), 1U);
   callbacks.size = 0;
   remora_device_schedule* made = nullptr;
   EXPECT_EQ(remora_device_solve_with_callbacks(graph.get(), &problem, nullptr, &callbacks, nullptr, &made),

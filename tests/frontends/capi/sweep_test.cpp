@@ -11,8 +11,8 @@ namespace {
 TEST(CSweeps, SweepsBudgets) {
   const GraphHandle graph = network(16);
   const InstanceHandle instance = under(graph, "100%");
-  int sittings = 0;
-  remora_callbacks callbacks = callbacks_with(&sittings);
+  int sessions = 0;
+  remora_callbacks callbacks = callbacks_with(&sessions);
   callbacks.progress = [](void* context, const remora_progress* progress) {
     EXPECT_GT(progress->budget, 0);
     ++*static_cast<int*>(context);
@@ -23,7 +23,7 @@ TEST(CSweeps, SweepsBudgets) {
   ASSERT_EQ(remora_sweep(instance.get(), reproducible().get(), budgets.data(), budgets.size(), 0, &callbacks, &curve),
             REMORA_OK)
       << remora_last_error();
-  EXPECT_GE(sittings, 3);
+  EXPECT_GE(sessions, 3);
   ASSERT_EQ(remora_curve_point_count(curve), 3U);
   EXPECT_EQ(remora_curve_schedule(curve, 3), nullptr);
   EXPECT_EQ(remora_schedule_result(remora_curve_schedule(curve, 0)), REMORA_INFEASIBLE);

@@ -17,7 +17,7 @@
 namespace remora::test {
 namespace {
 
-constexpr int kMaxComputes = 3;
+constexpr int kComputesPerOp = 3;
 
 std::vector<std::shared_ptr<const Graph>> generated_graphs() {
   std::vector<std::shared_ptr<const Graph>> all;
@@ -40,7 +40,7 @@ void add_verified(const std::shared_ptr<const Graph>& graph, const std::string& 
 
 /// What the engine finds under budgets between the fixed memory and the peak without recompute.
 void add_solved(const std::shared_ptr<const Graph>& graph, std::vector<SolvedGraph>& solved) {
-  const Instance unlimited(graph, {.max_computes = kMaxComputes});
+  const Instance unlimited(graph, {.max_computes = kComputesPerOp});
   const Bytes peak = baseline_peak(unlimited);
   for (const int percent : {60, 75, 90, 100}) {
     const Bytes budget = peak - Bytes((peak - graph->fixed_memory).count() / 100 * (100 - percent));
@@ -59,7 +59,7 @@ void add_solved(const std::shared_ptr<const Graph>& graph, std::vector<SolvedGra
 /// Any recomputes in any stages: with the first computes in the input order every choice is a valid sequence.
 void add_random_plan(std::mt19937& random, std::vector<SolvedGraph>& solved) {
   const auto graph = random_graph(random, {.most_ops = 12});
-  const Instance instance(graph, {.max_computes = kMaxComputes});
+  const Instance instance(graph, {.max_computes = kComputesPerOp});
   std::vector<int> computes(graph->ops.size(), 0);
   Sequence sequence;
   for (int stage = 0; stage <= instance.op_count(); ++stage) {

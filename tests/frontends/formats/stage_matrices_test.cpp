@@ -125,7 +125,7 @@ TEST(StageMatrices, AreRefusedWhereThereAreNoStages) {
   EXPECT_THROW(stage_matrices(*graph, schedule), InputError);
   EXPECT_THROW(stage_matrices(*graph, Schedule{.status = Status::infeasible}), InputError);
   Graph large;
-  large.ops.resize(kMostMatrixOps + 1);
+  large.ops.resize(kMaxMatrixOps + 1);
   EXPECT_THROW(stage_matrices(large, test::figure_1_schedule()), InputError);
 }
 

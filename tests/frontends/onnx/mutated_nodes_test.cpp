@@ -36,7 +36,7 @@ namespace {
 
 /// Seconds for one model, at low priority beside other work; and bytes, without sanitizers, which need terabytes.
 constexpr unsigned kLongest = 20;
-constexpr rlim_t kMostMemory = rlim_t{2} << 30;
+constexpr rlim_t kMaxMemory = rlim_t{2} << 30;
 
 enum class Reading { inference, training, around_unknown };
 
@@ -88,7 +88,7 @@ Ending run(const std::function<void(int tell)>& body, bool quiet) {
   if (pipe(ends) != 0) throw std::runtime_error("no pipe");
   const pid_t child = fork();
   if (child == 0) {
-    const rlimit memory{kMostMemory, kMostMemory};
+    const rlimit memory{kMaxMemory, kMaxMemory};
     if (dlsym(RTLD_DEFAULT, "__asan_init") == nullptr) setrlimit(RLIMIT_AS, &memory);
     if (quiet) (void)!freopen("/dev/null", "w", stderr);
     google::protobuf::SetLogHandler(end_at_broken_checks);

@@ -152,15 +152,15 @@ def deepspeed_config(
     rows = _members(model, layers)
     each = ("each",)
     found = _best(model, batch, budget, {(): [], each: rows}, loss, reserve)
-    told: dict[str, Any] = {"pipeline": {"activation_checkpoint_interval": int(bool(found.words))}}
+    settings: dict[str, Any] = {"pipeline": {"activation_checkpoint_interval": int(bool(found.words))}}
     if found.words:
-        told["activation_checkpointing"] = {
+        settings["activation_checkpointing"] = {
             "partition_activations": False,
             "cpu_checkpointing": False,
             "contiguous_memory_optimization": False,
             "number_checkpoints": len(rows),
         }
-    return told, Flags((), found.modules, found.peak, found.eager_peak, found.seconds, found.eager_seconds)
+    return settings, Flags((), found.modules, found.peak, found.eager_peak, found.seconds, found.eager_seconds)
 
 
 def _members(model: torch.nn.Module, layers: str) -> list[str]:

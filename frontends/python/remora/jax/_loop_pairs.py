@@ -77,7 +77,7 @@ class _Rewritten:
     ----------
     saved : int
         Bytes that the stacks were allowed.
-    told : int
+    predicted : int
         Size of its temporaries by the modelled rules, in bytes.
     overhead : float
         Of all its instructions, as a part of the duration without a plan.
@@ -87,7 +87,7 @@ class _Rewritten:
 
     written: bytes
     saved: int
-    told: int
+    predicted: int
     overhead: float
     recomputes: int
 
@@ -186,13 +186,13 @@ class _Loops:
             tried = self._tried(saved)
             if tried is None:
                 break
-            excess = tried.told + self.beyond - self.allowed
+            excess = tried.predicted + self.beyond - self.allowed
             if excess <= 0:
                 tried = self._more_saved(tried, above)
                 taken = measure(tried.written)
                 if taken <= self.allowed:
                     return self._given(tried, taken)
-                self.beyond = taken - tried.told
+                self.beyond = taken - tried.predicted
                 excess = taken - self.allowed
                 saved = tried.saved
             if saved <= self.lowest:
@@ -210,14 +210,14 @@ class _Loops:
         ends = [one for one in made.values() if one is not None]
         if not ends:
             return None, None
-        self.smallest = min(ends, key=lambda one: one.told)
+        self.smallest = min(ends, key=lambda one: one.predicted)
 
         def found(slots: int) -> _Rewritten | None:
             """With so many slots, or all that is carried for 0, if that meets the budget as far as is known."""
             if slots not in made:
                 made[slots] = self._ordered(self._sparse(slots))
             one = made[slots]
-            return one if one is not None and one.told + self.beyond <= self.allowed else None
+            return one if one is not None and one.predicted + self.beyond <= self.allowed else None
 
         for _ in range(_ATTEMPTS):
             one = found(0) or found(self._most_slots(found))
@@ -226,7 +226,7 @@ class _Loops:
             taken = measure(one.written)
             if taken <= self.allowed:
                 return self._given(one, taken)
-            self.beyond = taken - one.told
+            self.beyond = taken - one.predicted
         self.taken = measure(self.smallest.written)
         self.least = min(self.least, self.taken)
         return self._given(self.smallest, self.taken) if self.taken <= self.allowed else (None, None)
@@ -244,7 +244,7 @@ class _Loops:
         assert self.smallest is not None
         rest = Search(self.smallest.written, self.limits, self.device, self.search.whole)
         rest.enough, rest.hint = self.least, _HINT
-        beyond = self.taken - self.smallest.told
+        beyond = self.taken - self.smallest.predicted
         written, found = _without_stacks(self.smallest.written, rest, self.before, self.allowed, measure, beyond)
         recomputes = found.recomputes + self.smallest.recomputes if written else 0
         return written, replace(found, bound=0.0, recomputes=recomputes)
@@ -329,8 +329,8 @@ class _Loops:
             graph = made_graph(module.graph(), Graph)
             order = remora.order(graph, limits=self.limits)
             written = module.rewrite(core_of(graph), [op.index for op in order.ops])
-        told = temporaries_of(written, self.device)
-        return replace(found, written=written, told=told) if told < found.told else found
+        predicted = temporaries_of(written, self.device)
+        return replace(found, written=written, predicted=predicted) if predicted < found.predicted else found
 
     def _rewritten(self, rewrite: Callable[[_engine.HloPair], bytes], saved: int, recomputes: int) -> _Rewritten | None:
         written = self.content
@@ -351,7 +351,7 @@ class _Loops:
             assert above is not None
             middle = (found.saved + above) // 2
             tried = self._tried(middle)
-            if tried is not None and tried.told + self.beyond <= self.allowed:
+            if tried is not None and tried.predicted + self.beyond <= self.allowed:
                 found = tried if tried.overhead <= found.overhead else replace(found, saved=middle)
             else:
                 above = middle

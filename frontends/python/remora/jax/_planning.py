@@ -362,13 +362,13 @@ class Search:
     ) -> _Tried:
         """XLA is asked where the budget may be held, or `always`."""
         written = self._rewritten(ops)
-        told = temporaries_of(written, self.device)
-        taken = told + self.beyond
+        predicted = temporaries_of(written, self.device)
+        taken = predicted + self.beyond
         if always or taken <= self.allowed:
             taken = measure(written)
             if always:
                 self.least = min(self.least, taken)
-            self.beyond = taken - told
+            self.beyond = taken - predicted
         return _Tried(sequence, ops, self._overhead(ops), written, taken)
 
     def _overhead(self, ops: Sequence[Op]) -> float:

@@ -115,7 +115,7 @@ class Ledger:
         self.outside: list[str] = []
         self.frames: set[int] = set()
         self._shapes: dict[tuple[int, str], int] = {}
-        self._told: set[str] = set()
+        self._reported: set[str] = set()
         _ledgers.add(self)
 
     def add(self, inputs: Sequence[Any], training: bool) -> Part:
@@ -133,8 +133,8 @@ class Ledger:
         """Warns, once; `outside` goes into the report."""
         if outside and outside not in self.outside:
             self.outside.append(outside)
-        if text not in self._told:
-            self._told.add(text)
+        if text not in self._reported:
+            self._reported.add(text)
             warn(text, 3)
 
     def read_break(self, module: fx.GraphModule, where: str) -> None:

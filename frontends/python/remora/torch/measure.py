@@ -84,7 +84,7 @@ def allocated(run: Callable[[], Any]) -> tuple[Any, int]:
     older profiler records, in a thread of its own where this one is recorded already.
     """
     if torch._C._autograd._profiler_enabled():
-        # Workspaces depend on the number of threads, which a new thread has to be told.
+        # Workspaces depend on the number of threads, which a new thread has to be named.
         with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)) as beside:
             return beside.submit(allocated, run).result()
     with profiled(torch.device("cpu")) as threads:
@@ -115,10 +115,10 @@ def profiled(device: torch.device) -> Iterator[list[list[tuple[str, int]]]]:
         yield threads
     finally:
         recorded = torch._C._autograd._disable_profiler_legacy()
-        told = [[_told(event, device) for event in thread] for thread in recorded]
-        if any(name == COLLECTIVE for thread in told for name, _ in thread):
-            told = [_together(recorded, told)]
-        threads += [[(name, size) for name, size in thread if name or size] for thread in told]
+        named = [[_named(event, device) for event in thread] for thread in recorded]
+        if any(name == COLLECTIVE for thread in named for name, _ in thread):
+            named = [_together(recorded, named)]
+        threads += [[(name, size) for name, size in thread if name or size] for thread in named]
 
 
 COLLECTIVE, COLLECTED = "remora collective", "remora collected"
@@ -131,22 +131,22 @@ def mark(name: str) -> None:
         pass
 
 
-def _told(event: Any, device: torch.device) -> tuple[str, int]:
+def _named(event: Any, device: torch.device) -> tuple[str, int]:
     size = int(event.cuda_memory_usage() if device.type == "cuda" else event.cpu_memory_usage())
     return str(event.name()) if not size and str(event.kind()) == "push" else "", size
 
 
-def _together(recorded: list[list[Any]], told: list[list[tuple[str, int]]]) -> list[tuple[str, int]]:
+def _together(recorded: list[list[Any]], named: list[list[tuple[str, int]]]) -> list[tuple[str, int]]:
     """The threads of a job's process as one, in the order of time.
 
     Gloo's threads take memory while this one waits, and the recording does not see all that they give back: what is
     taken between the marks around a collective is gone at the second one, and outside of them theirs does not count.
     """
-    main = next(i for i, thread in enumerate(told) if any(name == COLLECTIVE for name, _ in thread))
+    main = next(i for i, thread in enumerate(named) if any(name == COLLECTIVE for name, _ in thread))
     first = recorded[main][0]
     rows = [
         (first.cpu_elapsed_us(event), i != main, row)
-        for i, thread in enumerate(told)
+        for i, thread in enumerate(named)
         for event, row in zip(recorded[i], thread, strict=True)
     ]
     found, inside, net = list[tuple[str, int]](), False, 0

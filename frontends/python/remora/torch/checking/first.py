@@ -164,9 +164,11 @@ def first_op(call: Call, text: str, cause: str = "") -> FirstOp:
 
 def made_again(again: Call, first: Call) -> FirstOp:
     """An op that gave other numbers when it was recomputed, and why."""
-    told = f"{_place(again)} gave other numbers when it was recomputed for the backward"
+    message = f"{_place(again)} gave other numbers when it was recomputed for the backward"
     if again.types != first.types:
-        told = f"{_place(again)} gave {_types(again)} when it was recomputed for the backward, {_types(first)} before"
+        message = (
+            f"{_place(again)} gave {_types(again)} when it was recomputed for the backward, {_types(first)} before"
+        )
         cause = "torch.autocast is not as it was in the forward; enter it in the recompute, too"
     elif again.random:
         cause = "it draws random numbers, and the generator was not set back for it; use preserve_rng_state=True"
@@ -176,7 +178,7 @@ def made_again(again: Call, first: Call) -> FirstOp:
         )
     else:
         cause = "something that it reads was changed after the forward, or its kernel is not deterministic"
-    return first_op(again, told, cause)
+    return first_op(again, message, cause)
 
 
 def _place(call: Call) -> str:

@@ -87,14 +87,14 @@ def _measured(
     strays = _strays(step) if device.type == "cuda" else frozenset()
     calls = {node: Call(step, node, strays) for node in nodes if not has_effect(node)}
     missing = {call.key: call for call in calls.values() if call.key not in known}
-    told: dict[str, list[Any]] = {}
+    extrapolated: dict[str, list[Any]] = {}
     if missing:
         # Nothing is fake here, whoever captures, and nothing is cast.
         with _disable_current_modes(), torch._C._DisableAutocast(), torch.random.fork_rng():
             if device.type == "cuda":
                 _wake(device)
-            told = {key: _row(cost) for key, call in missing.items() if (cost := instead(call)) is not None}
-            missing = {key: call for key, call in missing.items() if key not in told}
+            extrapolated = {key: _row(cost) for key, call in missing.items() if (cost := instead(call)) is not None}
+            missing = {key: call for key, call in missing.items() if key not in extrapolated}
             for i, call in enumerate(missing.values()):
                 say(f"measuring op {i + 1} of {len(missing)}")
                 known[call.key] = [call.time()]
@@ -102,7 +102,7 @@ def _measured(
             for key, call in missing.items():
                 known[key] += [*memory(call), *([True] if call.draws else [])]
         write_json(path, {**read_json(path), **known})
-    found = {**known, **told}
+    found = {**known, **extrapolated}
     return [found[calls[n].key] if n in calls else _row(_roofline(step, n, device)) for n in nodes]
 
 

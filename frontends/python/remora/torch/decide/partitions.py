@@ -86,8 +86,8 @@ class KnownPartitions(Known[Partition]):
         if self.path is not None:
             assert self.stock is not None
             rows = [asdict(row) for row in self.rows]
-            told = {"asked": self.asked, "stock": asdict(self.stock), "rows": rows}
-            write_json(self.path, told)
+            stored = {"asked": self.asked, "stock": asdict(self.stock), "rows": rows}
+            write_json(self.path, stored)
 
 
 def _choice(row: Partition) -> tuple[tuple[str, ...], tuple[str, ...], bool]:

@@ -97,10 +97,10 @@ def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: fl
             schedule.save(path)
         return schedule
 
-    def heard(text: str) -> remora.Schedule:
+    def parsed(text: str) -> remora.Schedule:
         return remora.Schedule.from_json(text, graph)
 
-    return same_answer(f"schedule/{path.stem}", found, remora.Schedule.to_json, heard)
+    return same_answer(f"schedule/{path.stem}", found, remora.Schedule.to_json, parsed)
 
 
 def _ops_of_plan(plan: str | Sequence[str], graph: remora.Graph) -> list[int]:

@@ -78,7 +78,7 @@ class Smaller:
         if rows is None or self._fits(call, call.given):
             return None
         with contextlib.suppress(_NotCut):
-            return self._told(call, rows)
+            return self._extrapolated(call, rows)
         return None
 
     def _fits(self, call: Call, given: Any) -> bool:
@@ -87,7 +87,7 @@ class Smaller:
         storages = {t.untyped_storage()._cdata: int(t.untyped_storage().nbytes()) for t in tensors_in((given, made))}
         return SPARE * sum(storages.values()) <= self.limit
 
-    def _told(self, call: Call, rows: Rows) -> Cost | None:
+    def _extrapolated(self, call: Call, rows: Rows) -> Cost | None:
         low, high = 0, rows.count
         while low + 1 < high:  # the most rows that fit
             middle = (low + high) // 2

@@ -97,11 +97,11 @@ def auto_checkpoint(
     names = [name for name, _ in model.named_modules()]
     line = getattr(getattr(loss, "__code__", None), "co_firstlineno", 0)
     asked = [vars(options), getattr(loss, "__qualname__", ""), line, model.training]
-    told = same_answer(f"checkpoints/{digest([names, shapes, asked])}", planned)
-    _tell_excluded(told["excluded"])
-    if "refused" in told:
-        raise BudgetError(*told["refused"])
-    plan = Plan.from_json(told["plan"])
+    answer = same_answer(f"checkpoints/{digest([names, shapes, asked])}", planned)
+    _tell_excluded(answer["excluded"])
+    if "refused" in answer:
+        raise BudgetError(*answer["refused"])
+    plan = Plan.from_json(answer["plan"])
     _tell_slower(plan, step.device)
     return apply_checkpoints(model, plan)
 

@@ -171,7 +171,7 @@ class Partitioner(Named, CustomPartitionerFn):
         """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned."""
         named.setdefault("compiler", "inductor")
         # The guard is off from a partition's choice to the end of its compilation, where the partition is without it.
-        # An earlier graph may have been compiled without Dynamo, whose end nobody told.
+        # An earlier graph may have been compiled without Dynamo, whose end was not reported.
         self._guarded()
         self._watch_ends(True)
         joint = Joint(gm, joint_inputs, named, self._calls, self._later_graphs())
@@ -203,10 +203,10 @@ class Partitioner(Named, CustomPartitionerFn):
     @functools.cached_property
     def _later(self) -> dict[str, Later]:
         """Bytes that later graphs lacked, by the place of the code whose graph leaves room when it is planned anew."""
-        told = same_answer(
+        shared = same_answer(
             f"later/{self._later_path.name}", lambda: read_json(self._later_path) if self.options.cache else {}
         )
-        return {where: Later(*row) for where, row in told.items()}
+        return {where: Later(*row) for where, row in shared.items()}
 
     @property
     def _later_path(self) -> Path:
@@ -309,9 +309,9 @@ class Partitioner(Named, CustomPartitionerFn):
 class MeasuredRuntime(Named, CustomRuntimeEstimator):
     """Run time of a node of a joint graph by itself, measured, in milliseconds: for Inductor's own knapsack."""
 
-    def __init__(self, cost: str, told: Callable[[str], None]) -> None:
+    def __init__(self, cost: str, say: Callable[[str], None]) -> None:
         self.settings = {"cost": cost, "threads": torch.get_num_threads()}
-        self._calls = Calls(cost, told)
+        self._calls = Calls(cost, say)
 
     def __call__(self, node: fx.Node) -> float:
         """Milliseconds of one run."""

@@ -143,8 +143,8 @@ def _jointly(stage: Any, make: Callable[[], T]) -> T:
         found = make()
     except Exception as error:  # the others wait for what this process tells them
         failed = str(error) if isinstance(error, CheckpointError) else f"{type(error).__name__}: {error}"
-    told = [f"stage {i}: {text}" for i, text in enumerate(_by_stage(stage, failed)) if text]
-    if told:
-        raise CheckpointError(told[0])
+    failures = [f"stage {i}: {text}" for i, text in enumerate(_by_stage(stage, failed)) if text]
+    if failures:
+        raise CheckpointError(failures[0])
     assert found is not None
     return found

@@ -20,8 +20,8 @@
 #include "engine/base/allowance.hpp"
 #include "engine/devices/bound.hpp"
 #include "engine/devices/plan.hpp"
+#include "engine/devices/reporter.hpp"
 #include "engine/devices/search.hpp"
-#include "engine/devices/teller.hpp"
 
 namespace remora::devices {
 
@@ -39,10 +39,10 @@ struct Options {
   /// and copies where they are of the staged form; if it is a schedule of the problem, the answer costs no more.
   std::vector<DeviceStep> start{};
   /// Hears how it goes. May be null.
-  Teller* teller = nullptr;
+  Reporter* reporter = nullptr;
 };
 
-/// Whether the time limit, counted from now, or a wish to stop has come. A limit of 0 asks for bounds alone: those it does not cut short.
+/// True if the time limit, counted from now, or a wish to stop has come. A limit of 0 asks for bounds alone: those it does not cut short.
 std::function<bool()> past_limit(const Options& options);
 
 /// That ops may run so often instead, and a schedule where they do, if there is one.
@@ -65,36 +65,36 @@ class Member {
   virtual ~Member() = default;
 
   /// Goes on for so long.
-  virtual void sit(const Limits& limits) = 0;
+  virtual void run_session(const Limits& limits) = 0;
   /// Nothing is left for it to find.
   [[nodiscard]] virtual bool finished() const = 0;
   /// The best schedule that it has, in its own problem; empty without one.
   [[nodiscard]] virtual std::vector<DeviceStep> steps() const = 0;
   /// A schedule of the problem with all choices: the search goes on from it if it is one of its own, too, and better.
   virtual void offer(const std::vector<DeviceStep>& steps) = 0;
-  /// In all sittings.
+  /// In all sessions.
   [[nodiscard]] virtual Work work() const = 0;
-  /// Of what its best schedule costs, the part that its own problem may still save; 1 where nothing is known.
+  /// Fraction of its best schedule's cost that its own problem may still save; 1 if unknown.
   [[nodiscard]] virtual double gap() const = 0;
   /// More computes an op than the problem's, where they hold the budget or cost less.
   [[nodiscard]] virtual Wish wish() const { return {}; }
 };
 
 /// A search by local search and whatever else, with searches that have fewer choices beside it.
-class Turns : public Member {
+class SlicedSearch : public Member {
  public:
-  void sit(const Limits& limits) final;
+  void run_session(const Limits& limits) final;
   [[nodiscard]] bool finished() const final { return refuted() || best_cost_ <= bound_.least; }
   [[nodiscard]] std::vector<DeviceStep> steps() const final { return best_; }
   void offer(const std::vector<DeviceStep>& steps) final;
   [[nodiscard]] Work work() const final { return work_; }
   [[nodiscard]] double gap() const final { return best_cost_ == kNoWay ? 1 : gap_above(bound_.least, best_cost_); }
-  /// A sitting also ends where more computes an op are worth more than this problem: where one device alone costs less with
+  /// A session also ends where more computes an op are worth more than this problem: where one device alone costs less with
   /// more than all that is known here, or after half of the limits without a schedule. `doubts`: or later, where one device
   /// alone leads and that is not proved. To be said before the first one.
   void choose_computes(bool doubts);
   [[nodiscard]] Wish wish() const final { return wish_; }
-  /// What is known of all schedules; and why there is none, if that is known.
+  /// Bounds on all schedules; and why there is none, if that is known.
   [[nodiscard]] const Bound& bound() const { return bound_; }
   [[nodiscard]] bool refuted() const { return !bound_.infeasible.empty(); }
   /// The answer: steps, what they take, the bound, the status.
@@ -102,15 +102,15 @@ class Turns : public Member {
 
  protected:
   /// The graph must outlive it. Others sit beside it where it `shares`, and both recomputes and copies are choices.
-  Turns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares);
+  SlicedSearch(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares);
 
-  /// Until the limits of the sitting.
+  /// Until the limits of the session.
   virtual void search() = 0;
   /// A search for copies without recomputes, of the same kind; null if it is known that there are no such schedules.
   [[nodiscard]] virtual std::unique_ptr<Member> copies_alone(const Problem& once, const Options& options) const = 0;
   /// The best schedule known is another one.
-  virtual void heed_incumbent() {}
-  /// Whatever else runs beside the search waits, until it is told that it need not.
+  virtual void use_incumbent() {}
+  /// Whatever else runs beside the search waits, until it is reported that it need not.
   virtual void rest(bool /*waits*/) {}
 
   [[nodiscard]] bool over() const { return allowance_.is_over() || wish_.computes > 0 || has_enough(); }
@@ -132,16 +132,16 @@ class Turns : public Member {
   /// All was searched: the best schedule is known, or that there is none.
   void prove(Source source);
   /// Whoever has fewer choices and is due.
-  void let_members_sit();
+  void run_members();
   /// A turn of the search itself takes so many plans or nodes, and no longer than others can wait.
-  [[nodiscard]] std::int64_t begin_turn(std::int64_t plans);
+  [[nodiscard]] std::int64_t begin_slice(std::int64_t plans);
 
   const DeviceGraph& graph_;
   Problem problem_;
   Options options_;
-  /// Of the sitting, and the end of the turn that is under way in it.
+  /// Limits of the session, and the end of its present slice.
   Allowance allowance_{{0, Work(0)}, nullptr};
-  Deadline turn_{0, nullptr};
+  Deadline slice_{0, nullptr};
   Bound bound_;
   Search local_;
   std::int64_t best_cost_ = kNoWay;
@@ -155,16 +155,16 @@ class Turns : public Member {
     bool is_alone = false;
     double spent = 0;
     bool begun = false;
-    /// What its best schedule costs here.
+    /// Cost of its best schedule here.
     std::int64_t cost = kNoWay;
-    /// Of the best one that it was told of.
-    std::int64_t told = kNoWay;
+    /// Cost of the best one that was reported to it.
+    std::int64_t reported = kNoWay;
   };
 
-  [[nodiscard]] bool has_enough() const { return options_.teller != nullptr && options_.teller->has_enough(); }
-  bool hear(bool better);
+  [[nodiscard]] bool has_enough() const { return options_.reporter != nullptr && options_.reporter->has_enough(); }
+  bool on_plan(bool better);
   void take_found(Source source);
-  void tell_best(Source source);
+  void report_best(Source source);
   void find_members();
   /// An amount of what is limited: units of work, or else seconds.
   [[nodiscard]] double amount(const Limits& limits) const;
@@ -174,13 +174,13 @@ class Turns : public Member {
   [[nodiscard]] double part_of_gap(const Entry& entry) const;
   [[nodiscard]] double due_to(const Entry& entry) const;
   void tell(Entry& entry);
-  void let_sit(Entry& entry, double due);
+  void run_member(Entry& entry, double due);
   void look_for_more();
 
-  /// Of the options, but for time for which nobody waits.
+  /// Limits of the options, without time that nothing waits for.
   Limits whole_;
   Work work_{};
-  /// Of the local search, what work_ has of it.
+  /// Work of the local search, included in work_.
   std::int64_t plans_ = 0;
   bool begun_ = false;
   bool chooses_ = false;

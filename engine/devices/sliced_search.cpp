@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/turns.hpp"
+#include "engine/devices/sliced_search.hpp"
 
 #include <algorithm>
 #include <utility>
@@ -11,11 +11,11 @@ namespace {
 
 /// Plans evaluated at most to mend one that somebody else found.
 constexpr std::int64_t kMending = 4000;
-/// Of the limits, for a first sitting; at least, for a later one; and for a turn of the search itself, at most.
+/// Of the limits, for a first session; at least, for a later one; and for a turn of the search itself, at most.
 constexpr double kFirst = 0.1;
-constexpr double kLeast = 0.02;
+constexpr double kMinimum = 0.02;
 constexpr double kTurn = 0.05;
-constexpr std::int64_t kLeastTurn = 250;
+constexpr std::int64_t kMinTurn = 250;
 /// Of what the search with all choices has had: for one device alone, at most, and for copies alone where the best schedule
 /// known is one of theirs, and for others.
 constexpr double kLeadingAlone = 8;
@@ -25,9 +25,9 @@ constexpr double kBehind = 0.125;
 constexpr double kEnd = 0.25;
 /// Of the limits, before more computes an op are taken up where they are known to cost less; without any schedule; and where
 /// one device alone leads.
-constexpr double kPatience = 0.2;
-constexpr double kPatienceWithoutAny = 0.5;
-constexpr double kPatienceAlone = 0.6;
+constexpr double kShareBeforeMore = 0.2;
+constexpr double kShareWithoutAny = 0.5;
+constexpr double kShareAlone = 0.6;
 /// Seconds: where nobody waits for the limit.
 constexpr double kLongest = 600;
 
@@ -38,35 +38,36 @@ std::function<bool()> past_limit(const Options& options) {
   return [deadline = Deadline(most, options.cancel)] { return deadline.reached(); };
 }
 
-Turns::Turns(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
+SlicedSearch::SlicedSearch(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound,
+                           bool shares)
     : graph_(graph),
       problem_(problem),
       options_(options),
       bound_(std::move(bound)),
-      local_(graph_, problem_, options.seed, turn_),
+      local_(graph_, problem_, options.seed, slice_),
       whole_{std::min(options.time_limit, kLongest), work_limit(options.work_limit)},
       shares_(shares && problem.max_computes > 1) {
-  if (options_.teller != nullptr) local_.listen([this](bool better) { return hear(better); });
+  if (options_.reporter != nullptr) local_.listen([this](bool better) { return on_plan(better); });
 }
 
-void Turns::sit(const Limits& limits) {
+void SlicedSearch::run_session(const Limits& limits) {
   allowance_ = Allowance(limits, options_.cancel);
-  turn_ = allowance_.deadline();
+  slice_ = allowance_.deadline();
   if (refuted()) return;
   if (!std::exchange(begun_, true)) take(options_.start, Source::start);
   search();
 }
 
-void Turns::offer(const std::vector<DeviceStep>& steps) {
+void SlicedSearch::offer(const std::vector<DeviceStep>& steps) {
   if (cost_of_schedule(graph_, problem_, steps)) take(steps, Source::start);
 }
 
-void Turns::choose_computes(bool doubts) {
+void SlicedSearch::choose_computes(bool doubts) {
   chooses_ = true;
   doubts_ = doubts;
 }
 
-void Turns::write(DeviceSchedule& schedule) const {
+void SlicedSearch::write(DeviceSchedule& schedule) const {
   schedule.lower_bound = bound_.least;
   schedule.solver.work = work_.count();
   if (refuted()) {
@@ -77,42 +78,42 @@ void Turns::write(DeviceSchedule& schedule) const {
   put_steps(graph_, best_, schedule);
 }
 
-void Turns::spend(std::int64_t units) {
+void SlicedSearch::spend(std::int64_t units) {
   work_ += Work(units);
   allowance_.spend(Work(units));
 }
 
-void Turns::look_at(std::int64_t plans) {
+void SlicedSearch::look_at(std::int64_t plans) {
   local_.advance(bound_, plus(Work(plans_), Work(limited(plans))).count());
   take_found(Source::local);
 }
 
-std::int64_t Turns::take(const std::vector<DeviceStep>& steps, Source source) {
+std::int64_t SlicedSearch::take(const std::vector<DeviceStep>& steps, Source source) {
   if (steps.empty()) return kNoWay;
   const std::int64_t cost = cost_of_schedule(graph_, problem_, steps).value_or(kNoWay);
   if (cost < best_cost_) {
     best_cost_ = cost;
     best_ = steps;
-    tell_best(source);
+    report_best(source);
   }
   adopt(steps, source);
-  heed_incumbent();
+  use_incumbent();
   return cost;
 }
 
-void Turns::adopt(Plan plan, Source source) {
+void SlicedSearch::adopt(Plan plan, Source source) {
   for (DeviceStep& step : plan) step.free.clear();
   local_.adopt(std::move(plan), plans_ + limited(kMending));
   take_found(source);
 }
 
-void Turns::raise_bound(std::int64_t least, Source source) {
+void SlicedSearch::raise_bound(std::int64_t least, Source source) {
   if (least <= bound_.least) return;
   bound_.least = least;
-  if (options_.teller != nullptr) options_.teller->bound(source, least, work_);
+  if (options_.reporter != nullptr) options_.reporter->bound(source, least, work_);
 }
 
-void Turns::prove(Source source) {
+void SlicedSearch::prove(Source source) {
   if (best_cost_ < kNoWay) {
     raise_bound(best_cost_, source);
   } else {
@@ -120,56 +121,56 @@ void Turns::prove(Source source) {
   }
 }
 
-bool Turns::beat(std::int64_t units) const {
-  return options_.teller == nullptr || options_.teller->beat(work_ + Work(units));
+bool SlicedSearch::beat(std::int64_t units) const {
+  return options_.reporter == nullptr || options_.reporter->beat(work_ + Work(units));
 }
 
 /// The local search has looked at another plan, amid its turn. False ends that.
-bool Turns::hear(bool better) {
+bool SlicedSearch::on_plan(bool better) {
   const std::int64_t units = local_.work() - plans_;
   if (better && local_.cost() < best_cost_) {
     const EvaluatedPlan& found = *local_.plan();
-    options_.teller->schedule(Source::local, local_.cost(), work_ + Work(units),
-                              [&] { return with_releases(found.evaluation, found.plan); });
+    options_.reporter->schedule(Source::local, local_.cost(), work_ + Work(units),
+                                [&] { return with_releases(found.evaluation, found.plan); });
   }
   return beat(units);
 }
 
-void Turns::tell_best(Source source) {
-  if (options_.teller != nullptr) options_.teller->schedule(source, best_cost_, work_, [this] { return best_; });
+void SlicedSearch::report_best(Source source) {
+  if (options_.reporter != nullptr) options_.reporter->schedule(source, best_cost_, work_, [this] { return best_; });
 }
 
 /// What the local search has done and found.
-void Turns::take_found(Source source) {
+void SlicedSearch::take_found(Source source) {
   spend(local_.work() - std::exchange(plans_, local_.work()));
   if (local_.plan() == nullptr || local_.cost() >= best_cost_) return;
   best_cost_ = local_.cost();
   best_ = with_releases(local_.plan()->evaluation, local_.plan()->plan);
-  tell_best(source);
+  report_best(source);
 }
 
-void Turns::let_members_sit() {
+void SlicedSearch::run_members() {
   if (std::exchange(shares_, false)) find_members();
   for (Entry& entry : members_) {
     if (over() || finished()) return;
     if (entry.member->finished()) continue;
     if (entry.is_alone) tell(entry);
     const double due = due_to(entry);
-    if (due > 0) let_sit(entry, due);
+    if (due > 0) run_member(entry, due);
   }
   if (chooses_ && !over() && !finished()) look_for_more();
 }
 
-std::int64_t Turns::begin_turn(std::int64_t plans) {
+std::int64_t SlicedSearch::begin_slice(std::int64_t plans) {
   const bool others = shares_ || std::any_of(members_.begin(), members_.end(),
                                              [](const Entry& entry) { return !entry.member->finished(); });
   const Limits part = whole_.part(kTurn);
   const double left = allowance_.left().seconds;
-  turn_ = Deadline(others ? std::min(left, part.seconds) : left, options_.cancel);
-  return others && part.counts_work() ? std::min(plans, std::max(kLeastTurn, part.work.count())) : plans;
+  slice_ = Deadline(others ? std::min(left, part.seconds) : left, options_.cancel);
+  return others && part.counts_work() ? std::min(plans, std::max(kMinTurn, part.work.count())) : plans;
 }
 
-void Turns::find_members() {
+void SlicedSearch::find_members() {
   Options options = within(options_, whole_.part(kFirst));
   const auto add = [&](std::unique_ptr<Member> member, Source source) {
     if (member) members_.push_back({std::move(member), source, source == Source::one_device});
@@ -177,7 +178,7 @@ void Turns::find_members() {
   for (const DeviceId d : graph_.devices.ids())
     add(one_device_alone(graph_, problem_, d, options, chooses_), Source::one_device);
   options.start.clear();
-  options.teller = nullptr;
+  options.reporter = nullptr;
   if (graph_.links.empty()) return;
   Problem once = problem_;
   once.max_computes = 1;
@@ -186,25 +187,25 @@ void Turns::find_members() {
   add(copies_alone(once, options), Source::copies);
 }
 
-double Turns::amount(const Limits& limits) const {
+double SlicedSearch::amount(const Limits& limits) const {
   return whole_.counts_work() ? static_cast<double>(limits.work.count()) : limits.seconds;
 }
 
-double Turns::used() const {
+double SlicedSearch::used() const {
   return whole_.counts_work() ? static_cast<double>(work_.count()) : allowance_.elapsed();
 }
 
-double Turns::first() const {
+double SlicedSearch::first() const {
   return kFirst * (whole_.counts_work() ? amount(whole_) : std::min(whole_.seconds, allowance_.left().seconds));
 }
 
 /// Of what there may be to save, what its own problem may save.
-double Turns::part_of_gap(const Entry& entry) const {
+double SlicedSearch::part_of_gap(const Entry& entry) const {
   const double whole = gap();
   return whole > 0 ? std::min(1.0, entry.member->gap() / whole) : 1;
 }
 
-double Turns::due_to(const Entry& entry) const {
+double SlicedSearch::due_to(const Entry& entry) const {
   if (!entry.begun) return first();
   const double part = entry.is_alone ? part_of_gap(entry) : 1;
   const double remaining = amount(allowance_.left());
@@ -213,19 +214,19 @@ double Turns::due_to(const Entry& entry) const {
   for (const Entry& other : members_) own -= other.spent;
   const double leading = entry.is_alone ? std::max(kBehind, part * kLeadingAlone) : kLeading;
   const double due = (leads(entry) ? leading : kBehind) * own - entry.spent;
-  return due < kLeast * amount(whole_) ? 0 : std::min(due, kFirst * amount(whole_));
+  return due < kMinimum * amount(whole_) ? 0 : std::min(due, kFirst * amount(whole_));
 }
 
 /// It hears of a better schedule, which may be one of its own problem. First it finds its own.
-void Turns::tell(Entry& entry) {
-  if (!entry.begun || best_cost_ >= std::min(entry.cost, entry.told)) return;
-  entry.told = best_cost_;
+void SlicedSearch::tell(Entry& entry) {
+  if (!entry.begun || best_cost_ >= std::min(entry.cost, entry.reported)) return;
+  entry.reported = best_cost_;
   entry.member->offer(best_);
   const std::vector<DeviceStep> steps = entry.member->steps();
   if (!steps.empty()) entry.cost = cost_of_schedule(graph_, problem_, steps).value_or(kNoWay);
 }
 
-void Turns::let_sit(Entry& entry, double due) {
+void SlicedSearch::run_member(Entry& entry, double due) {
   Member& member = *entry.member;
   const double before = used();
   const Work work_before = member.work();
@@ -238,7 +239,7 @@ void Turns::let_sit(Entry& entry, double due) {
   } else {
     limits.seconds = std::min(limits.seconds, due);
   }
-  member.sit(limits);
+  member.run_session(limits);
   rest(false);
   // At least one, so that who has nothing to do keeps no search under a work limit alive.
   spend(std::max(Work(1), member.work() - work_before).count());
@@ -247,8 +248,8 @@ void Turns::let_sit(Entry& entry, double due) {
 }
 
 /// Of what members wish for, the cheapest where it beats all that is known.
-void Turns::look_for_more() {
-  if (used() < kPatience * amount(whole_)) return;
+void SlicedSearch::look_for_more() {
+  if (used() < kShareBeforeMore * amount(whole_)) return;
   std::int64_t least = best_cost_;
   for (const Entry& entry : members_) {
     Wish wish = entry.member->wish();
@@ -262,8 +263,8 @@ void Turns::look_for_more() {
   }
   const bool is_alone =
       std::any_of(members_.begin(), members_.end(), [&](const Entry& entry) { return entry.is_alone && leads(entry); });
-  const bool has_none = least == kNoWay && used() >= kPatienceWithoutAny * amount(whole_);
-  const bool is_in_doubt = doubts_ && is_alone && used() >= kPatienceAlone * amount(whole_);
+  const bool has_none = least == kNoWay && used() >= kShareWithoutAny * amount(whole_);
+  const bool is_in_doubt = doubts_ && is_alone && used() >= kShareAlone * amount(whole_);
   if (wish_.computes == 0 && (has_none || is_in_doubt)) wish_ = {problem_.max_computes + 1, {}};
 }
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/teller.hpp"
+#include "engine/devices/reporter.hpp"
 
 #include <utility>
 
@@ -10,22 +10,22 @@ constexpr double kSecondsBetweenBeats = 0.1;
 
 }  // namespace
 
-bool Teller::listens() const {
+bool Reporter::listens() const {
   return callbacks_.incumbent || callbacks_.progress || callbacks_.heartbeat || callbacks_.enough;
 }
 
-void Teller::begin(const DeviceSchedule& blank, std::int64_t bound) {
+void Reporter::begin(const DeviceSchedule& blank, std::int64_t bound) {
   blank_ = blank;
   const bool is_news = bound != std::exchange(bound_, bound);
   if (is_news) tell(Event::bound, Source::relaxation);
 }
 
-void Teller::end(Work work) {
+void Reporter::end(Work work) {
   work_before_ += work;
   work_ = {};
 }
 
-Progress Teller::progress(Event event) const {
+Progress Reporter::progress(Event event) const {
   return {.seconds = clock_.elapsed(),
           .phase = best_ == kNoWay ? 1 : 2,
           .event = event,
@@ -35,13 +35,13 @@ Progress Teller::progress(Event event) const {
           .work = (work_before_ + work_).count()};
 }
 
-void Teller::tell(Event event, Source source) {
+void Reporter::tell(Event event, Source source) {
   source_ = source;
   if (callbacks_.progress) callbacks_.progress(progress(event));
 }
 
-void Teller::schedule(Source source, std::int64_t cost, Work work,
-                      const std::function<std::vector<DeviceStep>()>& steps) {
+void Reporter::schedule(Source source, std::int64_t cost, Work work,
+                        const std::function<std::vector<DeviceStep>()>& steps) {
   if (cost >= best_) return;
   const bool is_first = best_ == kNoWay;
   best_ = cost;
@@ -57,14 +57,14 @@ void Teller::schedule(Source source, std::int64_t cost, Work work,
   tell(is_first ? Event::phase : Event::schedule, source);
 }
 
-void Teller::bound(Source source, std::int64_t least, Work work) {
+void Reporter::bound(Source source, std::int64_t least, Work work) {
   if (least <= bound_) return;
   bound_ = least;
   work_ = work;
   tell(Event::bound, source);
 }
 
-bool Teller::beat(Work work) {
+bool Reporter::beat(Work work) {
   const double now = clock_.elapsed();
   if (has_enough_ || now < last_beat_ + kSecondsBetweenBeats) return !has_enough_;
   last_beat_ = now;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a solve over several devices tells while it runs: as one search, though problems with more and more computes an op may follow
-// one another.
+// Progress of a solve over several devices: reported as one search, though problems with more and more runs per op may
+// follow one another.
 #pragma once
 
 #include <cstdint>
@@ -9,24 +9,25 @@
 #include <vector>
 
 #include "engine/base/deadline.hpp"
+#include "engine/base/work.hpp"
 #include "engine/devices/ask.hpp"
 #include "engine/devices/problem.hpp"
 
 namespace remora::devices {
 
-class Teller {
+class Reporter {
  public:
   /// Both outlive it. The clock runs from here.
-  Teller(const DeviceGraph& graph, const Callbacks& callbacks) : graph_(graph), callbacks_(callbacks) {}
+  Reporter(const DeviceGraph& graph, const Callbacks& callbacks) : graph_(graph), callbacks_(callbacks) {}
 
-  /// Whether anybody listens.
+  /// True if anybody listens.
   [[nodiscard]] bool listens() const;
   /// The search of a problem begins, with that bound. `blank`: its answer, but for steps, bound and report.
   void begin(const DeviceSchedule& blank, std::int64_t bound);
   /// It is over, after so much work.
   void end(Work work);
 
-  // Of the search at hand, with its work so far.
+  // Progress of the present search, with its work so far.
 
   /// News where it costs less than all before.
   void schedule(Source source, std::int64_t cost, Work work, const std::function<std::vector<DeviceStep>()>& steps);
@@ -44,7 +45,7 @@ class Teller {
   const Callbacks& callbacks_;
   Deadline clock_{kNoTimeLimit, nullptr};
   DeviceSchedule blank_{};
-  /// Of problems before, and of this one as far as is known.
+  /// Values of earlier problems, and of this one as far as known.
   Work work_before_{};
   Work work_{};
   std::int64_t best_ = kNoWay;

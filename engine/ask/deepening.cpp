@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "engine/ask/any_number.hpp"
+#include "engine/ask/combined_progress.hpp"
 #include "engine/ask/problem.hpp"
-#include "engine/ask/told.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
@@ -34,13 +34,13 @@ namespace remora {
 namespace {
 
 /// Of what is left of the limits, for each problem but the last: where there is no schedule, or checkpoints of one compute
-/// more are better. Half after the first, and where nothing stands by but groups may, which take as much as they need.
-constexpr double kPatience = 0.25;
-constexpr double kLongerPatience = 0.5;
+/// more are better. Half after the first, and where there is no fallback but groups may give one, which take as much as they need.
+constexpr double kShareBeforeMore = 0.25;
+constexpr double kLongerShareBeforeMore = 0.5;
 constexpr double kSecondsOfDoubt = 0.6;  // then checkpoints of one compute more are looked for
 constexpr double kPartOfDoubt = 0.05;
 /// What is constructed, where there is no schedule, may take as many, and such a part of what is left of the time.
-constexpr int kMostOfConstruction = static_cast<int>(kComputesWithin64Bits);
+constexpr int kMaxConstructedComputes = static_cast<int>(kComputesWithin64Bits);
 constexpr double kPartOfConstruction = 0.2;
 constexpr const char* kShorter = "shorter than with fewer";
 constexpr const char* kHolds = "with fewer none was found";
@@ -53,7 +53,8 @@ Instance begin_with(const Instance& instance, const Sequence& start) {
     if (!op.valid() || op >= instance.op_count()) return instance;  // solve() refuses it
     most = std::max(most, ++computes[op.index()]);
   }
-  if (most <= instance.problem().max_computes || most > kMostOfConstruction || instance.has_modes()) return instance;
+  if (most <= instance.problem().max_computes || most > kMaxConstructedComputes || instance.has_modes())
+    return instance;
   Instance wider = with_computes(instance, most);
   const bool holds = is_permitted(wider, start) && evaluate(wider, start).peak <= wider.budget();
   return holds ? wider : instance;
@@ -64,16 +65,16 @@ bool is_better(const Schedule& one, const Schedule& other) {
 }
 
 /// One problem after the other, each with a compute more.
-class Ladder {
+class Deepening {
  public:
-  Ladder(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-         std::optional<Bytes> alignment)
+  Deepening(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+            std::optional<Bytes> alignment)
       : instance_(instance),
         options_(options),
         callbacks_(callbacks),
         alignment_(alignment),
         allowance_(limits_of(options), callbacks.cancel),
-        told_(instance.budget(), callbacks_, allowance_, [this] { return bound_for_any(); }),
+        combined_(instance.budget(), callbacks_, allowance_, [this] { return bound_for_any(); }),
         any_(std::in_place, instance, Duration::max(), cheap_bound_for_any()) {}
 
   /// Of a schedule that was found with the instance's computes.
@@ -92,7 +93,7 @@ class Ladder {
     for (Instance stated = begin_with(instance_, start);;) {
       const int most = stated.problem().max_computes + 1;
       Instance next = with_computes(stated, most);
-      const bool is_last = most > kMostComputes || !allows_more(stated, next);
+      const bool is_last = most > kMaxComputes || !allows_more(stated, next);
       cut_.reset();
       const bool is_first = best_.solver.max_computes == 0;
       // Where there is something to prove; under a work limit what is not asked for is not done.
@@ -105,21 +106,21 @@ class Ladder {
         break;
       }
       if (is_last || !may_pay()) break;
-      const Schedule& other = standby(next, !best_.has_schedule()).schedule;
+      const Schedule& other = fallback(next, !best_.has_schedule()).schedule;
       if (allowance_.is_over()) break;
       if (best_.has_schedule()) start = ops_of(best_);
       // Where it is proved that there is none, one compute more at a time finds the fewest.
       const bool is_next = !pays || other.solver.max_computes <= most || best_.status == Status::unknown;
       if (is_better(other, best_) && is_next) {
-        tell_of_standby();
+        report_fallback();
         start = ops_of(other);
       }
       stated = begin_with(next, start);
     }
-    if (is_better(standby().schedule, best_)) take_standby();
+    if (is_better(fallback().schedule, best_)) take_fallback();
     conclude();
     SolverReport& report = best_.solver;
-    report.history = told_.history();
+    report.history = combined_.history();
     report.seconds = allowance_.elapsed();
     report.work = allowance_.spent().count();
     report.time_limit = options_.time_limit;
@@ -147,52 +148,52 @@ class Ladder {
       }
     }
     best_.solver.stop = reason_to_stop();
-    told_.close(best_);
+    combined_.close(best_);
   }
 
   /// What was found beside the searches: the answer until one of them has a better one. Without steps if it takes more than
   /// the budget.
-  struct Standby {
+  struct Fallback {
     Schedule schedule{};
     Source source = Source::segments;
   };
 
-  [[nodiscard]] const Standby& standby() const {
-    static const Standby none;
-    const Standby& cut = cut_ ? *cut_ : none;
-    const Standby& construction = construction_ ? *construction_ : none;
+  [[nodiscard]] const Fallback& fallback() const {
+    static const Fallback none;
+    const Fallback& cut = cut_ ? *cut_ : none;
+    const Fallback& construction = construction_ ? *construction_ : none;
     return is_better(cut.schedule, construction.schedule) ? cut : construction;
   }
 
   /// The same, once checkpoints of one compute more are asked and, where nothing holds the budget, what takes any number.
-  const Standby& standby(const Instance& next, bool has_none) {
+  const Fallback& fallback(const Instance& next, bool has_none) {
     const bool applies = next.problem().order == OrderMode::input && !next.has_modes() && !alignment_;
-    if (!applies || allowance_.deadline().reached()) return standby();
+    if (!applies || allowance_.deadline().reached()) return fallback();
     if (!cut_) cut_ = checkpoints(next, allowance_.deadline());
-    const bool wants_any = has_none && !standby().schedule.has_schedule() && !allowance_.deadline().reached();
+    const bool wants_any = has_none && !fallback().schedule.has_schedule() && !allowance_.deadline().reached();
     if (wants_any && !construction_) construction_ = construct_any();
-    return standby();
+    return fallback();
   }
 
   /// Between segments, as many computes as the problem allows.
-  [[nodiscard]] Standby checkpoints(const Instance& instance, const Deadline& deadline) const {
+  [[nodiscard]] Fallback checkpoints(const Instance& instance, const Deadline& deadline) const {
     if (!options_.segments) return {};
-    return standing_by(instance, start_from_segments(instance, [&] { return deadline.reached(); }), Source::segments);
+    return as_fallback(instance, start_from_segments(instance, [&] { return deadline.reached(); }), Source::segments);
   }
 
   /// What holds the budget with however many computes: checkpoints, one part cut within another, or a method of the literature.
-  [[nodiscard]] Standby construct_any() const {
+  [[nodiscard]] Fallback construct_any() const {
     const Deadline deadline(allowance_.uncounted_seconds(kPartOfConstruction), callbacks_.cancel);
     const int fewest = instance_.problem().max_computes;
-    Standby nested = checkpoints(with_computes(instance_, std::max(kMostComputes, fewest)), deadline);
+    Fallback nested = checkpoints(with_computes(instance_, std::max(kMaxComputes, fewest)), deadline);
     if (nested.schedule.has_schedule() || deadline.reached()) return nested;
-    const Instance often = with_computes(instance_, std::max(kMostOfConstruction, fewest));
+    const Instance often = with_computes(instance_, std::max(kMaxConstructedComputes, fewest));
     const Construction found = construct(often, options_, deadline);
-    return found.sequence.empty() ? Standby{} : standing_by(often, make_solution(often, found.sequence), found.source);
+    return found.sequence.empty() ? Fallback{} : as_fallback(often, make_solution(often, found.sequence), found.source);
   }
 
   /// As an answer to the problem with as many computes as it takes.
-  [[nodiscard]] Standby standing_by(const Instance& instance, const Solution& found, Source source) const {
+  [[nodiscard]] Fallback as_fallback(const Instance& instance, const Solution& found, Source source) const {
     if (found.peak > instance.budget()) return {};
     Schedule schedule = describe_problem(instance, options_);
     schedule.lower_bound = instance.baseline_duration();
@@ -227,9 +228,9 @@ class Ladder {
   }
 
   /// Limits were over before its problem could be solved, and this is the best there is.
-  void take_standby() {
-    Schedule other = standby().schedule;
-    tell_of_standby();
+  void take_fallback() {
+    Schedule other = fallback().schedule;
+    report_fallback();
     take(instance_, std::move(other));
   }
 
@@ -243,7 +244,7 @@ class Ladder {
     SolveOptions options = options_;
     options.covering = std::min(options.covering, Covering::lp);
     const FirstBound bound =
-        find_first_bound(with_computes(instance_, kMostOfConstruction), options, allowance_.deadline());
+        find_first_bound(with_computes(instance_, kMaxConstructedComputes), options, allowance_.deadline());
     return bound.infeasible ? Duration(0) : bound.lower_bound;
   }
 
@@ -251,13 +252,13 @@ class Ladder {
   /// proved for any number, or the limits are over.
   void look_beyond(Instance stated) {
     const int first = stated.problem().max_computes;
-    for (int most = std::max(first, kMostComputes); is_open(stated) && most <= kMostOfConstruction; most *= 2) {
+    for (int most = std::max(first, kMaxComputes); is_open(stated) && most <= kMaxConstructedComputes; most *= 2) {
       Instance wider = with_computes(instance_, most);
       cut_.reset();
-      const bool has_start = is_better(standby(wider, false).schedule, best_);
-      if (has_start) tell_of_standby();
-      begin_proof_for_any(has_start ? standby().schedule : best_);
-      Schedule found = solve_one(wider, ops_of(has_start ? standby().schedule : best_), nullptr, any_->steps());
+      const bool has_start = is_better(fallback(wider, false).schedule, best_);
+      if (has_start) report_fallback();
+      begin_proof_for_any(has_start ? fallback().schedule : best_);
+      Schedule found = solve_one(wider, ops_of(has_start ? fallback().schedule : best_), nullptr, any_->steps());
       const bool is_proved = found.status == Status::optimal || found.solver.stop == Stop::gap;
       if (!wider.has_modes()) found.solver.max_computes = begin_with(instance_, ops_of(found)).problem().max_computes;
       take(wider, std::move(found));
@@ -299,14 +300,14 @@ class Ladder {
     if (caller_has_enough_) return false;
     // What one op needs at once it needs whatever the computes.
     if (!best_.has_schedule()) return least_budget(instance_) <= instance_.budget();
-    return !allowance_.is_over() && is_tired_;
+    return !allowance_.is_over() && stopped_early_;
   }
 
   /// Between two problems' solves.
-  void tell_of_standby() {
-    told_.begin(Duration::max());
-    told_.announce(standby().schedule, standby().source, {.peak = Bytes::max()}, !best_.has_schedule());
-    told_.record({});
+  void report_fallback() {
+    combined_.begin(Duration::max());
+    combined_.announce(fallback().schedule, fallback().source, {.peak = Bytes::max()}, !best_.has_schedule());
+    combined_.record({});
   }
 
   [[nodiscard]] bool is_later_than(const Progress& now, double seconds, double part) const {
@@ -315,16 +316,16 @@ class Ladder {
   }
 
   /// Whether one compute more is worth more than what this problem's solve has still to say.
-  [[nodiscard]] bool is_tired(const Instance& stated, const Instance& next, const Progress& now) {
+  [[nodiscard]] bool should_stop_early(const Instance& stated, const Instance& next, const Progress& now) {
     const bool has_none = now.peak > instance_.budget();
     if (!has_none && !is_later_than(now, kSecondsOfDoubt, kPartOfDoubt)) return false;
-    const Standby& other = standby(next, has_none);
-    const bool stands_by = other.schedule.has_schedule();
-    const bool is_beaten = stands_by && (has_none || other.schedule.duration < now.duration);
-    if (is_beaten) told_.announce(other.schedule, other.source, now, !best_.has_schedule());
+    const Fallback& other = fallback(next, has_none);
+    const bool has_fallback = other.schedule.has_schedule();
+    const bool is_beaten = has_fallback && (has_none || other.schedule.duration < now.duration);
+    if (is_beaten) combined_.announce(other.schedule, other.source, now, !best_.has_schedule());
     if (is_beaten && now.lower_bound >= other.schedule.duration) return true;
-    const bool waits = !stands_by && (told_.worked_before() > Work(0) || wants_groups(instance_, options_));
-    if (!is_later_than(now, kNoTimeLimit, waits ? kLongerPatience : kPatience)) return false;
+    const bool waits = !has_fallback && (combined_.worked_before() > Work(0) || wants_groups(instance_, options_));
+    if (!is_later_than(now, kNoTimeLimit, waits ? kLongerShareBeforeMore : kShareBeforeMore)) return false;
     is_open_ = !has_none && !is_beaten && is_open_beyond(stated, now.duration);
     return has_none || is_beaten || is_open_;
   }
@@ -340,19 +341,19 @@ class Ladder {
     const bool had_schedule = best_.has_schedule();
     limits_ = allowance_.left();
     const SolveOptions options = within(options_, limits_);
-    is_tired_ = is_open_ = false;
-    told_.begin(had_schedule ? best_.duration : Duration::max());
-    SolveCallbacks callbacks = told_.callbacks();
+    stopped_early_ = is_open_ = false;
+    combined_.begin(had_schedule ? best_.duration : Duration::max());
+    SolveCallbacks callbacks = combined_.callbacks();
     callbacks.enough = [&](const Progress& now) {
-      caller_has_enough_ = caller_has_enough_ || (callbacks_.enough && callbacks_.enough(told_.reported(now)));
-      is_tired_ = is_tired_ || (next != nullptr && is_tired(stated, *next, now));
-      return caller_has_enough_ || is_tired_;
+      caller_has_enough_ = caller_has_enough_ || (callbacks_.enough && callbacks_.enough(combined_.reported(now)));
+      stopped_early_ = stopped_early_ || (next != nullptr && should_stop_early(stated, *next, now));
+      return caller_has_enough_ || stopped_early_;
     };
     Schedule schedule = alignment_
                             ? solve_with_addresses(stated, options, *alignment_, callbacks, start, std::move(proof))
                             : solve(stated, options, callbacks, start, std::move(proof));
     allowance_.spend(Work(schedule.solver.work));
-    told_.record(schedule.solver.history);
+    combined_.record(schedule.solver.history);
     stop_ = schedule.solver.stop;
     return schedule;
   }
@@ -376,11 +377,11 @@ class Ladder {
   const SolveCallbacks& callbacks_;
   std::optional<Bytes> alignment_;
   Allowance allowance_;
-  Told told_;
+  CombinedProgress combined_;
   Schedule best_{};
   /// Checkpoints with one compute more than the problem at hand, and what was constructed with any number; each asked once.
-  std::optional<Standby> cut_{};
-  std::optional<Standby> construction_{};
+  std::optional<Fallback> cut_{};
+  std::optional<Fallback> construction_{};
   /// What is proved for any number of computes.
   std::optional<AnyNumber> any_{};
   Duration bound_for_any_{};   // of solves whose computes are as many as a shorter schedule may need
@@ -388,7 +389,7 @@ class Ladder {
   Limits limits_{};            // of the solve at hand
   Stop stop_ = Stop::unknown;  // of the last solve
   bool caller_has_enough_ = false;
-  bool is_tired_ = false;         // the last solve was ended for what comes next,
+  bool stopped_early_ = false;    // the last solve was ended for what comes next,
   bool is_open_ = false;          // and that is as many computes as may pay
   const char* reason_ = nullptr;  // for more computes than the first
 };
@@ -408,14 +409,14 @@ bool allows_more(const Instance& a, const Instance& b) {
 Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& options,
                                   const SolveCallbacks& callbacks, std::span<const OpId> warm_start,
                                   std::optional<Bytes> alignment) {
-  if (is_search(options.strategy)) return Ladder(instance, options, callbacks, alignment).run(warm_start);
+  if (is_search(options.strategy)) return Deepening(instance, options, callbacks, alignment).run(warm_start);
   return alignment ? solve_with_addresses(instance, options, *alignment, callbacks, warm_start)
                    : solve(instance, options, callbacks, warm_start);
 }
 
 Schedule solve_beyond(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                       Schedule known) {
-  return Ladder(instance, options, callbacks, {}).run_beyond(std::move(known));
+  return Deepening(instance, options, callbacks, {}).run_beyond(std::move(known));
 }
 
 }  // namespace remora

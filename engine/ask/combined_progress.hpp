@@ -16,11 +16,13 @@
 
 namespace remora {
 
-/// What listeners hear of many solves: one, whose seconds and work go on, and of nothing that is no better. Each solve has a bound of
+/// Reports many solves as one, whose seconds and work continue, and nothing that is no better. Each solve has a bound
+/// of
 /// its own; the one that is reported holds for all of them, and never falls.
-class Told {
+class CombinedProgress {
  public:
-  Told(Bytes budget, const SolveCallbacks& callbacks, const Allowance& allowance, std::function<Duration()> bound)
+  CombinedProgress(Bytes budget, const SolveCallbacks& callbacks, const Allowance& allowance,
+                   std::function<Duration()> bound)
       : budget_(budget), callbacks_(callbacks), allowance_(allowance), bound_(std::move(bound)) {}
 
   /// A solve begins; `best`: the shortest duration of those before.
@@ -35,11 +37,12 @@ class Told {
     SolveCallbacks callbacks = callbacks_;
     if (callbacks_.progress) {
       callbacks.progress = [this](const Progress& now) {
-        const bool tells = now.event != Event::bound && (best_ == Duration::max() || now.event == Event::schedule) &&
-                           is_news(now.peak, now.duration);
-        const Progress news = reported(now);
-        const bool raises = now.event == Event::bound && (!last_ || news.lower_bound > last_->lower_bound);
-        if (tells || raises) tell(news);
+        const bool is_reported = now.event != Event::bound &&
+                                 (best_ == Duration::max() || now.event == Event::schedule) &&
+                                 is_better(now.peak, now.duration);
+        const Progress update = reported(now);
+        const bool raises = now.event == Event::bound && (!last_ || update.lower_bound > last_->lower_bound);
+        if (is_reported || raises) report(update);
       };
     }
     if (callbacks_.heartbeat) {
@@ -47,8 +50,8 @@ class Told {
     }
     if (callbacks_.incumbent) {
       callbacks.incumbent = [this](Schedule schedule) {
-        if (!is_news(schedule.peak_memory, schedule.duration)) return;
-        // What that solve has proved is of its own problem alone.
+        if (!is_better(schedule.peak_memory, schedule.duration)) return;
+        // That solve's proof is of its own problem alone.
         schedule.lower_bound = std::min(bound_(), schedule.duration);
         schedule.status = schedule.lower_bound < schedule.duration ? Status::feasible : Status::optimal;
         schedule.solver.bound_for_any_number = true;
@@ -67,24 +70,24 @@ class Told {
     announced_ = {allowance_.elapsed(), schedule.duration, schedule.peak_memory, source_name(source)};
     if (callbacks_.incumbent) callbacks_.incumbent(schedule);
     if (!callbacks_.progress) return;
-    Progress news = reported(now);
-    news.source = source;
+    Progress update = reported(now);
+    update.source = source;
     for (const Event event : {Event::schedule, Event::phase}) {
-      news.event = event;
-      if (begins_phase || event == Event::schedule) tell(news);
+      update.event = event;
+      if (begins_phase || event == Event::schedule) report(update);
     }
   }
 
   /// The answer's bound, where that is better than the one that was reported last.
   void close(const Schedule& answer) const {
     if (!last_ || !answer.has_schedule() || answer.lower_bound <= last_->lower_bound) return;
-    Progress news = *last_;
-    news.seconds = allowance_.elapsed();
-    news.event = Event::bound;
-    news.duration = answer.duration;
-    news.peak = answer.peak_memory;
-    news.lower_bound = answer.lower_bound;
-    tell(news);
+    Progress update = *last_;
+    update.seconds = allowance_.elapsed();
+    update.event = Event::bound;
+    update.duration = answer.duration;
+    update.peak = answer.peak_memory;
+    update.lower_bound = answer.lower_bound;
+    report(update);
   }
 
   /// `now`, of the solve at hand, as part of the whole; what was announced is its incumbent where that is better.
@@ -107,9 +110,9 @@ class Told {
     const auto holds = [&](const Incumbent& step) { return step.peak <= budget_; };
     for (Incumbent& step : steps) {
       const bool had_none = history_.empty() || !holds(history_.back());
-      const bool is_news = history_.empty() || (had_none ? step.peak < history_.back().peak || holds(step)
-                                                         : holds(step) && step.duration < history_.back().duration);
-      if (is_news) history_.push_back(std::move(step));
+      const bool improves = history_.empty() || (had_none ? step.peak < history_.back().peak || holds(step)
+                                                          : holds(step) && step.duration < history_.back().duration);
+      if (improves) history_.push_back(std::move(step));
     }
   }
 
@@ -117,21 +120,21 @@ class Told {
   [[nodiscard]] const std::vector<Incumbent>& history() const { return history_; }
 
  private:
-  void tell(const Progress& news) const {
-    last_ = news;
-    callbacks_.progress(news);
+  void report(const Progress& update) const {
+    last_ = update;
+    callbacks_.progress(update);
   }
 
-  [[nodiscard]] bool is_news(Bytes peak, Duration duration) const {
+  [[nodiscard]] bool is_better(Bytes peak, Duration duration) const {
     return best_ == Duration::max() || (peak <= budget_ && duration < best_);
   }
 
   Bytes budget_;
   const SolveCallbacks& callbacks_;
   const Allowance& allowance_;
-  /// Of the whole.
+  /// Bound on the whole.
   std::function<Duration()> bound_;
-  /// What was reported last, but for heartbeats.
+  /// Last report, heartbeats excluded.
   mutable std::optional<Progress> last_{};
   double begun_ = 0;
   Work worked_{};
