@@ -87,7 +87,7 @@ FSDP2's groups of parameters, the schedules of pipelines, and the store of a job
     torch.ops.aten._scaled_dot_product_attention_math torch.ops.aten._scaled_dot_product_efficient_attention
     torch.ops.aten._scaled_dot_product_flash_attention
 """
-"""What every supported version has: a purpose, and the names that serve it."""
+"""Names of every supported version: a purpose, and the names that serve it."""
 
 
 def _names(table: str) -> Iterator[Name]:

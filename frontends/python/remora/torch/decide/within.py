@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The one loop that asks for less, and what is known of a graph before it is asked for anything.
+"""The one loop that asks for less, and the known results of a graph before it is asked for anything.
 
 The engine's sum is not always the real memory of a plan: generator states, memory that modules share, and collectives
 are found by a replay or a run. So where a plan exceeds the budget, the next one is asked for with that much
