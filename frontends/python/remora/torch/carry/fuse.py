@@ -191,7 +191,7 @@ def _lowers_to_loops(step: StepGraph, node: fx.Node) -> bool:
 
 
 def _is_filled(node: fx.Node) -> bool:
-    """Whether a node writes one number per row into a constant tensor, which Inductor computes as a loop.
+    """True if a node writes one number per row into a constant tensor, which Inductor computes as a loop.
 
     So the gradient of a cross entropy begins.
     """

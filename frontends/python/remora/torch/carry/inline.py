@@ -64,7 +64,7 @@ class Values:
         return node
 
     def is_value(self, node: fx.Node) -> bool:
-        """Whether a node is a value, not a view."""
+        """True if a node is a value, not a view."""
         if node.target is operator.getitem:
             return self.step.resolve(node.all_input_nodes[0]) in self.step.owner
         return node.op in ("placeholder", "get_attr") or node in self.step.owner
@@ -108,7 +108,7 @@ class Inlined:
                     self._take([value], inside)
 
     def sources(self, value: fx.Node) -> Iterator[fx.Node]:
-        """The values from which a value is computed, where it is one of these; else itself."""
+        """The values from which a value is computed, if it is one of these; otherwise itself."""
         if value not in self.nodes:
             yield value
             return
@@ -118,11 +118,11 @@ class Inlined:
             yield from self.sources(read)
 
     def reads(self, op: Op) -> bool:
-        """Whether an op of the backward pass reads such a value."""
+        """True if an op of the backward pass reads such a value."""
         return op.backward and not self.nodes.isdisjoint(self.values.read_by(op))
 
     def _may(self, value: fx.Node, op: Op, inside: frozenset[Op]) -> bool:
-        """Whether loops of the backward pass alone read a value behind its region."""
+        """True if only loops of the backward pass read a value behind its region."""
         behind = [reader for reader in self.values.readers[value] if reader not in inside]
         alone = all(reader.backward and reader in self.loops for reader in behind)
         return bool(behind) and alone and value not in self.values.results and not self._is_small(value, op)
@@ -160,7 +160,7 @@ class Inlined:
         return op.nodes if op is not None else ()
 
     def _is_kept(self, value: fx.Node) -> bool:
-        """Whether a value is there in the backward pass in any case."""
+        """True if a value is available in the backward pass in any case."""
         if value in self._saved or self.values.op_of(value) is None:
             return True
         return value not in self.nodes and any(reader.backward for reader in self.values.readers[value])

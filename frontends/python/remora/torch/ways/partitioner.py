@@ -121,7 +121,7 @@ class Partitioner(Named, CustomPartitionerFn):
         self._patches.close()
 
     def _watch_ends(self, watch: bool) -> None:
-        """Whether Dynamo calls `_guarded` at the end of a compilation; `torch._dynamo.reset` forgets that."""
+        """Makes Dynamo call `_guarded` at the end of a compilation, or not; `torch._dynamo.reset` forgets that."""
         from torch._dynamo.callback import callback_handler
 
         with contextlib.suppress(ValueError):
