@@ -346,7 +346,7 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int 
         << cell(overhead_text(curve, point), figure) << cell(bound, figure) << (is_narrow ? "" : cell(peak, 12))
         << json::status_word(point.status)
         << (!is_least   ? ""
-            : is_narrow ? ", minimum"
+            : is_narrow ? ", min"
                         : ", the minimum budget")
         << (point.max_computes > 0 ? ", " + std::to_string(point.max_computes) + " runs per op" : "") << "\n";
   }
