@@ -132,7 +132,7 @@ class _Numbers(TorchFunctionMode):
 
 
 class _Counted(Held):  # type: ignore[no-untyped-call]
-    """The most bytes that new storages on a device take at once while it lasts, and what numbers take next to them."""
+    """The peak of new storages on a device while it lasts, numbers next to them included."""
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         self.own(tensors_in((args, kwargs)), comes=False, goes=False)
