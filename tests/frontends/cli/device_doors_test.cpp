@@ -29,11 +29,11 @@
 namespace remora::cli {
 namespace {
 
-constexpr int kRequests = 40;
+constexpr int kDeviceRequests = 40;
 using Options = std::vector<std::pair<std::string, std::string>>;
 
 /// Everything that the format can say, under some budgets, asked in some way.
-devices::Request random_request(std::mt19937& random) {
+devices::Request random_device_request(std::mt19937& random) {
   using remora::test::chance;
   DeviceGraph graph = remora::test::random_device_graph(random, remora::test::draw(random, 1, 3), 7);
   const bool has_lanes = chance(random, 40);
@@ -103,8 +103,8 @@ class DeviceDoors : public remora::test::TemporaryFolder {
   void SetUp() override {
     TemporaryFolder::SetUp();
     std::mt19937 random(2718);
-    while (requests_.size() < kRequests) {
-      devices::Request request = random_request(random);
+    while (requests_.size() < kDeviceRequests) {
+      devices::Request request = random_device_request(random);
       if (budget_of(request).empty()) continue;  // the command line wants a budget
       const std::string name = file(requests_.size());
       json::write_file(name, [&](std::ostream& out) { json::write_device_graph(out, *request.graph); });
@@ -134,9 +134,9 @@ TEST_F(DeviceDoors, TheRequestsAreOfAllKinds) {
     infeasible += schedules_[i].status == Status::infeasible ? 1 : 0;
     with_lanes += graph(i).devices[DeviceId(0)].lanes.empty() ? 0 : 1;
   }
-  EXPECT_GT(found, kRequests / 4);
+  EXPECT_GT(found, kDeviceRequests / 4);
   EXPECT_GT(infeasible, 0);
-  EXPECT_GT(with_lanes, kRequests / 8);
+  EXPECT_GT(with_lanes, kDeviceRequests / 8);
 }
 
 TEST_F(DeviceDoors, TheCommandLineAnswersAsTheEngine) {
@@ -173,7 +173,7 @@ TEST_F(DeviceDoors, ABatchAnswersAsTheEngine) {
     EXPECT_EQ(read_again(i, record.at("schedule").dump()), answer_to(i)) << i;
     ++count;
   }
-  EXPECT_EQ(count, kRequests);
+  EXPECT_EQ(count, kDeviceRequests);
 }
 
 TEST_F(DeviceDoors, CAnswersAsTheEngine) {
@@ -230,7 +230,7 @@ class PlaceDoors : public remora::test::TemporaryFolder {
 
 TEST_F(PlaceDoors, AnArenaIsTheSameOnTheCommandLineAndInC) {
   Random random(31);
-  for (int i = 0; i < kRequests; ++i) {
+  for (int i = 0; i < kDeviceRequests; ++i) {
     SCOPED_TRACE(i);
     const std::vector<Buffer> asked = remora::test::random_buffers(random, {.most_buffers = 12});
     json::write_file(path("b.csv"), [&](std::ostream& out) { interchange::write_buffers(out, asked); });
@@ -282,7 +282,7 @@ TEST_F(PlaceDoors, AnArenaIsTheSameOnTheCommandLineAndInC) {
 TEST_F(PlaceDoors, BanksAreTheSameOnTheCommandLine) {
   Random random(32);
   int found = 0;
-  for (int i = 0; i < kRequests; ++i) {
+  for (int i = 0; i < kDeviceRequests; ++i) {
     SCOPED_TRACE(i);
     const BankProblem problem = remora::test::random_bank_problem(random);
     BankPlacement anywhere;
@@ -302,7 +302,7 @@ TEST_F(PlaceDoors, BanksAreTheSameOnTheCommandLine) {
     json::write_bank_placement(expected, problem, {answer.banks, answer.offsets});
     EXPECT_EQ(read("placed"), expected.str());
   }
-  EXPECT_GT(found, kRequests / 4);
+  EXPECT_GT(found, kDeviceRequests / 4);
 }
 
 }  // namespace
