@@ -123,8 +123,8 @@ def key_of(joint: Joint, options: Options) -> str:
 class Base:
     """A partition whose loops the engine schedules: saved values may be recomputed, and vice versa.
 
-    `halves`: the two parts, lowered. `fused`: the share of its time that a forward loop takes when it is computed
-    again.
+    `halves`: the two parts, lowered. `fused`: the share of its time that a forward loop takes when it is
+    recomputed.
     """
 
     def __init__(self, joint: Joint, halves: tuple[Half, Half], partition: Partition, fused: float) -> None:
@@ -229,7 +229,7 @@ class Search:
 
     @property
     def _is_late(self) -> bool:
-        """Whether the lowering of another partition would end after the time limit."""
+        """True if the lowering of another partition would end after the time limit."""
         return time.monotonic() + self._takes > self._end
 
     def _peak(self, partition: Partition) -> int:
