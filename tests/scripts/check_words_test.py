@@ -15,7 +15,7 @@ def check(page, kind="", **vocabulary):
     with tempfile.TemporaryDirectory() as root:
         os.makedirs(os.path.join(root, "docs/develop"))
         words = [{"say": "\\bbeside\\b", "use": "alongside"}, {"say": "(?<!at.)\\bleast\\b", "use": "minimum"}]
-        whole = {"words": words, "pages": ["*.md"], "headers": ["engine/*.hpp"], "generated": {}, "exceptions": []}
+        whole = {"words": words, "pages": ["*.md"], "headers": ["engine/*.hpp"], "exceptions": []}
         with open(os.path.join(root, "docs/develop/vocabulary.json"), "w", encoding="utf-8") as file:
             json.dump({**whole, **vocabulary}, file)
         os.makedirs(os.path.join(root, "engine"))
@@ -51,11 +51,10 @@ class Words(unittest.TestCase):
         self.assertEqual(check('f("What it is");\nx = "Of these"\n', "cpp"), (0, ""))
         self.assertEqual(check("\n/// It says\n/// What it is.\n", "hpp"), (0, ""))
 
-    def test_exceptions_and_generated_pages(self):
+    def test_exceptions(self):
         one = {"page": "page.md", "text": "beside", "reason": "a name"}
         self.assertEqual(check("beside\n", exceptions=[one])[0], 0)
         self.assertIn("not needed", check("next to\n", exceptions=[one])[1])
-        self.assertEqual(check("beside\n", generated={"page.md": "made by a script"})[0], 0)
 
 
 if __name__ == "__main__":
