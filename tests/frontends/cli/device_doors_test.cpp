@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// As doors_test.cpp, of graphs over several devices, with lanes, and of buffers, also in several memories. (Python, and
-// pipelines: tests/python/{devices,placement,pipeline}_test.py.)
+// Like doors_test.cpp, for graphs over several devices, with and without lanes, and for buffers in one or several memories.
+// (Python, and pipelines: tests/python/{devices,placement,pipeline}_test.py.)
 #include <filesystem>
 #include <memory>
 #include <random>
@@ -32,7 +32,7 @@ namespace {
 constexpr int kDeviceRequests = 40;
 using Options = std::vector<std::pair<std::string, std::string>>;
 
-/// Everything that the format can say, under some budgets, asked in some way.
+/// A graph with everything that the format can express, under some budgets, with some options.
 devices::Request random_device_request(std::mt19937& random) {
   using remora::test::chance;
   DeviceGraph graph = remora::test::random_device_graph(random, remora::test::draw(random, 1, 3), 7);
@@ -77,8 +77,8 @@ Options words_of(const devices::Request& request) {
   return words;
 }
 
-/// All that must not differ, in a line; the schedule is verified.
-std::string told(const DeviceGraph& graph, const DeviceSchedule& schedule) {
+/// Everything that must not differ, in one line; the schedule is verified.
+std::string line_of(const DeviceGraph& graph, const DeviceSchedule& schedule) {
   std::ostringstream text;
   text << static_cast<int>(schedule.status) << " order " << static_cast<int>(schedule.order) << " copies "
        << static_cast<int>(schedule.copies) << " duration " << schedule.duration.count() << " energy "
@@ -116,9 +116,9 @@ class DeviceDoors : public remora::test::TemporaryFolder {
   }
   [[nodiscard]] std::string file(std::size_t i) const { return path(std::to_string(i) + ".json"); }
   [[nodiscard]] const DeviceGraph& graph(std::size_t i) const { return *requests_[i].graph; }
-  [[nodiscard]] std::string answer_to(std::size_t i) const { return told(graph(i), schedules_[i]); }
+  [[nodiscard]] std::string answer_to(std::size_t i) const { return line_of(graph(i), schedules_[i]); }
   [[nodiscard]] std::string read_again(std::size_t i, const std::string& text) const {
-    return told(graph(i), json::read_device_schedule(json::Text(text), graph(i)));
+    return line_of(graph(i), json::read_device_schedule(json::Text(text), graph(i)));
   }
 
   std::vector<devices::Request> requests_{};
