@@ -100,11 +100,11 @@ def test_it_decodes_the_same(name: str, reinplace: bool) -> None:
 
 
 @pytest.mark.parametrize("name", MODELS)
-def test_it_leaves_the_same_caches(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_it_leaves_the_same_caches(name: str) -> None:
     edge = exported(name, returns_caches=True)
     whole = programs.planned(edge, planning_algo)
-    monkeypatch.setattr(remora, "solve", programs.recompute_for_every_use)
-    everything = edge.transform([RecomputePass("100%")])
+    with programs.recomputing_for_every_use():
+        everything = edge.transform([RecomputePass("100%")])
     for reinplace in (False, True):
         expect_the_same_decoding(whole, programs.planned(everything, planning_algo, reinplace))
 
@@ -124,12 +124,12 @@ class ReadsWhatWas(nn.Module):
         return old * total + new
 
 
-def test_what_a_cache_held_before_is_not_read_after(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_a_cache_held_before_is_not_read_after() -> None:
     inputs = (torch.rand(1, 16), torch.tensor([2]))
     edge, _ = programs.exported((ReadsWhatWas(), inputs))
     whole = programs.planned(edge, planning_algo)
-    monkeypatch.setattr(remora, "solve", programs.recompute_for_every_use)
-    everything = edge.transform([RecomputePass("100%")])
+    with programs.recomputing_for_every_use():
+        everything = edge.transform([RecomputePass("100%")])
     for reinplace in (False, True):
         methods = [programs.loaded(whole), programs.loaded(programs.planned(everything, planning_algo, reinplace))]
         for _ in range(3):

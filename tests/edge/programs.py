@@ -3,12 +3,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import models
+import pytest
 import torch
 from executorch.exir import EdgeProgramManager, ExecutorchBackendConfig, ExecutorchProgramManager, to_edge
 from executorch.exir.banked_memory_planning import Bank, TargetMemoryMap
@@ -17,7 +19,7 @@ from executorch.exir.passes import MemoryPlanningPass
 from executorch.runtime import Runtime
 
 import remora
-from remora.executorch import planning_algo
+from remora.executorch import _recompute, planning_algo
 
 Inputs = tuple[Any, ...]
 Exported = tuple[EdgeProgramManager, Inputs]
@@ -86,11 +88,21 @@ def _bits(value: Any) -> Any:
     return value.dtype, value.shape, value.contiguous().reshape(-1).view(torch.uint8).tolist()
 
 
-def recompute_for_every_use(graph: remora.Graph, *_: Any, **__: Any) -> remora.Schedule:
-    """In the place of `remora.solve`: every op that may run again does so before each op that reads it."""
-    steps: list[remora.Op] = []
-    for op in graph.ops:
-        producers = {tensor.producer for tensor in op.inputs}
-        again = [producer for producer in producers if producer is not None and producer.recompute]
-        steps += [*sorted(again, key=lambda producer: producer.index), op]
-    return remora.evaluate(graph, steps)
+@contextlib.contextmanager
+def recomputing_for_every_use() -> Iterator[None]:
+    """In this context a `RecomputePass` gets a schedule in which an op that may run again does so for each reader."""
+    schedules: list[remora.Schedule] = []
+
+    def ask(graph: remora.Graph, *_: Any, **__: Any) -> remora.Schedule:
+        steps: list[remora.Op] = []
+        for op in graph.ops:
+            producers = {tensor.producer for tensor in op.inputs}
+            again = [producer for producer in producers if producer is not None and producer.recompute]
+            steps += [*sorted(again, key=lambda producer: producer.index), op]
+        schedules.append(remora.evaluate(graph, steps))
+        return schedules[-1]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(_recompute, "ask", ask)
+        yield
+    assert schedules
