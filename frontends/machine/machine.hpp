@@ -74,6 +74,9 @@ Duration nanoseconds(double seconds);
 /// `place` (a path) and the key.
 Machine read_machine(std::string_view text, const std::string& place);
 
+/// The same for a file of `measure_device` alone: three figures do not say whether something fits.
+Machine read_measured_machine(std::string_view text, const std::string& place);
+
 /// The table that the program was built with.
 const std::vector<Machine>& known_machines();
 

@@ -116,6 +116,14 @@ Machine read_machine(std::string_view text, const std::string& place) {
   });
 }
 
+Machine read_measured_machine(std::string_view text, const std::string& place) {
+  return from_text(text, place, [](const Node& root) {
+    if (!root.has("rates"))
+      throw InputError(root.path() + ".rates", "missing; measure_device of remora.torch writes it");
+    return machine_of(root);
+  });
+}
+
 LinkModel read_link(std::string_view text, const std::string& place) {
   return from_text(text, place, [](const Node& root) {
     LinkModel link;

@@ -497,9 +497,10 @@ def test_devices(tmp_path: Path) -> None:
     mine = rt.measure_device(tmp_path / "mine.json")
     assert fit.device_of(tmp_path / "mine.json") == mine and mine.kind == "cpu"
     assert rt.plan(small_gpt, (WORDS,), next_word, device=mine, **SOLVER).fits
-    (tmp_path / "bad.json").write_text('{"name": "x"}')
-    with pytest.raises(InputError, match=r"peak_flops: missing; .*measure_device"):
-        fit.device_of(tmp_path / "bad.json")
+    for figures in ("", ', "peak_flops": 1e13, "bandwidth": 1e12, "launch_overhead": 1e-6'):
+        (tmp_path / "bad.json").write_text(f'{{"name": "x"{figures}}}')
+        with pytest.raises(InputError, match=r"rates: missing; .*measure_device"):
+            fit.device_of(tmp_path / "bad.json")
 
 
 SIZES: dict[str, tuple[Any, Any, Any]] = {

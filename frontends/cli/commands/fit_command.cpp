@@ -126,14 +126,6 @@ Machine known_device(const std::string& name) {
                    (meant.empty() ? "" : "; did you mean " + meant + "?"));
 }
 
-/// A file that measure_device of remora.torch wrote.
-Machine read_fit_device(const std::string& path) {
-  Machine device = read_machine(json::read_file(path), path);
-  if (device.memory == Bytes(0))
-    throw InputError(path + ": $.rates", "missing; measure_device of remora.torch writes it");
-  return device;
-}
-
 std::vector<Machine> read_devices(const Arguments& arguments) {
   if (!arguments.has("device")) throw UsageError("--device: name one, or several with commas between (--devices)");
   std::vector<Machine> devices;
@@ -143,7 +135,7 @@ std::vector<Machine> read_devices(const Arguments& arguments) {
     const std::string name = names.substr(begin, end - begin);
     const bool is_file = std::filesystem::path(name).extension() == ".json";
     if (is_file) arguments.files().will_read(name, "--device");
-    devices.push_back(is_file ? read_fit_device(name) : known_device(name));
+    devices.push_back(is_file ? read_measured_machine(json::read_file(name), name) : known_device(name));
     begin = end + 1;
   }
   return devices;

@@ -26,6 +26,7 @@ void bind_machine(nb::module_& module) {
           },
           nb::arg("name"), nb::arg("rate"), nb::arg("bandwidth"), nb::arg("launch"))
       .def_static("read", &read_machine, nb::arg("text"), nb::arg("place"))
+      .def_static("read_measured", &read_measured_machine, nb::arg("text"), nb::arg("place"))
       .def_static("known", [] { return known_machines(); })
       .def_static(
           "find", [](const std::string& name) { return find_machine(name); }, nb::arg("name"), nb::rv_policy::reference)

@@ -164,10 +164,7 @@ def device_of(given: str | os.PathLike[str] | FitDevice) -> FitDevice:
 
 def device_from(text: str, place: str) -> FitDevice:
     """A device from the text of its file; InputError names the key that is missing or has no sense."""
-    machine = _engine.Machine.read(text, place)
-    if not machine.memory:
-        raise InputError(f"{place}: $.memory", "missing: it is no file of measure_device")
-    return _device(machine)
+    return _device(_engine.Machine.read_measured(text, place))
 
 
 def _device(machine: _engine.Machine) -> FitDevice:
