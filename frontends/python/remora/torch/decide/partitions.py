@@ -44,6 +44,8 @@ SOLVERS = ("dp", "greedy", "ilp")
 """Solvers with which PyTorch chooses the saved values, in addition to the one that is set."""
 NEEDED = 2
 """So many choices of the engine are lowered after the time limit, too, if no partition fits yet."""
+SAFE = 1.5
+"""So many times the excess of a choice is left out of the next one, if there is no time for many."""
 MARGIN = 0.03
 """If Inductor's own partition fits within a budget, another is taken only if it is shorter by more than this share."""
 FUSED = 0.3
@@ -298,7 +300,8 @@ class Search:
             self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {self._peak(found):,}")
             if self._peak(found) > budget:
                 high = schedule.peak
-                asked = max((low + high) // 2, min(asked - (self._peak(found) - budget), schedule.peak - 1))
+                excess = round((self._peak(found) - budget) * (SAFE if self._is_late else 1))
+                asked = max((low + high) // 2, min(asked - excess, schedule.peak - 1))
             elif schedule.peak <= (1 + CLOSE) * self._peak(found):
                 return
             else:
