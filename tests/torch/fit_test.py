@@ -663,7 +663,7 @@ class Block(torch.nn.Module):
         return x + self.shrink(F.relu(self.expand(self.norm(x))))
 
 
-def perceptron() -> torch.nn.Module:
+def wide_perceptron() -> torch.nn.Module:
     layers = [layer for _ in range(4) for layer in (torch.nn.Linear(1024, 1024), torch.nn.ReLU())]
     return torch.nn.Sequential(*layers, torch.nn.Linear(1024, 16))
 
@@ -683,7 +683,7 @@ def convolutions() -> torch.nn.Module:
 @pytest.mark.parametrize(
     ("model", "shape"),
     [
-        (perceptron, (4096, 1024)),
+        (wide_perceptron, (4096, 1024)),
         (convolutions, (64, 3, 64, 64)),
         (lambda: torch.nn.Sequential(Block(), Block(), torch.nn.Linear(256, 16, bias=False)), (16, 256, 256)),
     ],
