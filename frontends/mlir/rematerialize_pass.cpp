@@ -251,10 +251,11 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
       llvm::cl::desc("Limit in units of work for each function, 0 for none; under it the same seed gives "
                      "the same schedule"),
       llvm::cl::init(0)};
-  Option<std::string> max_computes_{*this, "max-computes",
-                                    llvm::cl::desc("Maximum runs per op, the first included; auto: two, and more if the "
-                                                   "budget needs them or the schedule gets shorter"),
-                                    llvm::cl::init("auto")};
+  Option<std::string> max_computes_{
+      *this, "max-computes",
+      llvm::cl::desc("Maximum runs per op, the first included; auto: two, and more if the "
+                     "budget needs them or the schedule gets shorter"),
+      llvm::cl::init("auto")};
   Option<bool> arena_{*this, "arena",
                       llvm::cl::desc("Find a schedule whose buffers fit one arena within the budget, for remora-arena "
                                      "after bufferization"),

@@ -200,9 +200,7 @@ TEST(OrderChoice, TheInputOrdersUnreadComputesAreNoted) {
   const Schedule staged = solve(request).schedule;
   ASSERT_EQ(staged.status, Status::optimal);
   EXPECT_EQ(staged.duration, Duration(55));
-  EXPECT_NE(staged.solver.note.find("1 run is unused (9.1 % of the time)"),
-            std::string::npos)
-      << staged.solver.note;
+  EXPECT_NE(staged.solver.note.find("1 run is unused (9.1 % of the time)"), std::string::npos) << staged.solver.note;
 
   Request open = request;
   open.order = OrderRequest::free;

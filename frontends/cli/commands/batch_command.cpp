@@ -45,8 +45,9 @@ OptionGroup batch_options() {
       "folder for results; use the same one for all shards and for later runs, which skip finished tasks")(
       "shard", po::value<std::string>()->value_name("i/n"),
       "take every n-th task from the i-th on; i is 1 to n. Default: by SLURM_ARRAY_TASK_ID or "
-      "JOB_COMPLETION_INDEX if set, otherwise all tasks")("shard-count", po::value<std::string>()->value_name("n"),
-                                              "number of shards, if the environment gives the index (0 to n-1)")(
+      "JOB_COMPLETION_INDEX if set, otherwise all tasks")(
+      "shard-count", po::value<std::string>()->value_name("n"),
+      "number of shards, if the environment gives the index (0 to n-1)")(
       "blocks", po::value<std::string>()->value_name("DIR"),
       "folder in which tasks, shards and runs share solved groups of ops (default: blocks under --out); "
       "off for none")("dry-run", "only list this shard's tasks: state, key, id")("quiet,q",

@@ -73,7 +73,8 @@ void print_banks(std::ostream& out, const PlaceFigures& figures) {
       << figures.banks->banks.size() << " banks\n";
   if (is_placed(result)) {
     out << "cost        " << text::grouped(result.cost) << "; "
-        << (result.status == PlacementStatus::optimal ? "proved optimal" : "at least " + text::grouped(result.least_cost))
+        << (result.status == PlacementStatus::optimal ? "proved optimal"
+                                                      : "at least " + text::grouped(result.least_cost))
         << "\n";
   } else if (result.status == PlacementStatus::infeasible) {
     out << "impossible  the banks do not hold the buffers\n";
