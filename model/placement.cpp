@@ -6,7 +6,6 @@
 #include <map>
 #include <numeric>
 #include <tuple>
-#include <utility>
 
 #include "model/error.hpp"
 #include "model/quote.hpp"

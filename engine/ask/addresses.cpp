@@ -15,7 +15,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,11 +25,11 @@
 #include "engine/base/tasks.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "engine/placement/place.hpp"
+#include "model/buffers/schedule_buffers.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
 #include "model/random.hpp"
-#include "model/schedule_buffers.hpp"
 #include "model/verify.hpp"
 
 namespace remora {

@@ -36,6 +36,7 @@
 #include "engine/placement/place.hpp"
 #include "model/api.hpp"
 #include "model/curve.hpp"
+#include "model/devices/graph.hpp"
 #include "model/graph.hpp"
 #include "model/instance.hpp"
 #include "model/modes.hpp"
@@ -93,6 +94,7 @@ struct Refusal {
     search,   ///< proved by more than one event, for this order and at most so many evaluations per op
     packing,  ///< schedules within the budget were found, but none whose buffers fit into one arena
     limits,   ///< none was found within the limits, or by the method
+    no_way,   ///< over several devices: what an op reads, or what must be kept, cannot be copied to where it has to be
   };
   enum class Help : std::uint8_t {
     larger_budget,
@@ -124,21 +126,35 @@ struct Refusal {
   /// That schedule's ops, where they are at hand, and how often at most one of them runs.
   Sequence ops{};
   int computes_of_enough = 0;
+  /// Over several devices, in place of `needed` and the budgets below: every device on which the op can run (or on which tensors must
+  /// be kept), what it needs there at least, and the device's budget, which is less.
+  struct Shortage {
+    DeviceId device{};
+    Bytes needed{};
+    Bytes budget{};
+  };
+  std::vector<Shortage> shortages{};
   /// Suggestions, the most promising first.
   std::vector<Help> help{};
 
-  [[nodiscard]] bool is_proved() const { return cause != Cause::none && cause < Cause::packing; }
+  [[nodiscard]] bool is_proved() const {
+    return (cause != Cause::none && cause < Cause::packing) || cause == Cause::no_way;
+  }
 };
 
-struct Answer {
+/// The answer to a request: a Schedule, or a DeviceSchedule (engine/devices/ask.hpp).
+template <class AnySchedule>
+struct AnswerWith {
   /// Replayed by verify(); or without steps: infeasible, with a certificate where one event alone proves it, or unknown. Its
   /// graph_sha256 and reading are the caller's business.
-  Schedule schedule{};
+  AnySchedule schedule{};
   /// With a reason where the engine chose the order; the schedule's note says it, too.
   OrderChoice order{};
   /// Why there is no schedule.
   Refusal refusal{};
 };
+
+using Answer = AnswerWith<Schedule>;
 
 /// Why the schedule has no steps, by what it says itself, without a search: its certificate and the lowest peak that it reached. Of an
 /// answer, `refusal` says more. `graph`: the schedule's.
@@ -216,12 +232,15 @@ struct SweepCallbacks {
   BlockStore* blocks = nullptr;
 };
 
-struct SweepResult {
+template <class AnySchedule>
+struct SweepResultWith {
   Curve curve{};
   /// The best schedule within the budget of each point of the curve, or the knowledge if there is none. Each is as
   /// solve() would give it; its solver report covers the sessions at its own budget.
-  std::vector<Schedule> schedules{};
+  std::vector<AnySchedule> schedules{};
 };
+
+using SweepResult = SweepResultWith<Schedule>;
 
 /// Computes the curve of memory against time. The limits are of the whole sweep; with a work limit the same seed gives
 /// the same curve. Without max_computes, a part of the limits is for more runs per op where they may be worth it. Every

@@ -77,6 +77,7 @@ std::vector<Help> help_by_cause(Cause cause) {
       return {Help::larger_budget, Help::smaller_batch, Help::keep_less, Help::offload};
     case Cause::packing:
       return {Help::larger_budget, Help::smaller_alignment};
+    case Cause::no_way:
     case Cause::event:
     case Cause::search:
     case Cause::limits:
@@ -86,16 +87,8 @@ std::vector<Help> help_by_cause(Cause cause) {
 }
 
 /// Of causes that another order, more evaluations or longer limits may remove.
-void add_help(const Request& request, const Schedule& schedule, Refusal& refusal) {
-  if (refusal.cause == Cause::op || refusal.cause == Cause::kept) return;
-  if (schedule.order == OrderMode::input) refusal.help.push_back(Help::free_order);
-  if (!is_search(request.options.strategy)) {
-    refusal.help.push_back(Help::automatic_strategy);
-    return;
-  }
-  if (request.max_computes) refusal.help.push_back(Help::more_computes);
-  if (schedule.solver.stop == Stop::time) refusal.help.push_back(Help::longer_time);
-  if (schedule.solver.stop == Stop::work) refusal.help.push_back(Help::more_work);
+bool is_of_the_problem(Cause cause) {
+  return cause == Cause::event || cause == Cause::search || cause == Cause::packing || cause == Cause::limits;
 }
 
 /// Keeps the sequence if it reaches less.
@@ -234,15 +227,28 @@ Refusal explain(const Graph& graph, const Schedule& schedule) {
   return refusal;
 }
 
+void advise(const SearchedProblem& problem, Refusal& refusal) {
+  refusal.help = help_by_cause(refusal.cause);
+  // What is copied to another device is not what the op needs at once.
+  if (problem.has_devices) std::erase(refusal.help, Help::offload);
+  if (!is_of_the_problem(refusal.cause)) return;
+  if (problem.order == OrderMode::input) refusal.help.push_back(Help::free_order);
+  if (!problem.is_search) return refusal.help.push_back(Help::automatic_strategy);
+  if (problem.limits_computes) refusal.help.push_back(Help::more_computes);
+  if (problem.stop == Stop::time) refusal.help.push_back(Help::longer_time);
+  if (problem.stop == Stop::work) refusal.help.push_back(Help::more_work);
+}
+
 Refusal refuse(const Request& request, const Instance& stated, Schedule& schedule, const std::atomic<bool>* cancel) {
   Refusal refusal = explain(*request.graph, schedule);
   Bytes& reached = schedule.solver.reached_peak;
   // Where a sum of sizes was within the budget.
-  if (request.alignment && reached > Bytes() && reached <= schedule.budget) {
-    refusal.cause = Cause::packing;
-    refusal.help = help_by_cause(refusal.cause);
-  }
-  add_help(request, schedule, refusal);
+  if (request.alignment && reached > Bytes() && reached <= schedule.budget) refusal.cause = Cause::packing;
+  advise({.order = schedule.order,
+          .is_search = is_search(request.options.strategy),
+          .limits_computes = request.max_computes.has_value(),
+          .stop = schedule.solver.stop},
+         refusal);
   if (request.alignment) {
     refusal.enough = {};
     refusal.placed = placed_baseline(request.graph, *request.alignment);

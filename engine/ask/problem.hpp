@@ -76,6 +76,19 @@ std::shared_ptr<Graph> rounded_graph(const Graph& graph, Bytes alignment);
 BudgetBracket least_budget(const Instance& instance, const SolveOptions& options, bool with_more,
                            const std::atomic<bool>* cancel);
 
+/// The problem that was searched, as far as advice depends on it.
+struct SearchedProblem {
+  OrderMode order = OrderMode::input;
+  bool is_search = true;
+  /// The user's number, not the engine's.
+  bool limits_computes = false;
+  Stop stop = Stop::unknown;
+  bool has_devices = false;
+};
+
+/// Adds suggestions, by the refusal's cause.
+void advise(const SearchedProblem& problem, Refusal& refusal);
+
 /// Why the schedule, an answer to the request, has no steps. A short search looks for a budget that is enough; where that turns out to be the
 /// request's own, what it has found becomes the schedule, and the cause is none. Its reached_peak becomes what is enough.
 Refusal refuse(const Request& request, const Instance& stated, Schedule& schedule, const std::atomic<bool>* cancel);

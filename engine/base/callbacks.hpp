@@ -110,13 +110,14 @@ class REMORA_API BlockMemory : public BlockStore {
   std::unordered_map<std::string, std::string> values_;
 };
 
-/// An exception that a callback throws ends the solve and comes out of it.
-struct SolveCallbacks {
+/// Callbacks with a Schedule, or a DeviceSchedule (engine/devices/ask.hpp). An exception that a callback throws ends the solve and comes out of it.
+template <class AnySchedule>
+struct CallbacksWith {
   /// Where the order was left to the engine: told once which one it took, and why, before the search begins. May be empty.
   std::function<void(const std::string& order)> order_chosen{};
   /// Every schedule within the budget that the search begins with or finds to be better than the one before: what
   /// solve() would return if it ended here. Called before `progress` reports it, from the same thread. May be empty.
-  std::function<void(const Schedule&)> incumbent{};
+  std::function<void(const AnySchedule&)> incumbent{};
   /// For every better schedule and bound, and every phase that begins. Called from the thread that called solve(),
   /// never concurrently. May be empty.
   std::function<void(const Progress&)> progress{};
@@ -129,5 +130,7 @@ struct SolveCallbacks {
   /// Block schedules of groups that this solve and others have found. May be null.
   BlockStore* blocks = nullptr;
 };
+
+using SolveCallbacks = CallbacksWith<Schedule>;
 
 }  // namespace remora

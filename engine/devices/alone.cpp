@@ -1,6 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/alone.hpp"
-
 #include <algorithm>
 #include <atomic>
 #include <map>
@@ -11,6 +9,7 @@
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
 #include "engine/base/work.hpp"
+#include "engine/devices/sliced_search.hpp"
 #include "engine/search/search.hpp"
 #include "engine/search/solution.hpp"
 #include "model/schedule.hpp"

@@ -3,9 +3,9 @@
 
 #include <utility>
 
+#include "engine/ask/problem.hpp"
 #include "engine/devices/reporter.hpp"
 #include "engine/devices/solve.hpp"
-#include "engine/devices/sweep.hpp"
 #include "model/error.hpp"
 
 namespace remora::devices {
@@ -35,6 +35,12 @@ Options options_of(const Request& request, const std::atomic<bool>* cancel) {
           .start = request.start};
 }
 
+/// The reason of a limit is said in no schedule.
+Stop stop_of(const Request& request, const SolverReport& report) {
+  if (request.options.work_limit > 0 && report.work >= request.options.work_limit) return Stop::work;
+  return report.seconds >= request.options.time_limit ? Stop::time : Stop::unknown;
+}
+
 void check_answer(const DeviceGraph& graph, const DeviceSchedule& schedule) {
   ensure(!schedule.has_schedule() || verify(graph, schedule).valid(), "devices: a schedule found does not verify");
 }
@@ -46,16 +52,37 @@ CopyMode copies_asked(const Request& request) {
   return request.copies.value_or(usual);
 }
 
-DeviceSchedule solve(const Request& request, const Callbacks& callbacks) {
+Answer solve(const Request& request, const Callbacks& callbacks) {
   const Problem problem = problem_of(request);
   const DeviceGraph& graph = *request.graph;
   Options options = options_of(request, callbacks.cancel);
   Reporter reporter(graph, callbacks);
   if (reporter.listens()) options.reporter = &reporter;
-  DeviceSchedule schedule =
+  Answer answer =
       request.max_computes ? solve(graph, problem, options) : solve_with_more_computes(graph, problem, options);
-  check_answer(graph, schedule);
-  return schedule;
+  const SolverReport& report = answer.schedule.solver;
+  check_answer(graph, answer.schedule);
+  answer.order.mode = request.order;
+  if (answer.schedule.has_schedule()) return answer;
+  Refusal& refusal = answer.refusal;
+  if (refusal.cause == Refusal::Cause::none) refusal.cause = Refusal::Cause::limits;
+  refusal.max_computes = report.max_computes;
+  advise({.order = request.order,
+          .limits_computes = request.max_computes.has_value(),
+          .stop = stop_of(request, report),
+          .has_devices = true},
+         refusal);
+  return answer;
+}
+
+Curve baseline(const Request& request, DeviceId device) {
+  const DeviceGraph& graph = *request.graph;
+  const DeviceSchedule known = baseline(graph, problem_of(request), past_limit(options_of(request, nullptr)));
+  return {.graph = graph.graph.name,
+          .device = graph.devices[device].name,
+          .fixed_memory = graph.devices[device].fixed_memory,
+          .baseline_duration = known.baseline_duration,
+          .baseline_peak_memory = known.baseline_peak_memory[device]};
 }
 
 SweepResult sweep(const Request& request, DeviceId device, std::vector<Bytes> budgets,

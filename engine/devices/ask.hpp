@@ -1,20 +1,17 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The door to several devices: a request in, a schedule out, as engine/ask/ask.hpp for one device.
+// The door to several devices: a request in, an answer out, as engine/ask/ask.hpp for one device.
 //
 //     remora::devices::Request request{.graph = graph};
 //     request.budget.assign(graph->devices.size(), std::nullopt);    // no limits
 //     request.budget[gpu] = remora::Bytes(6);
 //     request.options.time_limit = 10;
-//     const remora::DeviceSchedule schedule = remora::devices::solve(request);
-//     if (schedule.has_schedule()) run(schedule);
+//     const remora::devices::Answer answer = remora::devices::solve(request);
+//     if (answer.schedule.has_schedule()) run(answer.schedule);
 //
 // The calls keep no state, print nothing, and may run in several threads at once. They throw InputError for what cannot be asked.
 #pragma once
 
-#include <atomic>
-#include <cstdint>
-#include <functional>
 #include <memory>
 #include <optional>
 #include <vector>
@@ -56,32 +53,24 @@ struct Request {
 /// The given value, or `overlap` if the graph has lanes, otherwise `sequential`.
 REMORA_API CopyMode copies_asked(const Request& request);
 
-/// As SolveCallbacks. Of Progress, duration and bound are amounts of the objective; in phase 1 no schedule is known, and the duration is
-/// Duration::max(); the peak is 0, since each device has its own.
-struct Callbacks {
-  /// Every schedule that costs less than the one before: what solve() would return if it ended here. May be empty.
-  std::function<void(const DeviceSchedule&)> incumbent{};
-  /// For every better schedule and bound. Called from the thread that called solve(), never concurrently. May be empty.
-  std::function<void(const Progress&)> progress{};
-  /// Some ten times a second, whether anything changed or not. May be empty.
-  std::function<void(const Progress&)> heartbeat{};
-  /// Asked as often: true ends the search with the incumbent, as a limit does. May be empty.
-  std::function<bool(const Progress&)> enough{};
-  /// Set to true from anywhere to stop with the incumbent. May be null.
-  const std::atomic<bool>* cancel = nullptr;
-};
+/// Callbacks as for one device. Of Progress, duration and bound are amounts of the objective; in phase 1 no schedule is known, and the duration is Duration::max(); the
+/// peak is 0, since each device has its own. The order is never left to the engine, and no groups are shared.
+using Callbacks = CallbacksWith<DeviceSchedule>;
 
-/// Optimal where the schedule costs no more than the bound; infeasible where that is proved, with the reason as solver.note; unknown
-/// where none was found. Where the number of computes is left out, `optimal` holds for any number; of a feasible schedule
+/// An answer whose refusal has budgets by device: `shortages`, in place of lower_bound and enough. Its order is the request's.
+using Answer = AnswerWith<DeviceSchedule>;
+
+/// Optimal where the schedule costs no more than the bound; infeasible where that is proved, with the reason as refusal, and in
+/// solver.note; unknown where none was found. Where the number of computes is left out, `optimal` holds for any number; of a feasible schedule
 /// `solver.optimal_for_max_computes` says for which number it is proved. Replayed by verify().
-REMORA_API DeviceSchedule solve(const Request& request, const Callbacks& callbacks = {});
+REMORA_API Answer solve(const Request& request, const Callbacks& callbacks = {});
 
-/// Name of the device that was swept: its budgets, peaks and fixed memory.
-struct SweepResult {
-  Curve curve{};
-  /// By point; without steps where none is known.
-  std::vector<DeviceSchedule> schedules{};
-};
+/// The fields that the curve of a device begins with, without a search: its fixed memory, and of the best schedule known without any memory limit
+/// the duration and the peak there, of which percentages are. Both are also in the curve of a sweep.
+REMORA_API Curve baseline(const Request& request, DeviceId device);
+
+/// The curve of the device that was swept: its budgets, peaks and fixed memory.
+using SweepResult = SweepResultWith<DeviceSchedule>;
 
 /// The curve of one device's memory against time, while the other devices keep the budgets that they have. The limits are of the
 /// whole sweep; with a work limit, and without a time limit, the same seed gives the same curve. What the request says of the

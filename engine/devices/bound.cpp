@@ -265,22 +265,20 @@ class Rooms {
     return !cover.crowded.empty();
   }
 
-  /// Which op has no room anywhere, and what it needs; empty if none.
-  [[nodiscard]] std::string missing() const {
+  /// Which op has no room anywhere, and what it needs; no cause if none.
+  [[nodiscard]] Refusal missing() const {
     for (const OpId v : needed_.ids()) {
       const auto& runs = instance_.graph().runs[v];
-      std::string why;
-      bool anywhere = false;
-      for (std::size_t i = 0; i < runs.size(); ++i) {
+      Refusal refusal{.cause = Refusal::Cause::op, .op = v};
+      for (std::size_t i = 0; i < runs.size() && !is_open(v, i); ++i) {
         const DeviceId d = runs[i].device;
-        anywhere = anywhere || is_open(v, i);
-        why += (i == 0 ? ": " : ", ") + instance_.graph().devices[d].name + " would need at least " +
-               std::to_string(needed_[v][i].count()) + " bytes (a lower bound) and has " +
-               std::to_string(instance_.budget(d).count());
+        refusal.shortages.push_back({d, needed_[v][i], instance_.budget(d)});
+        // What else must be resident then.
+        if (instance_.has_room(v, runs[i])) refusal.cause = Refusal::Cause::event;
       }
-      if (!anywhere) return "the op " + instance_.op(v).name + " has room on no device" + why;
+      if (refusal.shortages.size() == runs.size()) return refusal;
     }
-    return "";
+    return {};
   }
 
  private:
@@ -295,8 +293,8 @@ class Rooms {
   Table<OpId, std::vector<bool>> dear_;
 };
 
-/// Why what is always on a device does not fit; empty if it does.
-std::string fixed_excess(const DeviceGraph& graph, const Problem& problem) {
+/// Why what is always on a device does not fit; no cause if it does.
+Refusal fixed_excess(const DeviceGraph& graph, const Problem& problem) {
   Table<DeviceId, Bytes> needed = base_memory(graph);
   const Table<TensorId, bool> produced = produced_tensors(graph.graph);
   for (const TensorId t : graph.places.ids()) {
@@ -305,36 +303,48 @@ std::string fixed_excess(const DeviceGraph& graph, const Problem& problem) {
   }
   for (const DeviceId d : graph.devices.ids()) {
     if (!problem.budget[d] || needed[d] <= *problem.budget[d]) continue;
-    return "device " + graph.devices[d].name + " needs at least " + std::to_string(needed[d].count()) +
-           " bytes (a lower bound) for what is always resident or must be kept there, and has " +
-           std::to_string(problem.budget[d]->count());
+    return {.cause = Refusal::Cause::kept, .shortages = {{d, needed[d], *problem.budget[d]}}};
   }
-  return "";
+  return {};
 }
 
 }  // namespace
 
 Bound bound_of(const DeviceGraph& graph, const Problem& problem, const std::function<bool()>& interrupted) {
-  Bound bound{.infeasible = fixed_excess(graph, problem)};
-  if (!bound.infeasible.empty()) return bound;
+  Bound bound{.refusal = fixed_excess(graph, problem)};
+  if (bound.is_infeasible()) return bound;
   const Instance instance(graph, problem);
   Rooms rooms(instance);
   Cover cover;
   do {
-    bound.infeasible = rooms.missing();
-    if (!bound.infeasible.empty()) return bound;
+    bound.refusal = rooms.missing();
+    if (bound.is_infeasible()) return bound;
     cover = cover_of(instance, rooms.allowed(), interrupted);
   } while (rooms.rule_out(cover));
   // Whatever is known without a cut is enough where there is no time for one.
   const std::int64_t enough = interrupted && interrupted() ? 0 : kNoWay;
   RemainingCost cost = remaining_cost(instance, State(instance), rooms.allowed(), enough);
   if (cost.least == kNoWay) {
-    bound.infeasible = "something can be brought to no device where it is read or kept";
+    bound.refusal.cause = Refusal::Cause::no_way;
     return bound;
   }
   bound.least = cost.least + cover.extra;
   bound.assignment = std::move(cost.assignment);
   return bound;
+}
+
+std::string note_of(const DeviceGraph& graph, const Refusal& refusal) {
+  if (refusal.cause == Refusal::Cause::no_way) return "something can be brought to no device where it is read or kept";
+  if (refusal.shortages.empty()) return "every sequence of runs and copies was searched";
+  const bool is_op = refusal.op.valid();
+  std::string note = is_op ? "the op " + graph.graph[refusal.op].name + " has room on no device: " : "";
+  for (const auto& [device, needed, budget] : refusal.shortages) {
+    if (device != refusal.shortages.front().device) note += ", ";
+    note += graph.devices[device].name + " needs at least " + std::to_string(needed.count()) +
+            " bytes (a lower bound)" + (is_op ? "" : " for what is always resident or must be kept there") +
+            " and has " + std::to_string(budget.count());
+  }
+  return note;
 }
 
 std::int64_t bound_below(const DeviceGraph& graph, const Problem& problem, std::int64_t below,

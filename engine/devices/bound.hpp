@@ -7,6 +7,7 @@
 #include <functional>
 #include <string>
 
+#include "engine/ask/ask.hpp"
 #include "engine/devices/problem.hpp"
 
 namespace remora::devices {
@@ -14,11 +15,16 @@ namespace remora::devices {
 struct Bound {
   /// Bound on the objective: no schedule costs less.
   std::int64_t least = 0;
-  /// Why there is no schedule at all; empty if that is not known.
-  std::string infeasible{};
+  /// Why there is no schedule at all; of no cause if that is not known.
+  Refusal refusal{};
   /// A device for the first run of each op: where the bound has it. Empty if infeasible.
   Table<OpId, DeviceId> assignment{};
+
+  [[nodiscard]] bool is_infeasible() const { return refusal.cause != Refusal::Cause::none; }
 };
+
+/// Why there is no schedule, for the note of a schedule file.
+std::string note_of(const DeviceGraph& graph, const Refusal& refusal);
 
 /// Every op once on its cheapest device that has room for it, or the cheapest assignment to two devices with what crosses
 /// from one to the other paid (remaining.hpp, of the state before all steps), and what memory adds to

@@ -1,14 +1,26 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/overlap.hpp"
-
+//
+// Solves where copies run beside computing, and lanes beside each other.
+//
+// Which schedules there are does not change: one that holds the budgets one thing at a time holds them overlapped (model/devices/
+// schedule.hpp). Only what they take does. So there are three parts:
+//
+//   sequential  For weights of the streams (lanes and links), no schedule's weighted load is above all weights times its
+//               duration: no stream works for longer. A sequential solve of the graph with durations times weights thus gives a bound, and
+//               a plan that spends what the weights call cheap. (The Lagrangian dual of "the duration is no less than any load"; Held,
+//               Karp 1971.) Streams with much load in the best plan weigh more in the next round. Equal weights come first: copies
+//               in sequence.
+//   overlapped  Local search over plans, by their replay: copies change places, and all that the sequential one does.
+//   complete    Where devices have lanes, small problems are searched over states (state_search.hpp), before all else and then by inner.
+//
+// Beside that the critical path is a bound: when something can be on a device at the earliest; and each lane's load by itself.
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>
 
-#include "engine/devices/sequential.hpp"
+#include "engine/devices/sliced_search.hpp"
 #include "engine/devices/state_search.hpp"
 #include "model/error.hpp"
 
@@ -167,7 +179,7 @@ std::int64_t busiest_lane(const DeviceGraph& graph, const Problem& problem, cons
     const std::optional<DeviceGraph> one = weighted(graph, alone);
     if (!one) continue;
     const Bound bound = bound_of(*one, in_sequence(problem, 1), interrupted);
-    if (bound.infeasible.empty()) most = std::max(most, bound.least);
+    if (!bound.is_infeasible()) most = std::max(most, bound.least);
   }
   return most;
 }
@@ -251,7 +263,7 @@ class OverlappedSearch final : public SlicedSearch {
     inner->run_session(part);
     spend(std::max(Work(1), inner->work()).count());
     if (inner->refuted()) {
-      bound_.infeasible = inner->bound().infeasible;
+      bound_.refusal = inner->bound().refusal;
       return;
     }
     const std::int64_t least = inner->bound().least;
@@ -329,7 +341,7 @@ void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& probl
   Problem unlimited = problem;
   unlimited.budget.assign(graph.devices.size(), std::nullopt);
   const Bound bound = overlap_bound(graph, unlimited, interrupted);
-  if (!bound.infeasible.empty()) return;
+  if (bound.is_infeasible()) return;
   schedule.baseline_cost = bound.least;
   unlimited.objective = Objective::duration;
   const bool fast = problem.objective == Objective::duration;

@@ -2,7 +2,6 @@
 #include "engine/devices/program.hpp"
 
 #include <algorithm>
-#include <utility>
 
 namespace remora::devices {
 

@@ -2,7 +2,6 @@
 #include "engine/devices/prover.hpp"
 
 #include <algorithm>
-#include <optional>
 #include <utility>
 
 #include "engine/bound/periods/replay.hpp"

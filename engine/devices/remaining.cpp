@@ -3,8 +3,6 @@
 
 #include <algorithm>
 #include <array>
-#include <functional>
-#include <limits>
 #include <optional>
 #include <utility>
 #include <vector>

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/sequential.hpp"
-
+//
+// Local search, complete search and the relaxation's programs on one incumbent, one thing at a time: the first two in turns of
+// growing length, the last in turns too, or in a thread of its own.
 #include <algorithm>
 #include <atomic>
 #include <mutex>
@@ -9,6 +10,7 @@
 #include <utility>
 
 #include "engine/devices/prover.hpp"
+#include "engine/devices/sliced_search.hpp"
 #include "engine/devices/tree_search.hpp"
 
 namespace remora::devices {

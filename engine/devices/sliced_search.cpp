@@ -4,8 +4,6 @@
 #include <algorithm>
 #include <utility>
 
-#include "engine/devices/alone.hpp"
-
 namespace remora::devices {
 namespace {
 
@@ -67,12 +65,14 @@ void SlicedSearch::choose_computes(bool doubts) {
   doubts_ = doubts;
 }
 
-void SlicedSearch::write(DeviceSchedule& schedule) const {
+void SlicedSearch::write(Answer& answer) const {
+  DeviceSchedule& schedule = answer.schedule;
   schedule.lower_bound = bound_.least;
   schedule.solver.work = work_.count();
   if (refuted()) {
     schedule.status = Status::infeasible;
-    schedule.solver.note = bound_.infeasible;
+    answer.refusal = bound_.refusal;
+    schedule.solver.note = note_of(graph_, bound_.refusal);
   }
   if (best_cost_ == kNoWay) return;
   put_steps(graph_, best_, schedule);
@@ -117,7 +117,7 @@ void SlicedSearch::prove(Source source) {
   if (best_cost_ < kNoWay) {
     raise_bound(best_cost_, source);
   } else {
-    bound_.infeasible = "every sequence of runs and copies was searched";
+    bound_.refusal.cause = Refusal::Cause::search;
   }
 }
 

@@ -2,7 +2,7 @@
 //
 // Searches over several devices that can be left and taken up again, and what they tell each other.
 //
-//     all choices        what a solve asks for: one thing at a time (sequential.hpp), or with copies beside (overlap.hpp)
+//     all choices        what a solve asks for: one thing at a time (sequential.cpp), or with copies beside (overlap.cpp)
 //     fewer choices      one device alone, by the search for one device; copies without recomputes, as a solve of its own
 //
 // Those with fewer choices sit beside the one with all, to the end of the limits: first a tenth each, then as much as that one
@@ -96,9 +96,9 @@ class SlicedSearch : public Member {
   [[nodiscard]] Wish wish() const final { return wish_; }
   /// Bounds on all schedules; and why there is none, if that is known.
   [[nodiscard]] const Bound& bound() const { return bound_; }
-  [[nodiscard]] bool refuted() const { return !bound_.infeasible.empty(); }
+  [[nodiscard]] bool refuted() const { return bound_.is_infeasible(); }
   /// The answer: steps, what they take, the bound, the status.
-  void write(DeviceSchedule& schedule) const;
+  void write(Answer& answer) const;
 
  protected:
   /// The graph must outlive it. Others sit beside it where it `shares`, and both recomputes and copies are choices.
@@ -190,5 +190,25 @@ class SlicedSearch : public Member {
   bool shares_;
   std::vector<Entry> members_;
 };
+
+// The members: one thing at a time (sequential.cpp), copies beside runs (overlap.cpp), one device alone (alone.cpp). `interrupted` ends
+// what is done before the first turn.
+
+std::unique_ptr<SlicedSearch> sequential_search(const DeviceGraph& graph, const Problem& problem,
+                                                const Options& options, const std::function<bool()>& interrupted,
+                                                bool shares);
+std::unique_ptr<SlicedSearch> overlapped_search(const DeviceGraph& graph, const Problem& problem,
+                                                const Options& options, const std::function<bool()>& interrupted,
+                                                bool shares);
+
+/// Describes the best overlapped schedule without memory limits, as far as the bound's assignment is one.
+void describe_overlapped_baseline(const DeviceGraph& graph, const Problem& problem,
+                                  const std::function<bool()>& interrupted, DeviceSchedule& schedule);
+
+/// Everything on that device, in the staged form, by the search for one device; null where some op cannot run there. What is limited
+/// beside memory and what is minimised is not regarded. The graph and the problem must outlive it; of the options, the limits are a
+/// first session's. `chooses`: it also looks whether more computes pay, and begins from the options' start.
+std::unique_ptr<Member> one_device_alone(const DeviceGraph& graph, const Problem& problem, DeviceId device,
+                                         const Options& options, bool chooses);
 
 }  // namespace remora::devices

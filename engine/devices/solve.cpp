@@ -9,8 +9,6 @@
 
 #include "engine/ask/any_number.hpp"
 #include "engine/ask/problem.hpp"
-#include "engine/devices/overlap.hpp"
-#include "engine/devices/sequential.hpp"
 #include "model/error.hpp"
 
 namespace remora::devices {
@@ -31,7 +29,7 @@ void describe_baseline(const DeviceGraph& graph, const Problem& problem, const s
   Problem unlimited = problem;
   unlimited.budget.assign(graph.devices.size(), std::nullopt);
   const Bound bound = bound_of(graph, unlimited, interrupted);
-  if (!bound.infeasible.empty()) return;
+  if (bound.is_infeasible()) return;
   schedule.baseline_cost = bound.least;
   unlimited.objective = Objective::duration;
   schedule.baseline_duration = Duration(bound_of(graph, unlimited, interrupted).least);
@@ -44,33 +42,24 @@ void describe_baseline(const DeviceGraph& graph, const Problem& problem, const s
 }
 
 /// With `wish`, which is then set, it ends early where more computes an op are worth more (SlicedSearch::choose_computes).
-DeviceSchedule solve_or_wish(const DeviceGraph& graph, const Problem& problem, const Options& options, Wish* wish,
-                             bool doubts) {
+Answer solve_or_wish(const DeviceGraph& graph, const Problem& problem, const Options& options, Wish* wish,
+                     bool doubts) {
   check(graph, problem);
   const Allowance allowance(limits_of(options), options.cancel);
-  DeviceSchedule schedule{.graph = graph.graph.name,
-                          .order = problem.order,
-                          .objective = problem.objective,
-                          .copies = problem.copies,
-                          .budget = problem.budget,
-                          .duration_limit = problem.duration_limit,
-                          .energy_limit = problem.energy_limit};
-  schedule.peak_memory.assign(graph.devices.size(), Bytes());
-  schedule.solver.version = version();
-  schedule.solver.max_computes = problem.max_computes;
-  schedule.solver.work_limit = options.work_limit;
-  const bool overlaps = problem.copies == CopyMode::overlap;
   const std::function<bool()> interrupted = past_limit(options);
-  (overlaps ? describe_overlapped_baseline : describe_baseline)(graph, problem, interrupted, schedule);
-  const auto search = (overlaps ? overlapped_search : sequential_search)(graph, problem, options, interrupted, true);
+  Answer answer{.schedule = baseline(graph, problem, interrupted)};
+  DeviceSchedule& schedule = answer.schedule;
+  schedule.solver.work_limit = options.work_limit;
+  const auto search = (problem.copies == CopyMode::overlap ? overlapped_search : sequential_search)(
+      graph, problem, options, interrupted, true);
   if (options.reporter != nullptr) options.reporter->begin(schedule, search->bound().least);
   if (wish != nullptr) search->choose_computes(doubts);
   search->run_session(allowance.left());
-  search->write(schedule);
+  search->write(answer);
   schedule.solver.seconds = allowance.elapsed();
   if (options.reporter != nullptr) options.reporter->end(search->work());
   if (wish != nullptr) *wish = search->wish();
-  return schedule;
+  return answer;
 }
 
 /// Of schedules that cost less than this one, by op, the most runs on all devices together. Costs add up but for durations beside each
@@ -120,13 +109,13 @@ class Ladder {
     begin_with_start();
   }
 
-  DeviceSchedule run() {
+  Answer run() {
     for (;;) {
       const bool may_go_on = problem_.max_computes < kMaxComputes && allows_more();
       Wish wish;
       const bool is_first = best_.solver.max_computes == 0;
-      DeviceSchedule found = solve_or_wish(graph_, problem_, options(), may_go_on ? &wish : nullptr, is_first);
-      allowance_.spend(Work(found.solver.work));
+      Answer found = solve_or_wish(graph_, problem_, options(), may_go_on ? &wish : nullptr, is_first);
+      allowance_.spend(Work(found.schedule.solver.work));
       const bool pays = take(std::move(found));
       // What is wished for and known is taken, however late.
       if (!pays || !may_go_on || ((allowance_.is_over() || has_enough()) && wish.steps.empty())) break;
@@ -139,7 +128,7 @@ class Ladder {
     best_.solver.work = allowance_.spent().count();
     best_.solver.work_limit = options_.work_limit;
     explain();
-    return std::move(best_);
+    return std::move(answer_);
   }
 
  private:
@@ -168,13 +157,14 @@ class Ladder {
   }
 
   /// Whether it is the answer so far; false where more computes have brought nothing.
-  bool take(DeviceSchedule found) {
+  bool take(Answer found) {
     const bool is_first = best_.solver.max_computes == 0;
     const bool had_schedule = best_.has_schedule();
-    const bool pays = found.has_schedule() && (!had_schedule || found.cost() < best_.cost());
+    const DeviceSchedule& schedule = found.schedule;
+    const bool pays = schedule.has_schedule() && (!had_schedule || schedule.cost() < best_.cost());
     if (had_schedule && !pays) return false;
     if (pays && !is_first) reason_ = had_schedule ? kShorter : kHolds;
-    best_ = std::move(found);
+    answer_ = std::move(found);
     return true;
   }
 
@@ -191,13 +181,14 @@ class Ladder {
       problem_.max_computes = std::min(most, static_cast<int>(kComputesWithin64Bits));
       Options options = within(options_, allowance_.left());
       options.start = best_.steps;
-      DeviceSchedule found = solve(graph_, problem_, options);
+      Answer answer = solve(graph_, problem_, options);
+      DeviceSchedule& found = answer.schedule;
       allowance_.spend(Work(found.solver.work));
       const bool is_proved = found.status == Status::optimal;
       bound = most <= problem_.max_computes ? found.lower_bound : found.baseline_cost;
       found.solver.max_computes = std::max(proved, most_runs_in(found.steps));
       if (is_proved) proved = problem_.max_computes;
-      take(std::move(found));
+      take(std::move(answer));
     }
     bound = std::min(bound, best_.cost());
     const bool is_whole = bound == best_.cost();
@@ -213,7 +204,7 @@ class Ladder {
     // What no number of computes can mend.
     Problem most = problem_;
     most.max_computes = kMaxComputes;
-    return bound_of(graph_, most, [&] { return allowance_.deadline().reached(); }).infeasible.empty();
+    return !bound_of(graph_, most, [&] { return allowance_.deadline().reached(); }).is_infeasible();
   }
 
   void explain() {
@@ -229,17 +220,34 @@ class Ladder {
   const Options& options_;
   std::vector<DeviceStep> start_;
   Allowance allowance_;
-  DeviceSchedule best_{};
+  Answer answer_{};
+  DeviceSchedule& best_ = answer_.schedule;
   const char* reason_ = nullptr;
 };
 
 }  // namespace
 
-DeviceSchedule solve(const DeviceGraph& graph, const Problem& problem, const Options& options) {
+DeviceSchedule baseline(const DeviceGraph& graph, const Problem& problem, const std::function<bool()>& interrupted) {
+  DeviceSchedule schedule{.graph = graph.graph.name,
+                          .order = problem.order,
+                          .objective = problem.objective,
+                          .copies = problem.copies,
+                          .budget = problem.budget,
+                          .duration_limit = problem.duration_limit,
+                          .energy_limit = problem.energy_limit};
+  schedule.peak_memory.assign(graph.devices.size(), Bytes());
+  schedule.solver.version = version();
+  schedule.solver.max_computes = problem.max_computes;
+  const bool overlaps = problem.copies == CopyMode::overlap;
+  (overlaps ? describe_overlapped_baseline : describe_baseline)(graph, problem, interrupted, schedule);
+  return schedule;
+}
+
+Answer solve(const DeviceGraph& graph, const Problem& problem, const Options& options) {
   return solve_or_wish(graph, problem, options, nullptr, false);
 }
 
-DeviceSchedule solve_with_more_computes(const DeviceGraph& graph, const Problem& problem, const Options& options) {
+Answer solve_with_more_computes(const DeviceGraph& graph, const Problem& problem, const Options& options) {
   return Ladder(graph, problem, options).run();
 }
 

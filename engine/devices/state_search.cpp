@@ -10,8 +10,7 @@
 #include <vector>
 
 #include "engine/base/work.hpp"
-#include "engine/devices/timed_bound.hpp"
-#include "engine/devices/timed_moves.hpp"
+#include "engine/devices/timed_state.hpp"
 
 namespace remora::devices {
 namespace {

@@ -3,7 +3,7 @@
 // The complete search where steps run beside each other (lanes), of small problems: over what is the case after some steps, and when
 // (timed_state.hpp), rather than over sequences of steps.
 //
-// The state with the least bound (timed_bound.hpp) is the next one to go on from. A state beside which another one has all no later
+// The state with the least bound (timed_bound.cpp) is the next one to go on from. A state beside which another one has all no later
 // and no more expensive is left out (dominance, as in label-setting shortest paths with resources: Desrochers, Soumis 1988). So the first
 // state in which all is done is the optimum, what the next one costs at least is a bound meanwhile, and where none is left there is no
 // schedule.

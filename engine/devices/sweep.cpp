@@ -1,6 +1,11 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/sweep.hpp"
-
+//
+// Many budgets of one device: the curve of its memory against time, while the other devices keep the budgets that they have.
+//
+// Two rounds. The first goes from the largest budget down, so that each search starts from its neighbour's schedule with a little
+// more to save, and takes half of the time; the second spends the rest on the budgets that are not settled. What one learns the
+// others get: a schedule serves every larger budget, a bound holds for every smaller one, and below a budget that is proved
+// infeasible all are.
 #include <algorithm>
 #include <optional>
 #include <string>
@@ -40,7 +45,7 @@ class Sweep {
     }
     for (std::size_t i = 0; i < points_.size(); ++i) {
       // Of what no search has come to.
-      if (!points_[i]) points_[i] = solve(graph_, problem_of(i), {.time_limit = 0});
+      if (!points_[i]) points_[i] = solve(graph_, problem_of(i), {.time_limit = 0}).schedule;
     }
     share();
     return result();
@@ -78,7 +83,7 @@ class Sweep {
     Options options = within(options_, allowance_.equal_share(still_to_search(i, round)));
     options.seed = options_.seed + static_cast<std::uint64_t>(round - 1);
     options.start = start_for(i);
-    DeviceSchedule found = solve(graph_, problem_of(i), options);
+    DeviceSchedule found = solve(graph_, problem_of(i), options).schedule;
     allowance_.spend(Work(found.solver.work));
     seconds_[i] += found.solver.seconds;
     take(i, std::move(found));

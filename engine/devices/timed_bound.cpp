@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/timed_bound.hpp"
-
 #include <algorithm>
 #include <vector>
+
+#include "engine/devices/timed_state.hpp"
 
 namespace remora::devices {
 namespace {

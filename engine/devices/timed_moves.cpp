@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/devices/timed_moves.hpp"
-
 #include <algorithm>
 #include <optional>
 #include <utility>
+
+#include "engine/devices/timed_state.hpp"
 
 namespace remora::devices {
 namespace {

@@ -15,6 +15,8 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <optional>
 #include <vector>
 
 #include "engine/devices/problem.hpp"
@@ -130,5 +132,45 @@ struct TimedState {
 /// oftener; what is resident in `b` is so in `a`, and nothing is free later; and at no time does more memory have to come back, if `a`
 /// releases all that `b` has not or may release. O(places * what comes back).
 bool dominates(const TimedInstance& of, const TimedState& a, const TimedState& b);
+
+// Which steps can come next, and what is the case after them (timed_moves.cpp).
+
+/// A step, and which releases were decided on for it.
+struct TimedMove {
+  DeviceStep step{};
+  std::int64_t end = 0;
+  /// Given up for it, dated back; taken over by it; and given up after it, since nobody can read it any more.
+  Places released = 0;
+  Places taken = 0;
+  Places dropped = 0;
+
+  friend bool operator==(const TimedMove&, const TimedMove&) = default;
+};
+
+/// All moves of a state, each with the state after it. Of releases for a step those sets without any of which it starts later, so that
+/// it waits for memory or makes room. A run again of what is all there is left out. That loses no schedule for which another one is not
+/// as good (timed_state.hpp). What a sequence of moves takes, its replay takes or less.
+///
+/// `enough` is asked now and then, with the number of sets of releases looked at so far (which may be exponential in what is resident); once it
+/// says so, no more is visited. The number of these sets; nothing if it was enough.
+std::optional<std::int64_t> for_each_move(const TimedInstance& of, const TimedState& state,
+                                          const std::function<bool(std::int64_t)>& enough,
+                                          const std::function<void(const TimedMove&, TimedState&&)>& visit);
+
+// What can be said of all that follows a state, whatever memory says (timed_bound.cpp).
+
+struct TimedBound {
+  /// When all can have ended at the earliest, and what it takes in energy; kNoWay where something cannot be done.
+  std::int64_t duration = 0;
+  std::int64_t energy = 0;
+};
+
+/// Two bounds of the duration.
+///
+///   path   when what is to be read can be there at the earliest: it is, or is copied, or is made (again)
+///   lanes  runs that are certain to come (first runs, and runs again of what is nowhere and is read by one of these, or kept) do so one
+///          after the other on each lane. Of those that start no earlier than h and are followed by t more at least, the lane
+///          is not done before h + their durations + t (Carlier 1982)
+TimedBound bound_after(const TimedInstance& of, const TimedState& state);
 
 }  // namespace remora::devices

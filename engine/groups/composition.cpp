@@ -5,7 +5,6 @@
 #include <climits>
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <utility>
 #include <vector>
 

@@ -149,18 +149,4 @@ PlaceResult place(std::span<const Buffer> buffers, const PlaceSettings& settings
   return placement::Placing(buffers, settings, interrupted).run();
 }
 
-const char* status_name(PlacementStatus status) {
-  switch (status) {
-    case PlacementStatus::optimal:
-      return "optimal";
-    case PlacementStatus::feasible:
-      return "feasible";
-    case PlacementStatus::infeasible:
-      return "infeasible";
-    case PlacementStatus::unknown:
-      return "unknown";
-  }
-  return "";
-}
-
 }  // namespace remora

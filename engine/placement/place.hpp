@@ -22,16 +22,13 @@
 #include "model/api.hpp"
 #include "model/banks.hpp"
 #include "model/placement.hpp"
+#include "model/schedule.hpp"
 
 namespace remora {
 
-/// State of a placement.
-enum class PlacementStatus {
-  optimal,     ///< no arena is smaller; or, where a capacity was given, it holds the placement
-  feasible,    ///< a placement, perhaps not the smallest
-  infeasible,  ///< proved: the capacity holds no placement, or fixed buffers share bytes
-  unknown      ///< none within the capacity was found
-};
+/// State of a placement. `optimal`: no arena is smaller, or, where a capacity was given, it holds the placement; `infeasible`:
+/// it holds none, or fixed buffers share bytes; `unknown`: none within it was found.
+using PlacementStatus = Status;
 
 struct PlaceSettings {
   /// Maximum size of the arena; without it, the smallest arena is sought.
@@ -69,13 +66,10 @@ struct PlaceResult {
 REMORA_API PlaceResult place(std::span<const Buffer> buffers, const PlaceSettings& settings,
                              const std::function<bool()>& interrupted);
 
-/// Places buffers in several memories: each in one of its banks, at the smallest sum of costs. Of a single one, at no
-/// cost, as above, within its capacity. `settings.capacity` is ignored here. Throws InputError for what
-/// check_bank_problem rejects.
+/// Places buffers in several memories: each in one of its banks, at the smallest sum of costs. If each has a single bank, at no
+/// cost, it places bank by bank, as above, within its capacity. `settings.capacity` is ignored here. Throws InputError for
+/// what check_bank_problem rejects.
 REMORA_API PlaceResult place(const BankProblem& problem, const PlaceSettings& settings,
                              const std::function<bool()>& interrupted);
-
-/// "optimal", "feasible", "infeasible", "unknown".
-REMORA_API const char* status_name(PlacementStatus status);
 
 }  // namespace remora

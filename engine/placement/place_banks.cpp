@@ -285,16 +285,44 @@ PlaceResult place_banks(const BankProblem& problem, const PlaceSettings& setting
   return placement::result_of(context, complete);
 }
 
+namespace {
+
+/// Each bank for itself, where none of its buffers may be elsewhere.
+PlaceResult place_apart(const BankProblem& problem, const PlaceSettings& settings,
+                        const std::function<bool()>& interrupted) {
+  PlaceResult all{.status = PlacementStatus::optimal};
+  for (const auto& banks : problem.choices) all.banks.push_back(banks.front().bank);
+  all.offsets.resize(problem.buffers.size());
+  for (std::size_t b = 0; b < problem.banks.size(); ++b) {
+    PlaceSettings within = settings;
+    within.capacity = problem.banks[b].capacity;
+    if (settings.work_limit > 0) within.work_limit = std::max<std::int64_t>(1, settings.work_limit - all.work);
+    PlaceResult found = place(contents_of(problem, {all.banks, all.offsets}, b).buffers, within, interrupted);
+    all.work += found.work;
+    all.arena = std::max(all.arena, found.arena);
+    all.lower_bound = std::max(all.lower_bound, found.lower_bound);
+    // Infeasible before unknown before a placement.
+    if (all.status != PlacementStatus::infeasible && found.status != PlacementStatus::optimal)
+      all.status = found.status;
+    std::size_t next = 0;
+    for (std::size_t i = 0; i < all.banks.size() && !found.offsets.empty(); ++i) {
+      if (all.banks[i] == b) all.offsets[i] = found.offsets[next++];
+    }
+  }
+  if (all.status != PlacementStatus::infeasible) return all;
+  all.offsets.clear();
+  all.banks.clear();
+  return all;
+}
+
+}  // namespace
+
 PlaceResult place(const BankProblem& problem, const PlaceSettings& settings, const std::function<bool()>& interrupted) {
   check_bank_problem(problem);
-  const bool is_free = std::all_of(problem.choices.begin(), problem.choices.end(),
-                                   [](const std::vector<BankChoice>& banks) { return banks.front().cost == 0; });
-  if (problem.banks.size() > 1 || !is_free) return place_banks(problem, settings, interrupted);
-  PlaceSettings within = settings;
-  within.capacity = problem.banks.front().capacity;
-  PlaceResult result = place(problem.buffers, within, interrupted);
-  result.banks.assign(result.offsets.size(), 0);
-  return result;
+  const bool is_apart =
+      std::all_of(problem.choices.begin(), problem.choices.end(),
+                  [](const std::vector<BankChoice>& banks) { return banks.size() == 1 && banks.front().cost == 0; });
+  return (is_apart ? place_apart : place_banks)(problem, settings, interrupted);
 }
 
 }  // namespace remora

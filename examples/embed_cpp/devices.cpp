@@ -78,9 +78,10 @@ int main() {
       if (news.phase > 1)
         std::printf("%s: %lld\n", source_name(news.source), static_cast<long long>(news.duration.count()));
     };
-    const remora::DeviceSchedule schedule = remora::devices::solve(request, callbacks);
+    const remora::devices::Answer answer = remora::devices::solve(request, callbacks);
+    const remora::DeviceSchedule& schedule = answer.schedule;
     if (!schedule.has_schedule()) {
-      std::printf("no schedule: %s\n", schedule.solver.note.c_str());
+      std::printf("%s\n", remora::text::refusal_line(*graph, schedule, answer.refusal).c_str());
       return 1;
     }
     print_steps(*graph, schedule);

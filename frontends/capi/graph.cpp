@@ -20,26 +20,34 @@ Bytes bytes_from(std::int64_t bytes, const std::string& place) {
   return Bytes(bytes);
 }
 
+static_assert(static_cast<int>(Phase::forward) == REMORA_PHASE_FORWARD &&
+              static_cast<int>(Phase::loss) == REMORA_PHASE_LOSS &&
+              static_cast<int>(Phase::backward) == REMORA_PHASE_BACKWARD);
+
 Phase phase_from(remora_phase phase) {
-  switch (phase) {
-    case REMORA_PHASE_NONE:
-      return Phase::none;
-    case REMORA_PHASE_FORWARD:
-      return Phase::forward;
-    case REMORA_PHASE_LOSS:
-      return Phase::loss;
-    case REMORA_PHASE_BACKWARD:
-      return Phase::backward;
-  }
+  if (phase >= REMORA_PHASE_NONE && phase <= REMORA_PHASE_BACKWARD) return static_cast<Phase>(phase);
   throw InputError("phase", std::to_string(static_cast<int>(phase)) + " is not one of remora_phase");
+}
+
+void check_names(const Graph& graph) {
+  check_c_names(graph.tensors, "$.tensors");
+  check_c_names(graph.ops, "$.ops");
 }
 
 remora_graph graph_from(std::string_view content, const char* source) {
   return read_from(content, source, [](json::Text text) {
     Graph graph = json::read_graph(text);
-    check_c_names(graph.tensors, "$.tensors");
-    check_c_names(graph.ops, "$.ops");
+    check_names(graph);
     return remora_graph(std::move(graph));
+  });
+}
+
+remora_device_graph device_graph_from(std::string_view content, const char* source) {
+  return read_from(content, source, [](json::Text text) {
+    DeviceGraph graph = json::read_device_graph(text);
+    check_c_names(graph.devices, "$.devices");
+    check_names(graph.graph);
+    return remora_device_graph{std::make_shared<const DeviceGraph>(std::move(graph))};
   });
 }
 
@@ -174,12 +182,11 @@ remora_status remora_graph_new(const char* name, remora_graph** made) {
 }
 
 remora_status remora_graph_read(const char* path, remora_graph** made) {
-  return capi::made_by(made, [&] { return capi::graph_from(remora::json::read_file(capi::text(path, "path")), path); });
+  return capi::made_of_file(path, made, capi::graph_from);
 }
 
 remora_status remora_graph_parse(const char* text, std::size_t size, remora_graph** made) {
-  return capi::made_by(made,
-                       [&] { return capi::graph_from(std::string_view(capi::text(text, "text"), size), "text"); });
+  return capi::made_of_text(text, size, made, capi::graph_from);
 }
 
 void remora_graph_free(remora_graph* graph) {
@@ -297,13 +304,11 @@ std::int32_t remora_graph_tensor_count(const remora_graph* graph) {
 }
 
 const char* remora_graph_op_name(const remora_graph* graph, std::int32_t op) {
-  const Op* const at = capi::op_at(graph, op);
-  return at == nullptr ? nullptr : at->name.c_str();
+  return graph == nullptr ? nullptr : capi::name_at(graph->value.ops, op);
 }
 
 const char* remora_graph_tensor_name(const remora_graph* graph, std::int32_t tensor) {
-  const remora::Tensor* const at = capi::tensor_at(graph, tensor);
-  return at == nullptr ? nullptr : at->name.c_str();
+  return graph == nullptr ? nullptr : capi::name_at(graph->value.tensors, tensor);
 }
 
 std::int64_t remora_graph_tensor_size(const remora_graph* graph, std::int32_t tensor) {
@@ -377,4 +382,58 @@ remora_status remora_graph_reordered(const remora_graph* graph, const std::int32
     capi::about("ops", [&] { remora::validate(reordered); });
     return remora_graph(std::move(reordered));
   });
+}
+
+// Graphs over several devices.
+
+remora_status remora_device_graph_read(const char* path, remora_device_graph** made) {
+  return capi::made_of_file(path, made, capi::device_graph_from);
+}
+
+remora_status remora_device_graph_parse(const char* text, std::size_t size, remora_device_graph** made) {
+  return capi::made_of_text(text, size, made, capi::device_graph_from);
+}
+
+void remora_device_graph_free(remora_device_graph* graph) {
+  delete graph;
+}
+
+remora_status remora_device_graph_write(const remora_device_graph* graph, const char* path) {
+  return capi::guarded([&] {
+    const remora::DeviceGraph& value = *capi::given(graph, "graph").value;
+    remora::json::write_file(capi::text(path, "path"),
+                             [&](std::ostream& out) { remora::json::write_graph(out, value); });
+  });
+}
+
+std::int32_t remora_device_graph_device_count(const remora_device_graph* graph) {
+  return graph == nullptr ? 0 : static_cast<std::int32_t>(graph->value->devices.size());
+}
+
+const char* remora_device_graph_device_name(const remora_device_graph* graph, std::int32_t device) {
+  return graph == nullptr ? nullptr : capi::name_at(graph->value->devices, device);
+}
+
+std::int32_t remora_device_graph_find_device(const remora_device_graph* graph, const char* name) {
+  if (graph == nullptr || name == nullptr) return -1;
+  for (const remora::DeviceId d : graph->value->devices.ids()) {
+    if (graph->value->devices[d].name == name) return std::int32_t{d};
+  }
+  return -1;
+}
+
+std::int32_t remora_device_graph_op_count(const remora_device_graph* graph) {
+  return graph == nullptr ? 0 : static_cast<std::int32_t>(graph->value->graph.ops.size());
+}
+
+std::int32_t remora_device_graph_tensor_count(const remora_device_graph* graph) {
+  return graph == nullptr ? 0 : static_cast<std::int32_t>(graph->value->graph.tensors.size());
+}
+
+const char* remora_device_graph_op_name(const remora_device_graph* graph, std::int32_t op) {
+  return graph == nullptr ? nullptr : capi::name_at(graph->value->graph.ops, op);
+}
+
+const char* remora_device_graph_tensor_name(const remora_device_graph* graph, std::int32_t tensor) {
+  return graph == nullptr ? nullptr : capi::name_at(graph->value->graph.tensors, tensor);
 }

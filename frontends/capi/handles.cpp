@@ -2,7 +2,6 @@
 #include "frontends/capi/handles.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
@@ -87,20 +86,6 @@ void check_belongs(const Schedule& schedule, const Graph& graph, const std::stri
     op_in(graph, step.op, argument);
     for (const TensorId t : step.free) tensor_in(graph, t, argument);
   }
-}
-
-remora_result result_of(Status status) {
-  switch (status) {
-    case Status::optimal:
-      return REMORA_OPTIMAL;
-    case Status::feasible:
-      return REMORA_FEASIBLE;
-    case Status::infeasible:
-      return REMORA_INFEASIBLE;
-    case Status::unknown:
-      return REMORA_UNKNOWN;
-  }
-  return REMORA_UNKNOWN;
 }
 
 std::string described(const Graph& graph, TensorId tensor) {

@@ -21,7 +21,8 @@
 
 #include "engine/ask/ask.hpp"
 #include "engine/base/options.hpp"
-#include "frontends/capi/remora.h"
+#include "engine/devices/ask.hpp"
+#include "frontends/capi/remora_devices.h"
 #include "frontends/formats/file.hpp"
 #include "model/error.hpp"
 #include "model/graph.hpp"
@@ -57,6 +58,17 @@ struct remora_options {
 struct remora_schedule {
   remora::Schedule value;
   /// Why it has no steps, where a solve has said so.
+  remora::Refusal refusal{};
+};
+
+struct remora_device_graph {
+  std::shared_ptr<const remora::DeviceGraph> value;
+};
+
+struct remora_device_schedule {
+  /// The one that was solved, whose names the file has.
+  std::shared_ptr<const remora::DeviceGraph> graph;
+  remora::DeviceSchedule value;
   remora::Refusal refusal{};
 };
 
@@ -211,6 +223,16 @@ auto read_from(std::string_view content, const char* source, const Read& read) {
   }
 }
 
+/// A handle of the file's, or the text's, content: `from(content, source)`.
+template <class Handle, class From>
+remora_status made_of_file(const char* path, Handle** made, const From& from) noexcept {
+  return made_by(made, [&] { return from(json::read_file(text(path, "path")), path); });
+}
+template <class Handle, class From>
+remora_status made_of_text(const char* content, std::size_t size, Handle** made, const From& from) noexcept {
+  return made_by(made, [&] { return from(std::string_view(text(content, "text"), size), "text"); });
+}
+
 /// Names leave as C texts, which end at a NUL.
 template <class Rows>
 void check_c_names(const Rows& rows, const char* place) {
@@ -229,7 +251,26 @@ auto row_at(const Rows& rows, std::int32_t index) -> decltype(&*rows.begin()) {
   return index < 0 || static_cast<std::size_t>(index) >= rows.size() ? nullptr : &*(rows.begin() + index);
 }
 
-remora_result result_of(Status status);
+/// Its name, or NULL.
+template <class Rows>
+const char* name_at(const Rows& rows, std::int32_t index) {
+  const auto* const row = row_at(rows, index);
+  return row == nullptr ? nullptr : row->name.c_str();
+}
+
+/// Also for a schedule of another graph, in which the names are looked up.
+DeviceSchedule schedule_on(const remora_device_graph& graph, const remora_device_schedule& schedule,
+                           const char* source);
+
+// The enumerations of remora.h number what they name as the engine does.
+static_assert(static_cast<int>(Status::optimal) == REMORA_OPTIMAL &&
+              static_cast<int>(Status::feasible) == REMORA_FEASIBLE &&
+              static_cast<int>(Status::infeasible) == REMORA_INFEASIBLE &&
+              static_cast<int>(Status::unknown) == REMORA_UNKNOWN);
+
+inline remora_result result_of(Status status) {
+  return static_cast<remora_result>(status);
+}
 
 /// A line for each error, for the caller to free.
 template <class AnyVerdict>

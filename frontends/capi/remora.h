@@ -353,7 +353,8 @@ typedef enum remora_reason {
   REMORA_REASON_EVENT = 3,   /* what must be resident while one op runs, in this order and with so many runs per op */
   REMORA_REASON_SEARCH = 4,  /* proved by more than one event, for this order and so many runs per op */
   REMORA_REASON_PACKING = 5, /* schedules were found, but none whose buffers fit into one arena */
-  REMORA_REASON_LIMITS = 6   /* none was found within the limits */
+  REMORA_REASON_LIMITS = 6,  /* none was found within the limits */
+  REMORA_REASON_NO_WAY = 7   /* over several devices: something that is needed cannot be copied to where it has to be */
 } remora_reason;
 
 typedef struct remora_refusal {

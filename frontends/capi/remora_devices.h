@@ -91,6 +91,8 @@ REMORA_EXPORT remora_status remora_device_schedule_parse(const remora_device_gra
                                                          size_t size, remora_device_schedule** made);
 REMORA_EXPORT remora_status remora_device_schedule_write(const remora_device_schedule* schedule, const char* path);
 REMORA_EXPORT remora_status remora_device_schedule_text(const remora_device_schedule* schedule, char** made);
+/* Why it has no steps and what is worth a try, in one line, as remora_schedule_refusal_text; empty where it has some. */
+REMORA_EXPORT remora_status remora_device_schedule_refusal_text(const remora_device_schedule* schedule, char** made);
 REMORA_EXPORT void remora_device_schedule_free(remora_device_schedule* schedule);
 /* As remora_schedule_verify. */
 REMORA_EXPORT remora_status remora_device_schedule_verify(const remora_device_schedule* schedule,

@@ -2,7 +2,6 @@
 #include <ostream>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "frontends/capi/handles.hpp"
 #include "frontends/formats/file.hpp"
@@ -60,8 +59,26 @@ Schedule schedule_from(const Instance& instance, std::span<const std::int32_t> o
   return schedule;
 }
 
-remora_schedule schedule_read(std::string_view content, const char* source, const Graph& graph) {
-  return read_from(content, source, [&](json::Text text) { return remora_schedule{json::read_schedule(text, graph)}; });
+/// For a schedule of the graph, by made_of_file and made_of_text.
+auto reader_of(const remora_graph* graph) {
+  return [graph](std::string_view content, const char* source) {
+    const Graph& value = given(graph, "graph").value;
+    return read_from(content, source,
+                     [&](json::Text text) { return remora_schedule{json::read_schedule(text, value)}; });
+  };
+}
+
+auto reader_of(const remora_device_graph* graph) {
+  return [graph](std::string_view content, const char* source) {
+    const auto& value = given(graph, "graph").value;
+    return read_from(content, source, [&](json::Text text) {
+      return remora_device_schedule{value, json::read_schedule(text, *value)};
+    });
+  };
+}
+
+std::string text_of(const remora_device_schedule& schedule) {
+  return text::written([&](std::ostream& out) { json::write_schedule(out, schedule.value, *schedule.graph); });
 }
 
 /// Where a solve has just said it, what it said.
@@ -74,36 +91,28 @@ Refusal refusal_of(const remora_schedule& schedule, const Graph& graph) {
   return schedule.refusal.cause == Refusal::Cause::none ? explain(graph, schedule.value) : schedule.refusal;
 }
 
-remora_reason reason_of(Refusal::Cause cause) {
-  switch (cause) {
-    case Refusal::Cause::none:
-      break;
-    case Refusal::Cause::op:
-      return REMORA_REASON_OP;
-    case Refusal::Cause::kept:
-      return REMORA_REASON_KEPT;
-    case Refusal::Cause::event:
-      return REMORA_REASON_EVENT;
-    case Refusal::Cause::search:
-      return REMORA_REASON_SEARCH;
-    case Refusal::Cause::packing:
-      return REMORA_REASON_PACKING;
-    case Refusal::Cause::limits:
-      return REMORA_REASON_LIMITS;
-  }
-  return REMORA_REASON_NONE;
-}
+static_assert(static_cast<int>(Refusal::Cause::event) == REMORA_REASON_EVENT &&
+              static_cast<int>(Refusal::Cause::packing) == REMORA_REASON_PACKING &&
+              static_cast<int>(Refusal::Cause::no_way) == REMORA_REASON_NO_WAY);
 
 std::string refusal_line(const remora_schedule& schedule, const Graph& graph) {
   return text::refusal_line(graph, schedule.value, refusal_of(schedule, graph));
 }
 
-const Step* step_at(const remora_schedule* schedule, std::size_t step) {
+/// Of a schedule for one device or for several: null for a step that it does not have.
+template <class AnySchedule>
+auto step_at(const AnySchedule* schedule, std::size_t step) -> decltype(&schedule->value.steps.front()) {
   if (schedule == nullptr || step >= schedule->value.steps.size()) return nullptr;
   return &schedule->value.steps[step];
 }
 
 }  // namespace
+
+DeviceSchedule schedule_on(const remora_device_graph& graph, const remora_device_schedule& schedule,
+                           const char* source) {
+  return schedule.graph == graph.value ? schedule.value : reader_of(&graph)(text_of(schedule), source).value;
+}
+
 }  // namespace remora::capi
 
 namespace capi = remora::capi;
@@ -117,20 +126,12 @@ remora_status remora_schedule_of_sequence(const remora_instance* instance, const
 }
 
 remora_status remora_schedule_read(const remora_graph* graph, const char* path, remora_schedule** made) {
-  return capi::made_by(made, [&] {
-    const remora::Graph& value = capi::given(graph, "graph").value;
-    const std::string content = remora::json::read_file(capi::text(path, "path"));
-    return capi::schedule_read(content, path, value);
-  });
+  return capi::made_of_file(path, made, capi::reader_of(graph));
 }
 
 remora_status remora_schedule_parse(const remora_graph* graph, const char* text, std::size_t size,
                                     remora_schedule** made) {
-  return capi::made_by(made, [&] {
-    const remora::Graph& value = capi::given(graph, "graph").value;
-    const std::string_view content(capi::text(text, "text"), size);
-    return capi::schedule_read(content, "text", value);
-  });
+  return capi::made_of_text(text, size, made, capi::reader_of(graph));
 }
 
 remora_status remora_schedule_copy(const remora_schedule* schedule, remora_schedule** made) {
@@ -276,7 +277,7 @@ remora_status remora_schedule_refusal(const remora_schedule* schedule, const rem
     const remora::Refusal refusal =
         capi::refusal_of(capi::given(schedule, "schedule"), capi::given(graph, "graph").value);
     const remora_refusal known{.size = sizeof(remora_refusal),
-                               .reason = capi::reason_of(refusal.cause),
+                               .reason = static_cast<remora_reason>(refusal.cause),
                                .op = refusal.op.valid() ? std::int32_t{refusal.op} : -1,
                                .needed = refusal.needed.count(),
                                .lower_bound = refusal.lower_bound.count(),
@@ -289,5 +290,109 @@ remora_status remora_schedule_refusal_text(const remora_schedule* schedule, cons
   return capi::guarded([&] {
     const std::string line = capi::refusal_line(capi::given(schedule, "schedule"), capi::given(graph, "graph").value);
     capi::given(made, "made") = capi::copied(line);
+  });
+}
+
+// Of several devices.
+
+remora_status remora_device_schedule_read(const remora_device_graph* graph, const char* path,
+                                          remora_device_schedule** made) {
+  return capi::made_of_file(path, made, capi::reader_of(graph));
+}
+
+remora_status remora_device_schedule_parse(const remora_device_graph* graph, const char* text, std::size_t size,
+                                           remora_device_schedule** made) {
+  return capi::made_of_text(text, size, made, capi::reader_of(graph));
+}
+
+remora_status remora_device_schedule_write(const remora_device_schedule* schedule, const char* path) {
+  return capi::guarded([&] {
+    const std::string text = capi::text_of(capi::given(schedule, "schedule"));
+    remora::json::write_file(capi::text(path, "path"), [&](std::ostream& out) { out << text; });
+  });
+}
+
+remora_status remora_device_schedule_text(const remora_device_schedule* schedule, char** made) {
+  return capi::guarded(
+      [&] { capi::given(made, "made") = capi::copied(capi::text_of(capi::given(schedule, "schedule"))); });
+}
+
+remora_status remora_device_schedule_refusal_text(const remora_device_schedule* schedule, char** made) {
+  return capi::guarded([&] {
+    const remora_device_schedule& given = capi::given(schedule, "schedule");
+    capi::given(made, "made") = capi::copied(remora::text::refusal_line(*given.graph, given.value, given.refusal));
+  });
+}
+
+void remora_device_schedule_free(remora_device_schedule* schedule) {
+  delete schedule;
+}
+
+remora_status remora_device_schedule_verify(const remora_device_schedule* schedule, const remora_device_graph* graph,
+                                            int* valid, char** made) {
+  return capi::guarded([&] {
+    const remora_device_schedule& given = capi::given(schedule, "schedule");
+    const remora_device_graph& of = capi::given(graph, "graph");
+    capi::given(valid, "valid");
+    capi::give_verdict(remora::verify(*of.value, capi::schedule_on(of, given, "schedule")), valid, made);
+  });
+}
+
+remora_status remora_device_schedule_facts(const remora_device_schedule* schedule, remora_device_facts* facts) {
+  return capi::guarded([&] {
+    const remora::DeviceSchedule& value = capi::given(schedule, "schedule").value;
+    remora_device_facts known{};
+    known.result = capi::result_of(value.status);
+    known.objective = value.objective == remora::Objective::energy ? REMORA_LEAST_ENERGY : REMORA_LEAST_DURATION;
+    known.copies = value.copies == remora::CopyMode::overlap ? REMORA_COPIES_OVERLAP : REMORA_COPIES_SEQUENTIAL;
+    known.duration = value.duration.count();
+    known.energy = value.energy.count();
+    known.lower_bound = value.lower_bound;
+    known.baseline_duration = value.baseline_duration.count();
+    known.step_count = value.steps.size();
+    known.seconds = value.solver.seconds;
+    known.work = value.solver.work;
+    known.optimal_for_max_computes = value.solver.optimal_for_max_computes;
+    capi::write_known(known, capi::given(facts, "facts"), "facts");
+  });
+}
+
+std::int64_t remora_device_schedule_budget(const remora_device_schedule* schedule, std::int32_t device) {
+  if (schedule == nullptr || device < 0 || remora::at(device) >= schedule->value.budget.size()) return -1;
+  return schedule->value.budget[remora::DeviceId(device)].value_or(remora::Bytes(-1)).count();
+}
+
+std::int64_t remora_device_schedule_peak(const remora_device_schedule* schedule, std::int32_t device) {
+  if (schedule == nullptr || device < 0 || remora::at(device) >= schedule->value.peak_memory.size()) return -1;
+  return schedule->value.peak_memory[remora::DeviceId(device)].count();
+}
+
+remora_status remora_device_schedule_step(const remora_device_schedule* schedule, std::size_t step,
+                                          remora_device_step* made) {
+  return capi::guarded([&] {
+    capi::given(schedule, "schedule");
+    const remora::DeviceStep* const at = capi::step_at(schedule, step);
+    if (at == nullptr) {
+      throw remora::InputError("step", "there is no step " + std::to_string(step) + "; the schedule has " +
+                                           std::to_string(schedule->value.steps.size()));
+    }
+    remora_device_step known{};
+    known.op = at->is_copy() ? -1 : std::int32_t{at->op};
+    known.tensor = at->is_copy() ? std::int32_t{at->copied} : -1;
+    known.device = std::int32_t{at->device};
+    known.to = at->is_copy() ? std::int32_t{at->to} : -1;
+    known.release_count = at->free.size();
+    capi::write_known(known, capi::given(made, "made"), "made");
+  });
+}
+
+remora_status remora_device_schedule_release(const remora_device_schedule* schedule, std::size_t step,
+                                             std::size_t index, std::int32_t* tensor, std::int32_t* device) {
+  return capi::guarded([&] {
+    capi::given(schedule, "schedule");
+    const remora::DeviceStep* const at = capi::step_at(schedule, step);
+    if (at == nullptr || index >= at->free.size()) throw remora::InputError("index", "there is no such release");
+    capi::given(tensor, "tensor") = std::int32_t{at->free[index].tensor};
+    capi::given(device, "device") = std::int32_t{at->free[index].device};
   });
 }

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
-#include <array>
 #include <functional>
 #include <optional>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "engine/ask/ask.hpp"
@@ -16,15 +14,14 @@
 namespace remora::capi {
 namespace {
 
+static_assert(static_cast<int>(OrderRequest::automatic) == REMORA_ORDER_AUTO &&
+              static_cast<int>(OrderRequest::free) == REMORA_ORDER_FREE);
+static_assert(static_cast<int>(Event::phase) == REMORA_EVENT_PHASE &&
+              static_cast<int>(Event::bound) == REMORA_EVENT_BOUND &&
+              static_cast<int>(Event::round) == REMORA_EVENT_ROUND);
+
 OrderRequest order_from(remora_order order) {
-  switch (order) {
-    case REMORA_ORDER_INPUT:
-      return OrderRequest::input;
-    case REMORA_ORDER_FREE:
-      return OrderRequest::free;
-    case REMORA_ORDER_AUTO:
-      return OrderRequest::automatic;
-  }
+  if (order >= REMORA_ORDER_INPUT && order <= REMORA_ORDER_AUTO) return static_cast<OrderRequest>(order);
   throw InputError("order", std::to_string(static_cast<int>(order)) + " is not one of remora_order");
 }
 
@@ -70,22 +67,6 @@ SolveCallbacks callbacks_from(const remora_callbacks& callbacks, Bytes budget, b
   return made;
 }
 
-remora_event event_of(Event event) {
-  switch (event) {
-    case Event::start:
-      return REMORA_EVENT_START;
-    case Event::phase:
-      return REMORA_EVENT_PHASE;
-    case Event::schedule:
-      return REMORA_EVENT_SCHEDULE;
-    case Event::bound:
-      return REMORA_EVENT_BOUND;
-    case Event::round:
-      break;
-  }
-  return REMORA_EVENT_ROUND;
-}
-
 }  // namespace
 
 remora_progress progress_of(const Progress& progress, Bytes budget) {
@@ -97,7 +78,7 @@ remora_progress progress_of(const Progress& progress, Bytes budget) {
           .lower_bound = progress.lower_bound.count(),
           .work = progress.work,
           .source = progress_label(progress),
-          .event = event_of(progress.event),
+          .event = static_cast<remora_event>(progress.event),
           .budget = budget.count()};
 }
 
@@ -240,20 +221,6 @@ Buffer buffer_from(const remora_buffer& given, std::size_t number) {
   return buffer;
 }
 
-remora_result result_of(PlacementStatus status) {
-  switch (status) {
-    case PlacementStatus::optimal:
-      return REMORA_OPTIMAL;
-    case PlacementStatus::feasible:
-      return REMORA_FEASIBLE;
-    case PlacementStatus::infeasible:
-      return REMORA_INFEASIBLE;
-    case PlacementStatus::unknown:
-      return REMORA_UNKNOWN;
-  }
-  return REMORA_UNKNOWN;
-}
-
 /// What placements take of the options, and what they tell.
 class Placer {
  public:
@@ -316,5 +283,96 @@ remora_status remora_schedule_place(const remora_schedule* schedule, const remor
     placer.tell(
         remora::place_schedule(value, placed.value, remora::Bytes(alignment), placer.settings(), placer.interrupted()));
     return placed;
+  });
+}
+
+namespace remora::capi {
+namespace {
+
+devices::Request request_from(const remora_device_graph& handle, const remora_device_problem& asked) {
+  const DeviceGraph& graph = *handle.value;
+  devices::Request request{.graph = handle.value};
+  if (asked.objective != REMORA_LEAST_DURATION && asked.objective != REMORA_LEAST_ENERGY) {
+    throw InputError("problem.objective", std::to_string(asked.objective) + " is not one of remora_objective");
+  }
+  request.objective = asked.objective == REMORA_LEAST_ENERGY ? Objective::energy : Objective::duration;
+  if (asked.order != REMORA_ORDER_INPUT && asked.order != REMORA_ORDER_FREE) {
+    throw InputError("problem.order", std::to_string(asked.order) + " is neither input nor free");
+  }
+  request.order = asked.order == REMORA_ORDER_FREE ? OrderMode::free : OrderMode::input;
+  if (asked.copies != REMORA_COPIES_SEQUENTIAL && asked.copies != REMORA_COPIES_OVERLAP) {
+    throw InputError("problem.copies", std::to_string(asked.copies) + " is not one of remora_copies");
+  }
+  if (asked.copies == REMORA_COPIES_OVERLAP) request.copies = CopyMode::overlap;
+  if (asked.max_computes < 0) throw InputError("problem.max_computes", "must not be negative");
+  if (asked.max_computes > 0) request.max_computes = asked.max_computes;
+  request.budget.assign(graph.devices.size(), std::nullopt);
+  if (asked.budget_count > graph.devices.size()) {
+    throw InputError("problem.budgets", std::to_string(asked.budget_count) + " are too many: the graph has " +
+                                            std::to_string(graph.devices.size()) + " devices");
+  }
+  if (asked.budget_count > 0) given(asked.budgets, "problem.budgets");
+  for (std::size_t d = 0; d < asked.budget_count; ++d) {
+    if (asked.budgets[d] < -1)
+      throw InputError("problem.budgets[" + std::to_string(d) + "]", "must be -1 (no limit) or more");
+    if (asked.budgets[d] >= 0) request.budget[DeviceId(d)] = Bytes(asked.budgets[d]);
+  }
+  if (asked.duration_limit < 0) throw InputError("problem.duration_limit", "must not be negative");
+  if (asked.energy_limit < 0) throw InputError("problem.energy_limit", "must not be negative");
+  if (asked.duration_limit > 0) request.duration_limit = Duration(asked.duration_limit);
+  if (asked.energy_limit > 0) request.energy_limit = Energy(asked.energy_limit);
+  return request;
+}
+
+/// `stopped` outlives them.
+devices::Callbacks callbacks_from(const remora_device_graph* graph, const remora_device_callbacks* given,
+                                  bool& stopped) {
+  devices::Callbacks made;
+  if (given == nullptr) return made;
+  const auto known = known_part(*given, sizeof(remora_device_callbacks), "callbacks");
+  connect(known, Bytes(0), stopped, made);
+  if (known.incumbent != nullptr) {
+    made.incumbent = [known, graph, &stopped](const DeviceSchedule& schedule) {
+      if (stopped) return;
+      const remora_device_schedule found{graph->value, schedule};
+      known.incumbent(known.context, &found);
+    };
+  }
+  return made;
+}
+
+remora_device_schedule solved(const remora_device_graph* graph, const remora_device_problem* problem,
+                              const remora_options* options, const devices::Callbacks& callbacks,
+                              const remora_device_schedule* warm_start) {
+  const remora_device_graph& of = given(graph, "graph");
+  devices::Request request =
+      request_from(of, known_part(given(problem, "problem"), sizeof(remora_device_problem), "problem"));
+  if (options != nullptr) request.options = options->value;
+  if (warm_start != nullptr) {
+    request.start = schedule_on(of, *warm_start, "warm_start").steps;
+  }
+  devices::Answer answer = about("", [&] { return devices::solve(request, callbacks); });
+  return {of.value, std::move(answer.schedule), std::move(answer.refusal)};
+}
+
+}  // namespace
+}  // namespace remora::capi
+
+remora_status remora_device_solve(const remora_device_graph* graph, const remora_device_problem* problem,
+                                  const remora_options* options, const remora_stop* stop,
+                                  const remora_device_schedule* warm_start, remora_device_schedule** made) {
+  return capi::made_by(made, [&] {
+    return capi::solved(graph, problem, options, {.cancel = stop == nullptr ? nullptr : &stop->value}, warm_start);
+  });
+}
+
+remora_status remora_device_solve_with_callbacks(const remora_device_graph* graph, const remora_device_problem* problem,
+                                                 const remora_options* options,
+                                                 const remora_device_callbacks* callbacks,
+                                                 const remora_device_schedule* warm_start,
+                                                 remora_device_schedule** made) {
+  return capi::made_by(made, [&] {
+    bool stopped = false;
+    return capi::solved(graph, problem, options, capi::callbacks_from(graph, callbacks, stopped), warm_start);
   });
 }

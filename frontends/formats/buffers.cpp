@@ -3,16 +3,15 @@
 #include <array>
 #include <charconv>
 #include <cstddef>
-#include <optional>
 #include <ostream>
 #include <system_error>
 #include <utility>
 
 #include "frontends/formats/interchange.hpp"
 #include "frontends/text/text.hpp"
+#include "model/buffers/schedule_buffers.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
-#include "model/schedule_buffers.hpp"
 
 namespace remora::interchange {
 namespace {

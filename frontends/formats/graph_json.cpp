@@ -568,7 +568,7 @@ void write_graph(std::ostream& out, const Graph& graph) {
   out << GraphWriter(graph).text();
 }
 
-void write_device_graph(std::ostream& out, const DeviceGraph& graph) {
+void write_graph(std::ostream& out, const DeviceGraph& graph) {
   validate(graph);
   out << GraphWriter(graph).text();
 }

@@ -104,7 +104,7 @@ std::vector<Buffer> read_buffers(std::string_view text, const std::string& sourc
 /// such column, else one for each buffer.
 void write_buffers(std::ostream& out, std::span<const Buffer> buffers, std::span<const Bytes> offsets = {});
 
-/// The buffers of a schedule (model/schedule_buffers.hpp). Throws InputError for a schedule without a solution.
+/// The buffers of a schedule (model/buffers/schedule_buffers.hpp). Throws InputError for a schedule without a solution.
 void write_minimalloc(std::ostream& out, const Graph& graph, const Schedule& schedule);
 
 // A schedule in staged form as the matrices R and S of Checkmate (Jain et al. 2020, eq. 1).

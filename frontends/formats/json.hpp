@@ -37,7 +37,7 @@ REMORA_API bool names_devices(Text text);
 
 /// As read_graph and write_graph, for a graph with `devices`. An op that runs on the first device alone is written without `on`.
 REMORA_API DeviceGraph read_device_graph(Text text);
-REMORA_API void write_device_graph(std::ostream& out, const DeviceGraph& graph);
+REMORA_API void write_graph(std::ostream& out, const DeviceGraph& graph);
 
 // Reading and writing remora-schedule (docs/reference/formats.md).
 
@@ -56,8 +56,8 @@ REMORA_API std::vector<std::string> read_reading(Text text);
 REMORA_API void write_schedule(std::ostream& out, const Schedule& schedule, const Graph& graph);
 
 /// As read_schedule and write_schedule, for a graph with `devices`.
-REMORA_API DeviceSchedule read_device_schedule(Text text, const DeviceGraph& graph);
-REMORA_API void write_device_schedule(std::ostream& out, const DeviceSchedule& schedule, const DeviceGraph& graph);
+REMORA_API DeviceSchedule read_schedule(Text text, const DeviceGraph& graph);
+REMORA_API void write_schedule(std::ostream& out, const DeviceSchedule& schedule, const DeviceGraph& graph);
 
 // Reading and writing remora-curve 1 (docs/guide/sweep.md).
 

@@ -315,7 +315,7 @@ Schedule read_schedule(Text text, const Graph& graph) {
   return ScheduleReader(graph).read_root(Node(document));
 }
 
-DeviceSchedule read_device_schedule(Text text, const DeviceGraph& graph) {
+DeviceSchedule read_schedule(Text text, const DeviceGraph& graph) {
   const Document document = parse(text.view());
   return ScheduleReader(graph).read_device_root(Node(document));
 }
@@ -594,7 +594,7 @@ void write_schedule(std::ostream& out, const Schedule& schedule, const Graph& gr
   out << ScheduleWriter(schedule, graph).text();
 }
 
-void write_device_schedule(std::ostream& out, const DeviceSchedule& schedule, const DeviceGraph& graph) {
+void write_schedule(std::ostream& out, const DeviceSchedule& schedule, const DeviceGraph& graph) {
   out << DeviceScheduleWriter(schedule, graph).text();
 }
 

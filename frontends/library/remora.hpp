@@ -23,6 +23,7 @@
 #include "frontends/formats/json.hpp"
 #include "frontends/text/refusal.hpp"
 #include "model/budget.hpp"
+#include "model/buffers/schedule_buffers.hpp"
 #include "model/devices/graph.hpp"
 #include "model/devices/schedule.hpp"
 #include "model/error.hpp"
@@ -31,5 +32,4 @@
 #include "model/instance.hpp"
 #include "model/placement.hpp"
 #include "model/schedule.hpp"
-#include "model/schedule_buffers.hpp"
 #include "model/verify.hpp"

@@ -1,9 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <array>
 #include <cstddef>
+#include <optional>
 #include <ostream>
+#include <span>
 #include <string>
-#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -33,190 +34,142 @@ Clock clock_of(const std::string& unit) {
   return {};
 }
 
-/// What traces have in common: their head, and how an event begins.
 class TraceText {
- protected:
-  TraceText(const Graph& graph, const std::string& unit) : graph_(graph), unit_(unit), clock_(clock_of(unit)) {}
+ public:
+  TraceText(const DeviceGraph& graph, const DeviceProfile& profile, const Table<DeviceId, std::optional<Bytes>>& budget,
+            const std::string& unit)
+      : graph_(graph),
+        profile_(profile),
+        budget_(budget),
+        unit_(unit),
+        clock_(clock_of(unit)),
+        names_(stream_names(graph, profile)) {}
 
-  [[nodiscard]] const Graph& graph() const { return graph_; }
-  [[nodiscard]] std::string& out() { return out_; }
-
-  /// `append(i)` makes the i-th of so many events.
-  template <class Append>
-  std::string text(std::size_t events, const Append& append) {
+  /// The lanes' names and the budgets, then each step after each device's memory, and both at the end.
+  std::string text() {
     json::ObjectText object(out_, ",\n  ");
     object.string("displayTimeUnit", "ms");
     object.key("otherData");
     json::ObjectText other(out_);
-    other.string("graph", graph_.name);
+    other.string("graph", graph_.graph.name);
     const std::string unit = unit_.empty() ? "unit of time" : unit_;
     other.string("duration_unit", clock_.known ? unit_ : "a microsecond here is one " + unit);
     other.close();
     object.key("traceEvents");
-    json::append_lines(out_, 2, events, append);
+    for (std::size_t lane = 0; lane < names_.size(); ++lane) append_lane(lane);
+    if (!profile_.steps.empty()) append_steps();
+    json::append_lines(out_, 2, events_.size(), [&](std::size_t i) { out_ += events_[i]; });
     object.close();
     out_ += '\n';
     return std::move(out_);
   }
 
-  void append_common(json::ObjectText& event, const std::string& name, const char* kind, Duration now,
-                     std::int64_t lane) {
+ private:
+  void append_steps() {
+    append_budgets(Duration(0));
+    for (std::size_t i = 0; i < profile_.steps.size(); ++i) {
+      for (const DeviceId d : graph_.devices.ids())
+        append_counter(counter_of(d, "memory"), profile_.times[i], profile_.memory[d][i]);
+      append_step(i);
+    }
+    Table<DeviceId, Bytes> left = profile_.base;
+    for (const TensorStay& stay : profile_.stays) {
+      if (stay.to_the_end) left[stay.device] += graph_.graph[stay.tensor].size;
+    }
+    for (const DeviceId d : graph_.devices.ids())
+      append_counter(counter_of(d, "memory"), profile_.times.back(), left[d]);
+    append_budgets(profile_.times.back());
+  }
+
+  void append_budgets(Duration now) {
+    for (const DeviceId d : graph_.devices.ids()) {
+      if (budget_[d]) append_counter(counter_of(d, "budget"), now, *budget_[d]);
+    }
+  }
+
+  /// "memory"; of several devices "gpu" and "gpu budget".
+  [[nodiscard]] std::string counter_of(DeviceId device, const std::string& what) const {
+    if (graph_.devices.size() == 1) return what;
+    return graph_.devices[device].name + (what == "memory" ? "" : " " + what);
+  }
+
+  /// `append(event)`: what an event has beside its head.
+  template <class Append>
+  void append_event(const std::string& name, const char* kind, Duration now, std::size_t lane, const Append& append) {
+    std::string& text = events_.emplace_back();
+    json::ObjectText event(text);
     event.string("name", name);
     event.string("ph", kind);
     event.number("ts", clock_.microseconds(now));
     event.integer("pid", 1);
-    event.integer("tid", lane);
+    event.integer("tid", static_cast<std::int64_t>(lane) + 1);
+    append(event);
+    event.close();
   }
 
-  /// An event that lasts; the caller appends its arguments and closes it.
-  void append_lasting(json::ObjectText& event, const std::string& name, const char* category, Duration now,
-                      Duration lasts, std::int64_t lane) {
-    append_common(event, name, "X", now, lane);
-    event.number("dur", clock_.microseconds(lasts));
-    event.string("cat", category);
-    // A colour name of the viewer's own.
-    if (std::string_view(category) == "recompute") event.string("cname", "terrible");
+  template <class Append>
+  void append_arguments(json::ObjectText& event, const Append& append) {
     event.key("args");
+    json::ObjectText arguments(events_.back());
+    append(arguments);
+    arguments.close();
   }
 
   /// Viewers stack what one counter holds: each has one amount.
   void append_counter(const std::string& name, Duration now, Bytes amount) {
-    json::ObjectText event(out_);
-    append_common(event, name, "C", now, 1);
-    event.key("args");
-    json::ObjectText arguments(out_);
-    arguments.integer("bytes", amount.count());
-    arguments.close();
-    event.close();
-  }
-
- private:
-  const Graph& graph_;
-  const std::string& unit_;
-  Clock clock_;
-  std::string out_{};
-};
-
-class ReplayTrace : TraceText {
- public:
-  ReplayTrace(const Graph& graph, const Replay& replay, Bytes budget, const std::string& unit)
-      : TraceText(graph, unit), replay_(replay), budget_(budget) {}
-
-  std::string text() {
-    Duration now;
-    // The budget at both ends; each step begins with its memory, and a last counter ends the last step.
-    const std::size_t steps = replay_.ops.size();
-    return TraceText::text(steps == 0 ? 0 : 2 * steps + 3, [&](std::size_t i) {
-      if (i == 0 || i == 2 * steps + 2) {
-        append_counter("budget", now, budget_);
-        return;
-      }
-      const std::size_t step = (i - 1) / 2;
-      if (i % 2 == 1) {
-        append_counter("memory", now, step < steps ? replay_.memory[step] : memory_at_end());
-      } else {
-        append_step(now, step);
-        now += graph().ops[replay_.ops[step]].duration;
-      }
+    append_event(name, "C", now, 0, [&](json::ObjectText& event) {
+      append_arguments(event, [&](json::ObjectText& arguments) { arguments.integer("bytes", amount.count()); });
     });
   }
 
- private:
-  [[nodiscard]] Bytes memory_at_end() const {
-    Bytes memory = replay_.base;
-    for (const TensorStay& stay : replay_.stays) {
-      if (stay.to_the_end) memory += graph().tensors[stay.tensor].size;
-    }
-    return memory;
-  }
-
-  void append_step(Duration now, std::size_t step) {
-    const Op& op = graph().ops[replay_.ops[step]];
-    json::ObjectText event(out());
-    append_lasting(event, op.name, replay_.again[step] ? "recompute" : "first", now, op.duration, 1);
-    json::ObjectText arguments(out());
-    arguments.integer("step", static_cast<std::int64_t>(step));
-    arguments.string("type", op.type);
-    arguments.integer("memory", replay_.memory[step].count());
-    arguments.close();
-    event.close();
-  }
-
-  const Replay& replay_;
-  Bytes budget_;
-};
-
-class DeviceTrace : TraceText {
- public:
-  DeviceTrace(const DeviceGraph& graph, const DeviceProfile& profile, const std::string& unit)
-      : TraceText(graph.graph, unit), graph_(graph), profile_(profile), names_(stream_names(graph, profile)) {}
-
-  /// The lanes' names, then each step after each device's memory.
-  std::string text() {
-    const std::size_t devices = graph_.devices.size();
-    const std::size_t lanes = names_.size();
-    const std::size_t each = devices + 1;
-    return TraceText::text(lanes + each * profile_.steps.size(), [&](std::size_t i) {
-      if (i < lanes) {
-        append_lane(i);
-        return;
-      }
-      const std::size_t step = (i - lanes) / each;
-      const std::size_t part = (i - lanes) % each;
-      if (part < devices) {
-        const DeviceId d(part);
-        append_counter(graph_.devices[d].name, profile_.times[step], profile_.memory[d][step]);
-      } else {
-        append_step(step);
-      }
-    });
-  }
-
- private:
   void append_lane(std::size_t lane) {
-    json::ObjectText event(out());
-    append_common(event, "thread_name", "M", Duration(0), static_cast<std::int64_t>(lane) + 1);
-    event.key("args");
-    json::ObjectText arguments(out());
-    arguments.string("name", names_[lane]);
-    arguments.close();
-    event.close();
+    append_event("thread_name", "M", Duration(0), lane, [&](json::ObjectText& event) {
+      append_arguments(event, [&](json::ObjectText& arguments) { arguments.string("name", names_[lane]); });
+    });
   }
 
   void append_step(std::size_t i) {
     const DeviceStep& step = profile_.steps[i];
-    const Duration lasts = profile_.ends[i] - profile_.times[i];
-    const std::int64_t lane = static_cast<std::int64_t>(profile_.stream[i]) + 1;
-    json::ObjectText event(out());
-    if (step.is_copy()) {
-      append_lasting(event, graph_.graph[step.copied].name, "copy", profile_.times[i], lasts, lane);
-    } else {
-      append_lasting(event, graph_.graph[step.op].name, profile_.again[i] ? "recompute" : "first", profile_.times[i],
-                     lasts, lane);
-    }
-    json::ObjectText arguments(out());
-    arguments.integer("step", static_cast<std::int64_t>(i));
-    if (step.is_copy()) arguments.integer("bytes", graph_.graph[step.copied].size.count());
-    if (!step.is_copy()) arguments.string("type", graph_.graph[step.op].type);
-    arguments.close();
-    event.close();
+    const Graph& graph = graph_.graph;
+    const char* const category = step.is_copy() ? "copy" : profile_.again[i] ? "recompute" : "first";
+    const std::string& name = step.is_copy() ? graph[step.copied].name : graph[step.op].name;
+    append_event(name, "X", profile_.times[i], profile_.stream[i], [&](json::ObjectText& event) {
+      event.number("dur", clock_.microseconds(profile_.ends[i] - profile_.times[i]));
+      event.string("cat", category);
+      // A colour name of the viewer's own.
+      if (!step.is_copy() && profile_.again[i]) event.string("cname", "terrible");
+      append_arguments(event, [&](json::ObjectText& arguments) {
+        arguments.integer("step", static_cast<std::int64_t>(i));
+        if (step.is_copy()) arguments.integer("bytes", graph[step.copied].size.count());
+        if (!step.is_copy()) arguments.string("type", graph[step.op].type);
+        arguments.integer("memory", profile_.memory[step.device][i].count());
+      });
+    });
   }
 
   const DeviceGraph& graph_;
   const DeviceProfile& profile_;
+  const Table<DeviceId, std::optional<Bytes>>& budget_;
+  const std::string& unit_;
+  Clock clock_;
   std::vector<std::string> names_;
+  std::vector<std::string> events_{};
+  std::string out_{};
 };
 
 }  // namespace
 
-void write_trace(std::ostream& out, const Graph& graph, const Replay& replay, Bytes budget,
-                 const std::string& duration_unit) {
-  out << ReplayTrace(graph, replay, budget, duration_unit).text();
+void write_trace(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                 const DeviceProfile& profile, const std::string& duration_unit) {
+  out << TraceText(graph, profile, schedule.budget, duration_unit).text();
 }
 
-void write_trace(std::ostream& out, const DeviceGraph& graph, const DeviceProfile& profile,
+void write_trace(std::ostream& out, const Graph& graph, std::span<const Step> steps, Bytes budget,
                  const std::string& duration_unit) {
-  out << DeviceTrace(graph, profile, duration_unit).text();
+  const DeviceGraph on_device = on_one_device(graph);
+  DeviceSchedule schedule{.steps = on_one_device(steps)};
+  schedule.budget.push_back(budget);
+  write_trace(out, on_device, schedule, profile_of(on_device, schedule), duration_unit);
 }
 
 }  // namespace remora::report

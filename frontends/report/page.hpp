@@ -92,16 +92,16 @@ extern const std::string_view kPageBody;
 extern const std::string_view kPageScript;
 
 // A schedule in the Trace Event Format of Chrome's about:tracing, which Perfetto reads too: one complete event ("X") a
-// step, of category "first" or "recompute", and counters ("C") of memory, all on a clock that the durations make.
+// step, of category "first", "recompute" or "copy", a thread for each lane of a device and each link that is used, and counters ("C")
+// of each device's memory and budget, all on a clock that the durations make.
 
 /// Writes the trace as JSON. The format counts microseconds: durations in "ns", "us", "ms" or "s" are converted, one of
 /// any other unit is taken for a microsecond (otherData says so). Throws InputError for names that are not UTF-8; then
 /// nothing has been written.
-void write_trace(std::ostream& out, const Graph& graph, const Replay& replay, Bytes budget,
-                 const std::string& duration_unit);
-/// The same of a schedule over several devices: a thread for each device and each link that is used, counters for each
-/// device. A copy is of category "copy".
-void write_trace(std::ostream& out, const DeviceGraph& graph, const DeviceProfile& profile,
+void write_trace(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                 const DeviceProfile& profile, const std::string& duration_unit);
+/// The same of a schedule for one device.
+void write_trace(std::ostream& out, const Graph& graph, std::span<const Step> steps, Bytes budget,
                  const std::string& duration_unit);
 
 }  // namespace remora::report

@@ -1,18 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The data inside a page.
-#include <cmath>
 #include <cstdint>
 #include <string>
 #include <string_view>
 #include <unordered_map>
-#include <utility>
 #include <vector>
 
 #include "frontends/formats/json_text.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/report/page.hpp"
-#include "model/schedule_buffers.hpp"
+#include "model/buffers/schedule_buffers.hpp"
 
 namespace remora::report {
 namespace {

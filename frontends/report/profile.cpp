@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdint>
 #include <iterator>
 #include <map>
 #include <numeric>
@@ -289,15 +288,7 @@ std::vector<std::string> stream_names(const DeviceGraph& graph, const DeviceProf
 }
 
 Replay replay(const Graph& graph, std::span<const Step> steps) {
-  const DeviceGraph on_device = on_one_device(graph);
-  DeviceSchedule schedule;
-  schedule.steps.reserve(steps.size());
-  for (const Step& step : steps) {
-    DeviceStep run{.op = step.op, .device = DeviceId(0)};
-    for (const TensorId t : step.free) run.free.push_back({t, DeviceId(0)});
-    schedule.steps.push_back(std::move(run));
-  }
-  DeviceProfile profile = profile_of(on_device, schedule);
+  DeviceProfile profile = profile_of(on_one_device(graph), {.steps = on_one_device(steps)});
   const DeviceId only(0);
   Replay result{.again = std::move(profile.again),
                 .memory = std::move(profile.memory[only]),

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/text/refusal.hpp"
 
+#include <array>
 #include <cstddef>
 #include <string>
 
@@ -13,16 +14,18 @@ using Cause = Refusal::Cause;
 using Help = Refusal::Help;
 
 /// " in the input order with at most 2 runs per op".
-std::string problem_text(const Schedule& schedule, int max_computes) {
-  return std::string(" in ") + (schedule.order == OrderMode::input ? "the input" : "any") + " order with at most " +
+std::string problem_text(OrderMode order, int max_computes) {
+  return std::string(" in ") + (order == OrderMode::input ? "the input" : "any") + " order with at most " +
          std::to_string(max_computes) + (max_computes == 1 ? " run per op" : " runs per op");
 }
 
-std::string what_text(const Schedule& schedule, const Refusal& refusal, const std::string& budget) {
+/// Of a Schedule or a DeviceSchedule.
+template <class AnySchedule>
+std::string what_text(const AnySchedule& schedule, const Refusal& refusal, const std::string& budget) {
   switch (refusal.cause) {
     case Cause::event:
     case Cause::search:
-      return "no schedule" + problem_text(schedule, refusal.max_computes) + " stays within " + budget;
+      return "no schedule" + problem_text(schedule.order, refusal.max_computes) + " stays within " + budget;
     case Cause::packing:
       return "no schedule was found whose buffers fit into one arena within " + budget;
     case Cause::limits:
@@ -30,6 +33,7 @@ std::string what_text(const Schedule& schedule, const Refusal& refusal, const st
     case Cause::none:
     case Cause::op:
     case Cause::kept:
+    case Cause::no_way:
       break;
   }
   return "no schedule stays within " + budget;
@@ -49,12 +53,26 @@ std::string because_text(const Graph& graph, const Schedule& schedule, const Ref
       return "while " + style.name(graph[refusal.op].name) +
              " runs, its tensors and those that cannot be recomputed need " + much;
     case Cause::none:
+    case Cause::no_way:
     case Cause::search:
     case Cause::packing:
     case Cause::limits:
       break;
   }
   return "";
+}
+
+std::string shortages_text(const DeviceGraph& graph, const Refusal& refusal, const RefusalStyle& style) {
+  if (refusal.cause == Cause::no_way)
+    return "something that is read or must be kept cannot be copied to where it has to be";
+  std::string text = refusal.op.valid() ? style.name(graph.graph[refusal.op].name) + " can run on no device: " : "";
+  for (std::size_t i = 0; i < refusal.shortages.size(); ++i) {
+    const auto& [device, needed, budget] = refusal.shortages[i];
+    text += (i == 0 ? "" : ", ") + style.name(graph.devices[device].name) + " needs at least " + style.amount(needed) +
+            (refusal.op.valid() ? "" : " for what is always resident or must be kept there") + ", and its budget is " +
+            style.amount(budget);
+  }
+  return text;
 }
 
 std::string budgets_text(const Refusal& refusal, Bytes reached, const RefusalStyle& style) {
@@ -103,7 +121,21 @@ std::string help_text(Help help, const RefusalStyle& style) {
   return "";
 }
 
+std::string suggestions_text(const Refusal& refusal, const RefusalStyle& style) {
+  std::string text;
+  for (std::size_t i = 0; i < refusal.help.size(); ++i) {
+    const bool is_last = i + 1 == refusal.help.size();
+    text += (i == 0 ? "" : is_last ? " or " : ", ") + help_text(refusal.help[i], style);
+  }
+  return text;
+}
+
 }  // namespace
+
+const char* reason_word(Cause cause) {
+  constexpr std::array kWords{"", "op", "kept", "event", "search", "packing", "limits", "no_way"};
+  return kWords.at(static_cast<std::size_t>(cause));
+}
 
 std::string RefusalText::line() const {
   std::string text = what;
@@ -115,25 +147,40 @@ std::string RefusalText::line() const {
 
 RefusalText refusal_text(const Graph& graph, const Schedule& schedule, const Refusal& refusal,
                          const std::string& budget, const RefusalStyle& style) {
-  RefusalText text{.what = what_text(schedule, refusal, budget),
-                   .because = because_text(graph, schedule, refusal, style),
-                   .budgets = budgets_text(refusal, schedule.solver.reached_peak, style),
-                   .suggestions = ""};
-  for (std::size_t i = 0; i < refusal.help.size(); ++i) {
-    const bool is_last = i + 1 == refusal.help.size();
-    text.suggestions += (i == 0 ? "" : is_last ? " or " : ", ") + help_text(refusal.help[i], style);
-  }
-  return text;
+  return {.what = what_text(schedule, refusal, budget),
+          .because = because_text(graph, schedule, refusal, style),
+          .budgets = budgets_text(refusal, schedule.solver.reached_peak, style),
+          .suggestions = suggestions_text(refusal, style)};
 }
+
+RefusalText refusal_text(const DeviceGraph& graph, const DeviceSchedule& schedule, const Refusal& refusal,
+                         const RefusalStyle& style) {
+  return {.what = what_text(schedule, refusal, "the budgets"),
+          .because = shortages_text(graph, refusal, style),
+          .budgets = "",
+          .suggestions = suggestions_text(refusal, style)};
+}
+
+namespace {
+
+RefusalStyle plain_style() {
+  return {.amount = exact_bytes_text,
+          .name = [](const std::string& name) { return "'" + visible(name) + "'"; },
+          .option = [](const std::string& option,
+                       const std::string& value) { return option + (value.empty() ? "" : " " + value); }};
+}
+
+}  // namespace
 
 std::string refusal_line(const Graph& graph, const Schedule& schedule, const Refusal& refusal) {
   if (refusal.cause == Refusal::Cause::none) return "";
-  const RefusalStyle style{
-      .amount = exact_bytes_text,
-      .name = [](const std::string& name) { return "'" + visible(name) + "'"; },
-      .option = [](const std::string& option,
-                   const std::string& value) { return option + (value.empty() ? "" : " " + value); }};
-  return refusal_text(graph, schedule, refusal, exact_bytes_text(schedule.budget), style).line();
+  return refusal_text(graph, schedule, refusal, exact_bytes_text(schedule.budget), plain_style()).line();
+}
+
+std::string refusal_line(const DeviceGraph& graph, const DeviceSchedule& schedule, const Refusal& refusal) {
+  if (schedule.has_schedule()) return "";
+  if (refusal.cause == Refusal::Cause::none) return schedule.solver.note;
+  return refusal_text(graph, schedule, refusal, plain_style()).line();
 }
 
 }  // namespace remora::text

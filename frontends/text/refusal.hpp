@@ -11,6 +11,7 @@
 
 #include "engine/ask/ask.hpp"
 #include "model/api.hpp"
+#include "model/devices/schedule.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
 #include "model/types.hpp"
@@ -26,6 +27,9 @@ struct RefusalStyle {
   /// An option by its name ("time_limit"), with its value if it is to have a certain one, as the front end spells it: "--order free".
   std::function<std::string(const std::string& option, const std::string& value)> option;
 };
+
+/// "op", "kept", "no_way", "event", "search", "packing", "limits"; empty where there is a schedule.
+const char* reason_word(Refusal::Cause cause);
 
 /// Parts of a sentence, any but the first perhaps empty.
 struct RefusalText {
@@ -45,8 +49,13 @@ struct RefusalText {
 /// `budget`: what the sentence calls it: "the budget", "2 B (2 bytes)".
 REMORA_API RefusalText refusal_text(const Graph& graph, const Schedule& schedule, const Refusal& refusal,
                                     const std::string& budget, const RefusalStyle& style);
+/// The same over several devices; `because` names each of them with what it needs.
+REMORA_API RefusalText refusal_text(const DeviceGraph& graph, const DeviceSchedule& schedule, const Refusal& refusal,
+                                    const RefusalStyle& style);
 
 /// All of it as C and C++ programs report it, with options by their names; empty if there is a schedule.
 REMORA_API std::string refusal_line(const Graph& graph, const Schedule& schedule, const Refusal& refusal);
+/// The same of several devices; the note of a schedule from a file, which has no refusal.
+REMORA_API std::string refusal_line(const DeviceGraph& graph, const DeviceSchedule& schedule, const Refusal& refusal);
 
 }  // namespace remora::text

@@ -2,7 +2,6 @@
 #include "model/cp/retention_problem.hpp"
 
 #include <algorithm>
-#include <utility>
 
 #include "model/error.hpp"
 

@@ -346,6 +346,16 @@ DeviceEvaluation evaluate(const DeviceGraph& graph, std::span<const DeviceStep> 
   return Evaluator(graph, steps).run();
 }
 
+std::vector<DeviceStep> on_one_device(std::span<const Step> steps) {
+  std::vector<DeviceStep> result;
+  result.reserve(steps.size());
+  for (const Step& step : steps) {
+    result.push_back({.op = step.op, .device = DeviceId(0)});
+    for (const TensorId t : step.free) result.back().free.push_back({t, DeviceId(0)});
+  }
+  return result;
+}
+
 std::vector<DeviceStep> with_releases(const DeviceEvaluation& evaluation, std::span<const DeviceStep> steps) {
   std::vector<DeviceStep> result(steps.begin(), steps.end());
   for (DeviceStep& step : result) step.free.clear();

@@ -235,6 +235,33 @@ DeviceGraph on_one_device(Graph graph) {
   return result;
 }
 
+std::optional<Graph> of_one_device(const DeviceGraph& graph) {
+  if (graph.runs.empty()) return std::nullopt;
+  const DeviceId only = graph.runs.front().front().device;
+  const Table<TensorId, bool> produced = produced_tensors(graph.graph);
+  for (const TensorId t : graph.places.ids()) {
+    const auto& home = graph.places[t].home;
+    const bool is_there = std::find(home.begin(), home.end(), only) != home.end();
+    if (!is_there && (!produced[t] || !home.empty())) return std::nullopt;
+  }
+  Graph result = graph.graph;
+  result.fixed_memory = graph.devices[only].fixed_memory;
+  for (const OpId v : graph.runs.ids()) {
+    const std::vector<RunCost>& runs = graph.runs[v];
+    if (runs.size() > 1 || runs.front().device != only) return std::nullopt;
+    result[v].duration = runs.front().duration;
+    result[v].workspace = runs.front().workspace;
+  }
+  return result;
+}
+
+DeviceGraph reordered(const DeviceGraph& graph, const Order& order) {
+  DeviceGraph result = graph;
+  result.graph = reordered(graph.graph, order);
+  for (const OpId v : result.runs.ids()) result.runs[v] = graph.runs[order[v.index()]];
+  return result;
+}
+
 const RunCost* run_cost(const DeviceGraph& graph, OpId op, DeviceId device) {
   for (const RunCost& cost : graph.runs[op]) {
     if (cost.device == device) return &cost;

@@ -119,6 +119,13 @@ struct DeviceGraph {
 /// A graph for one device as one over devices: the only one is called "device", and all inputs are at home there.
 REMORA_API DeviceGraph on_one_device(Graph graph);
 
+/// The other way round, where one device alone runs ops, has all inputs of the graph from the beginning, and no other has to have
+/// anything in the end: that device's graph. Nothing otherwise. What several lanes take beside each other is not in it.
+REMORA_API std::optional<Graph> of_one_device(const DeviceGraph& graph);
+
+/// The graph with its ops in another order (model/graph.hpp).
+REMORA_API DeviceGraph reordered(const DeviceGraph& graph, const Order& order);
+
 /// The op's figures on the device; null where it cannot run there.
 REMORA_API const RunCost* run_cost(const DeviceGraph& graph, OpId op, DeviceId device);
 

@@ -44,6 +44,9 @@ struct DeviceStep {
   friend bool operator==(const DeviceStep&, const DeviceStep&) = default;
 };
 
+/// Steps for one device as those of on_one_device(graph).
+REMORA_API std::vector<DeviceStep> on_one_device(std::span<const Step> steps);
+
 struct DeviceSchedule {
   std::string graph{};
   std::string graph_sha256{};

@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include "engine/ask/problem.hpp"
-#include "engine/devices/alone.hpp"
 #include "engine/devices/solve.hpp"
 #include "tests/support/random_training_graph.hpp"
 #include "tests/support/work_limited.hpp"
@@ -41,7 +40,7 @@ DeviceGraph with_store(const Graph& graph) {
 devices::Problem tight_problem(const DeviceGraph& graph, CopyMode copies) {
   devices::Problem problem{.copies = copies};
   problem.budget.assign(2, std::nullopt);
-  const DeviceSchedule roomy = solve(graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 1});
+  const DeviceSchedule roomy = solve(graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 1}).schedule;
   EXPECT_TRUE(roomy.has_schedule());
   problem.budget[DeviceId(0)] = Bytes(roomy.peak_memory[DeviceId(0)].count() * 7 / 10);
   return problem;
@@ -57,7 +56,8 @@ void expect_no_worse_than_alone(CopyMode copies, int rounds) {
     const auto graph = test::random_training_graph(random, 20);
     const DeviceGraph devices = with_store(*graph);
     devices::Problem problem = tight_problem(devices, copies);
-    const DeviceSchedule both = solve(devices, problem, {.time_limit = kNoTimeLimit, .work_limit = kWork, .seed = 2});
+    const DeviceSchedule both =
+        solve(devices, problem, {.time_limit = kNoTimeLimit, .work_limit = kWork, .seed = 2}).schedule;
     if (both.has_schedule()) {
       EXPECT_TRUE(verify(devices, both).valid());
     }
@@ -67,7 +67,8 @@ void expect_no_worse_than_alone(CopyMode copies, int rounds) {
     const Schedule chosen =
         solve_with_more_computes(Instance(graph, {.budget = *problem.budget[DeviceId(0)]}), options);
     const DeviceSchedule all =
-        solve_with_more_computes(devices, problem, {.time_limit = kNoTimeLimit, .work_limit = kWork, .seed = 2});
+        solve_with_more_computes(devices, problem, {.time_limit = kNoTimeLimit, .work_limit = kWork, .seed = 2})
+            .schedule;
     if (chosen.has_schedule()) {
       ASSERT_TRUE(all.has_schedule());
       EXPECT_TRUE(verify(devices, all).valid());
@@ -75,7 +76,7 @@ void expect_no_worse_than_alone(CopyMode copies, int rounds) {
     }
     problem.max_computes = 1;
     const DeviceSchedule moved =
-        solve(devices, problem, {.time_limit = kNoTimeLimit, .work_limit = kWork / 10, .seed = 2});
+        solve(devices, problem, {.time_limit = kNoTimeLimit, .work_limit = kWork / 10, .seed = 2}).schedule;
     if (!again.has_schedule() && !moved.has_schedule()) continue;
     ++compared;
     ASSERT_TRUE(both.has_schedule());

@@ -2,10 +2,10 @@
 //
 // Several devices: evaluator, bound and search against brute force.
 #include <algorithm>
+#include <atomic>
 #include <memory>
 #include <optional>
 #include <random>
-#include <regex>
 #include <string>
 
 #include <gtest/gtest.h>
@@ -16,6 +16,7 @@
 #include "engine/devices/prover.hpp"
 #include "engine/devices/solve.hpp"
 #include "engine/devices/tree_search.hpp"
+#include "model/buffers/schedule_buffers.hpp"
 #include "model/error.hpp"
 #include "tests/support/device_oracle.hpp"
 #include "tests/support/fewer.hpp"
@@ -68,7 +69,8 @@ DeviceTally compare_devices(const DeviceCases& cases) {
     const auto truth = (overlaps ? test::overlapped_optimum : test::device_optimum)(graph, problem);
     const DeviceSchedule schedule =
         solve(graph, problem,
-              {.time_limit = kNoTimeLimit, .work_limit = cases.work, .seed = static_cast<std::uint64_t>(round)});
+              {.time_limit = kNoTimeLimit, .work_limit = cases.work, .seed = static_cast<std::uint64_t>(round)})
+            .schedule;
     [&] {
       if (truth) {
         ASSERT_LE(schedule.lower_bound, *truth);
@@ -165,7 +167,7 @@ std::optional<DeviceSchedule> compare_tree_search(const DeviceGraph& graph, cons
   tally.feasible += truth ? 1 : 0;
   const Bound bound = bound_of(graph, problem);
   if (truth) {
-    EXPECT_EQ(bound.infeasible, "");
+    EXPECT_FALSE(bound.is_infeasible());
     EXPECT_LE(bound.least, *truth);
     EXPECT_LE(bound_below(graph, problem, *truth + 3, {}), *truth);
     EXPECT_LE(bound_below(graph, problem, *truth + 1, {}), *truth);
@@ -173,11 +175,11 @@ std::optional<DeviceSchedule> compare_tree_search(const DeviceGraph& graph, cons
     // Cut short at any look at the clock it is weaker, and holds.
     for (int looks = 0; looks <= 3; ++looks) {
       const Bound weaker = bound_of(graph, problem, [left = looks]() mutable { return left-- <= 0; });
-      EXPECT_EQ(weaker.infeasible, "");
+      EXPECT_FALSE(weaker.is_infeasible());
       EXPECT_LE(weaker.least, bound.least);
     }
   }
-  tally.refuted += bound.infeasible.empty() ? 0 : 1;
+  tally.refuted += bound.is_infeasible() ? 1 : 0;
   check_relaxation(graph, problem, truth, outcome);
   EXPECT_TRUE(outcome.complete);
   EXPECT_EQ(outcome.steps.has_value(), truth.has_value());
@@ -305,7 +307,7 @@ TEST(Lanes, ABusyLaneIsABound) {
   validate(graph);
   Problem problem{.copies = CopyMode::overlap};
   problem.budget.assign(1, Bytes(40));
-  const DeviceSchedule schedule = solve(graph, problem, {.time_limit = 1e9, .work_limit = 1});
+  const DeviceSchedule schedule = solve(graph, problem, {.time_limit = 1e9, .work_limit = 1}).schedule;
   EXPECT_EQ(schedule.duration, Duration(150));
   EXPECT_EQ(schedule.lower_bound, 150);
   EXPECT_EQ(schedule.status, Status::optimal);
@@ -337,7 +339,7 @@ TEST(DeviceSolve, EndsWithoutMemoryLimits) {
     Problem problem{.objective = objective};
     problem.budget.assign(2, std::nullopt);
     problem.duration_limit = Duration(9);
-    const DeviceSchedule schedule = solve(graph, problem, {.time_limit = 60, .work_limit = 20000});
+    const DeviceSchedule schedule = solve(graph, problem, {.time_limit = 60, .work_limit = 20000}).schedule;
     EXPECT_EQ(schedule.status, Status::optimal);
     EXPECT_TRUE(verify(graph, schedule).valid());
     EXPECT_EQ(schedule.cost(), *test::device_optimum(graph, problem));
@@ -358,8 +360,8 @@ TEST(DeviceSolve, ChoosesHowOftenOpsRun) {
     Problem problem = draw_problem(random, graph, round % 5 == 4 ? OrderMode::free : OrderMode::input);
     problem.max_computes = 1;
     const Options options{.time_limit = kNoTimeLimit, .work_limit = 2000, .seed = static_cast<std::uint64_t>(round)};
-    const DeviceSchedule fewest = solve(graph, problem, options);
-    const DeviceSchedule schedule = solve_with_more_computes(graph, problem, options);
+    const DeviceSchedule fewest = solve(graph, problem, options).schedule;
+    const DeviceSchedule schedule = solve_with_more_computes(graph, problem, options).schedule;
     if (fewest.status == Status::optimal) {
       ASSERT_TRUE(schedule.has_schedule());
       EXPECT_LE(schedule.cost(), fewest.cost());
@@ -409,16 +411,17 @@ TEST(DeviceSolve, BeginsFromASchedule) {
   for (int round = 0; round < 60; ++round) {
     const DeviceGraph graph = random_device_graph(random, 2, 6);
     Problem problem = draw_problem(random, graph, OrderMode::input);
-    const DeviceSchedule first = solve(graph, problem, {.time_limit = 1e9, .work_limit = 300});
+    const DeviceSchedule first = solve(graph, problem, {.time_limit = 1e9, .work_limit = 300}).schedule;
     if (!first.has_schedule()) continue;
     ++compared;
     const DeviceSchedule again =
-        solve(graph, problem, {.time_limit = 1e9, .work_limit = 1, .seed = 9, .start = first.steps});
+        solve(graph, problem, {.time_limit = 1e9, .work_limit = 1, .seed = 9, .start = first.steps}).schedule;
     ASSERT_TRUE(again.has_schedule());
     EXPECT_LE(again.cost(), first.cost());
     EXPECT_TRUE(verify(graph, again).valid());
     for (auto& budget : problem.budget) budget.reset();
-    const DeviceSchedule roomy = solve(graph, problem, {.time_limit = 1e9, .work_limit = 50, .start = first.steps});
+    const DeviceSchedule roomy =
+        solve(graph, problem, {.time_limit = 1e9, .work_limit = 50, .start = first.steps}).schedule;
     ASSERT_TRUE(roomy.has_schedule());
     EXPECT_LE(roomy.cost(), first.cost());
     EXPECT_TRUE(verify(graph, roomy).valid());
@@ -467,7 +470,7 @@ TEST(DeviceSolve, BlocksThatRepeatGiveWayTogether) {
   for (const CopyMode copies : {CopyMode::sequential, CopyMode::overlap}) {
     Problem problem{.copies = copies, .max_computes = 1};
     problem.budget = Table<DeviceId, std::optional<Bytes>>(std::vector<std::optional<Bytes>>{Bytes(40), std::nullopt});
-    const DeviceSchedule schedule = solve(graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 1000});
+    const DeviceSchedule schedule = solve(graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 1000}).schedule;
     ASSERT_TRUE(schedule.has_schedule());
     EXPECT_TRUE(verify(graph, schedule).valid());
   }
@@ -484,7 +487,7 @@ TEST(DeviceSolve, TellsHowItGoes) {
     request.copies = round % 2 == 0 ? CopyMode::sequential : CopyMode::overlap;
     request.options.time_limit = kNoTimeLimit;
     request.options.work_limit = 300;
-    const DeviceSchedule silent = solve(request);
+    const DeviceSchedule silent = solve(request).schedule;
     std::vector<std::int64_t> costs;
     Progress last;
     Callbacks callbacks;
@@ -497,7 +500,7 @@ TEST(DeviceSolve, TellsHowItGoes) {
       EXPECT_GE(update.work, last.work);
       last = update;
     };
-    const DeviceSchedule schedule = solve(request, callbacks);
+    const DeviceSchedule schedule = solve(request, callbacks).schedule;
     EXPECT_EQ(schedule.steps, silent.steps);
     EXPECT_EQ(schedule.lower_bound, silent.lower_bound);
     EXPECT_EQ(schedule.solver.work, silent.solver.work);
@@ -507,7 +510,7 @@ TEST(DeviceSolve, TellsHowItGoes) {
     EXPECT_EQ(costs.back(), schedule.cost());
     EXPECT_EQ(last.duration.count(), schedule.cost());
     EXPECT_EQ(last.phase, 2);
-    EXPECT_LE(solve(request, {.enough = [](const Progress&) { return true; }}).lower_bound, schedule.cost());
+    EXPECT_LE(solve(request, {.enough = [](const Progress&) { return true; }}).schedule.lower_bound, schedule.cost());
   }
   EXPECT_GT(told, 10);
 }
@@ -515,7 +518,6 @@ TEST(DeviceSolve, TellsHowItGoes) {
 /// Every number in a refusal is called a lower bound, and is one: a byte less on that device, all else as asked, holds no schedule by
 /// brute force. Lanes and copies that overlap included.
 void refusals_name_lower_bounds(CopyMode copies, int lanes, unsigned seed) {
-  const std::regex amount("([a-z0-9]+) (?:would need|needs) at least ([0-9]+) bytes( \\(a lower bound\\))?");
   std::mt19937 random(seed);
   int refused = 0;
   for (int round = 0; refused < test::fewer(1600); ++round) {
@@ -527,24 +529,27 @@ void refusals_name_lower_bounds(CopyMode copies, int lanes, unsigned seed) {
     for (std::optional<Bytes>& budget : problem.budget) {
       if (budget) budget = Bytes(draw(random, 0, 8));
     }
-    const DeviceSchedule schedule = solve(graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 50});
-    const std::string& note = schedule.solver.note;
-    if (schedule.status != Status::infeasible) continue;
-    for (std::sregex_iterator found(note.begin(), note.end(), amount), end; found != end; ++found) {
-      ++refused;
-      ASSERT_TRUE((*found)[3].matched) << note;
-      Problem below = problem;
-      const auto named = std::ranges::find(graph.devices, (*found)[1].str(), &Device::name);
-      ASSERT_NE(named, graph.devices.end()) << note;
-      const DeviceId device(static_cast<std::size_t>(named - graph.devices.begin()));
-      const Bytes least(std::stoll((*found)[2].str()));
-      ASSERT_GT(least, *problem.budget[device]) << note;
-      below.budget[device] = least - Bytes(1);
-      ASSERT_FALSE((copies == CopyMode::overlap ? test::overlapped_optimum : test::device_optimum)(graph, below))
-          << note;
+    const Answer answer = solve(graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 50});
+    const Refusal& refusal = answer.refusal;
+    ASSERT_EQ(answer.schedule.status == Status::infeasible, refusal.is_proved());
+    const bool names_needs = refusal.cause == Refusal::Cause::op || refusal.cause == Refusal::Cause::kept ||
+                             refusal.cause == Refusal::Cause::event;
+    ASSERT_EQ(names_needs, !refusal.shortages.empty());
+    ASSERT_EQ(names_needs && refusal.cause != Refusal::Cause::kept, refusal.op.valid());
+    if (refusal.op.valid()) {
+      ASSERT_EQ(refusal.shortages.size(), graph.runs[refusal.op].size());
     }
-    if (note.find_first_of("0123456789") != std::string::npos) {
-      ASSERT_TRUE(std::regex_search(note, amount)) << note;
+    for (const auto& [device, needed, budget] : refusal.shortages) {
+      ++refused;
+      ASSERT_EQ(budget, *problem.budget[device]);
+      ASSERT_GT(needed, budget);
+      ASSERT_NE(answer.schedule.solver.note.find(graph.devices[device].name + " needs at least " +
+                                                 std::to_string(needed.count()) + " bytes (a lower bound)"),
+                std::string::npos)
+          << answer.schedule.solver.note;
+      Problem below = problem;
+      below.budget[device] = needed - Bytes(1);
+      ASSERT_FALSE((copies == CopyMode::overlap ? test::overlapped_optimum : test::device_optimum)(graph, below));
     }
   }
 }
@@ -559,6 +564,82 @@ TEST(DeviceOverlap, RefusalsNameLowerBounds) {
 
 TEST(Lanes, RefusalsNameLowerBounds) {
   refusals_name_lower_bounds(CopyMode::overlap, 3, 63);
+}
+
+/// Why there is none, and what would help, as for one device.
+TEST(DeviceSolve, AnAnswerWithoutAScheduleSaysWhatWouldHelp) {
+  using Help = Refusal::Help;
+  std::mt19937 random(64);
+  int limits = 0;
+  for (int round = 0; round < test::fewer(200); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const auto graph = std::make_shared<const DeviceGraph>(random_device_graph(random, 2, 6));
+    Request request{.graph = graph, .budget = draw_problem(random, *graph, OrderMode::input).budget};
+    request.options = {.time_limit = kNoTimeLimit, .work_limit = 1};
+    if (chance(random, 50)) request.max_computes = 2;
+    const std::atomic<bool> stop{chance(random, 50)};
+    const Answer answer = solve(request, {.cancel = &stop});
+    const Refusal& refusal = answer.refusal;
+    const auto advises = [&](Help help) { return std::ranges::count(refusal.help, help) == 1; };
+    ASSERT_EQ(answer.schedule.has_schedule(), refusal.cause == Refusal::Cause::none);
+    ASSERT_EQ(answer.schedule.has_schedule(), refusal.help.empty());
+    ASSERT_EQ(answer.schedule.status == Status::unknown, refusal.cause == Refusal::Cause::limits);
+    if (answer.schedule.has_schedule()) continue;
+    ASSERT_TRUE(advises(Help::larger_budget));
+    ASSERT_FALSE(advises(Help::offload));
+    if (refusal.cause != Refusal::Cause::limits) continue;
+    ++limits;
+    ASSERT_TRUE(advises(Help::free_order) && !advises(Help::longer_time));
+    ASSERT_EQ(advises(Help::more_work), answer.schedule.solver.work >= request.options.work_limit);
+    ASSERT_EQ(advises(Help::more_computes), request.max_computes.has_value());
+  }
+  EXPECT_GT(limits, 0);
+}
+
+/// What percentages are of, without a search, is what a sweep's curve says, too.
+TEST(DeviceSolve, TheBaselineIsThatOfTheSweep) {
+  std::mt19937 random(65);
+  for (int round = 0; round < test::fewer(60); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const auto graph = std::make_shared<const DeviceGraph>(random_device_graph(random, 2, 5));
+    Request request{.graph = graph, .copies = chance(random, 50) ? CopyMode::overlap : CopyMode::sequential};
+    request.options = {.time_limit = kNoTimeLimit, .work_limit = 20};
+    const DeviceId device(static_cast<std::size_t>(draw(random, 0, 1)));
+    const Curve before = baseline(request, device);
+    const Curve curve = sweep(request, device, {Bytes(40), Bytes(9)}).curve;
+    ASSERT_EQ(before.device, curve.device);
+    ASSERT_EQ(before.fixed_memory, curve.fixed_memory);
+    ASSERT_EQ(before.baseline_duration, curve.baseline_duration);
+    ASSERT_EQ(before.baseline_peak_memory, curve.baseline_peak_memory);
+  }
+}
+
+/// Buffers of a schedule over devices: all that a device holds at a time, and no more.
+TEST(DeviceSolve, BuffersTakeWhatTheScheduleTakes) {
+  std::mt19937 random(66);
+  int overlapped = 0;
+  int copied = 0;
+  for (int round = 0; round < test::fewer(400); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    DeviceGraph graph = random_device_graph(random, 2, 6);
+    if (chance(random, 50)) draw_lanes(random, graph, 3);
+    if (chance(random, 30)) graph.graph.recompute_allocates = Allocation::all;
+    // A buffer that takes over another one is a buffer of its own here.
+    for (Op& op : graph.graph.ops) op.in_place.clear();
+    Problem problem = draw_problem(random, graph, OrderMode::input);
+    problem.copies = has_lanes(graph) || chance(random, 50) ? CopyMode::overlap : CopyMode::sequential;
+    const DeviceSchedule schedule = solve(graph, problem, {.time_limit = kNoTimeLimit, .work_limit = 100}).schedule;
+    if (!schedule.has_schedule()) continue;
+    const std::vector<ScheduleBuffers> buffers = buffers_of(graph, schedule);
+    ASSERT_EQ(buffers.size(), graph.devices.size());
+    for (const DeviceId d : graph.devices.ids()) {
+      ASSERT_EQ(largest_load(buffers[d.index()].buffers) + graph.devices[d].fixed_memory, schedule.peak_memory[d]);
+    }
+    overlapped += schedule.copies == CopyMode::overlap ? 1 : 0;
+    copied += std::ranges::any_of(schedule.steps, [](const DeviceStep& step) { return step.is_copy(); }) ? 1 : 0;
+  }
+  EXPECT_GT(overlapped, test::fewer(50));
+  EXPECT_GT(copied, test::fewer(50));
 }
 
 TEST(DeviceSolve, RefusesWhatMakesNoSense) {

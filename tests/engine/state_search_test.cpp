@@ -10,7 +10,6 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/devices/timed_bound.hpp"
 #include "tests/support/device_oracle.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/random_devices.hpp"

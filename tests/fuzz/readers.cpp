@@ -77,7 +77,7 @@ void fuzz_schedule(Input bytes) {
 void fuzz_device_graph(Input bytes) {
   const DeviceGraph graph = json::read_device_graph(json::Text(bytes));
   const auto write = [](const DeviceGraph& one) {
-    return text_of([&](std::ostream& out) { json::write_device_graph(out, one); });
+    return text_of([&](std::ostream& out) { json::write_graph(out, one); });
   };
   const std::string text = write(graph);
   expect(write(json::read_device_graph(json::Text(text))) == text, "a written device graph is read as it was");
@@ -85,10 +85,10 @@ void fuzz_device_graph(Input bytes) {
 
 void fuzz_device_schedule(Input bytes) {
   static const DeviceGraph graph = json::read_device_graph(json::Text(kTwoDevices));
-  const DeviceSchedule schedule = json::read_device_schedule(json::Text(bytes), graph);
+  const DeviceSchedule schedule = json::read_schedule(json::Text(bytes), graph);
   const bool valid = verify(graph, schedule).valid();
-  const std::string text = text_of([&](std::ostream& out) { json::write_device_schedule(out, schedule, graph); });
-  expect(verify(graph, json::read_device_schedule(json::Text(text), graph)).valid() == valid,
+  const std::string text = text_of([&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
+  expect(verify(graph, json::read_schedule(json::Text(text), graph)).valid() == valid,
          "a device schedule stays as valid");
 }
 

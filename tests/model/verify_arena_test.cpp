@@ -5,9 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include "model/buffers/schedule_buffers.hpp"
 #include "model/evaluate.hpp"
 #include "model/placement.hpp"
-#include "model/schedule_buffers.hpp"
 #include "model/verify.hpp"
 
 namespace remora {

@@ -84,7 +84,8 @@ def test_budgets_objectives_and_limits(two: remora.DeviceGraph) -> None:
         remora.solve(two, {"gpu": 4}, work_limit=200)
     assert none.value.is_proved
     assert (none.value.answer.status, len(none.value.answer), bool(none.value.answer)) == ("infeasible", 0, False)
-    assert "gpu" in str(none.value)
+    assert (none.value.reason, none.value.op, none.value.needed) == ("op", "B", {"gpu": 5})
+    assert "gpu" in str(none.value) and "try a larger budget" in str(none.value)
 
 
 def test_copies_overlap(two: remora.DeviceGraph) -> None:

@@ -2,7 +2,6 @@
 #include "engine/bound/periods/period_program.hpp"
 
 #include <algorithm>
-#include <tuple>
 #include <utility>
 
 namespace remora {

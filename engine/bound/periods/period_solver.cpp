@@ -2,7 +2,6 @@
 #include "engine/bound/periods/period_solver.hpp"
 
 #include <algorithm>
-#include <cmath>
 #include <cstddef>
 #include <limits>
 #include <memory>

@@ -1,5 +1,4 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <filesystem>
 #include <iostream>
@@ -73,7 +72,8 @@ OptionGroup several_devices_options() {
   group.add_options()(
       "devices", po::value<std::string>()->value_name("LIST"),
       "[NAME=]DEVICE,...: make an ONNX model a graph over these devices. DEVICE is a device file, an installed device, "
-      "a table of measured costs (.csv), or the word store, for memory that computes nothing")(
+      "one that 'remora fit --devices' prints, a table of measured costs (.csv), or the word store, for memory that "
+      "computes nothing")(
       "links", po::value<std::string>()->value_name("LIST"),
       "NAME:NAME=LINK,...: between these two devices, both ways. LINK is a link file or an installed link such as "
       "pcie-4-x16")("weights", po::value<std::string>()->value_name("WHERE"),
@@ -100,14 +100,14 @@ using onnx_frontend::DevicesRequest;
 
 DeviceModel read_device_model(const Arguments& arguments, std::string name, const std::string& what) {
   DeviceModel model{.name = std::move(name), .store = what == "store"};
-  const std::string path = model.store || what.ends_with(".csv") ? what : device_file(what);
+  const bool is_file = !model.store && !is_known_device(what);
+  const std::string path = is_file && !what.ends_with(".csv") ? device_file(what) : what;
   if (model.name.empty()) model.name = std::filesystem::path(path).stem().string();
-  if (model.store) return model;
-  arguments.files().will_read(path, "a file of --devices");
+  if (is_file) arguments.files().will_read(path, "a file of --devices");
   if (path.ends_with(".csv")) {
     model.costs = interchange::read_costs(json::read_file(path), path);
-  } else {
-    model.machine = read_machine(json::read_file(path), path);
+  } else if (!model.store) {
+    model.machine = read_device(path);
   }
   return model;
 }
@@ -166,8 +166,7 @@ void convert_for_devices(const Arguments& arguments) {
   for (const std::string& message : result.messages) {
     if (!arguments.has("quiet")) std::cerr << "remora: " << message << "\n";
   }
-  arguments.files().write(arguments.output("output"),
-                          [&](std::ostream& out) { json::write_device_graph(out, result.graph); });
+  arguments.files().write(arguments.output("output"), [&](std::ostream& out) { json::write_graph(out, result.graph); });
 }
 
 }  // namespace
@@ -194,12 +193,14 @@ int convert_command(const Words& words) {
     adopt_reading(arguments, file, arguments.has("quiet"));
   }
   const FileText graph = read_once(arguments.file("GRAPH"));
-  if (writer == nullptr) {
-    if (const auto devices = load_device_graph(graph, arguments)) {
-      arguments.files().write(arguments.output("output"),
-                              [&](std::ostream& out) { json::write_device_graph(out, *devices->graph); });
-      return kSuccess;
-    }
+  if (const auto devices = load_device_graph(graph, arguments)) {
+    if (writer != nullptr)
+      throw InputError(graph.path, "--to " + arguments.get<std::string>("to") +
+                                       " is a form of schedules for one device without lanes; 'remora place SCHEDULE "
+                                       "--graph GRAPH' writes the buffers of each device");
+    arguments.files().write(arguments.output("output"),
+                            [&](std::ostream& out) { json::write_graph(out, *devices->graph); });
+    return kSuccess;
   }
   const LoadedGraph loaded = load_graph(graph, arguments, arguments.has("quiet"));
   if (writer == nullptr) {

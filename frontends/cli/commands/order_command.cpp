@@ -13,7 +13,6 @@
 #include <sstream>
 #include <string>
 #include <utility>
-#include <vector>
 
 #include <nlohmann/json.hpp>
 #include <unistd.h>
@@ -161,22 +160,32 @@ bool is_model(const std::string& output) {
   return ending == ".onnx";
 }
 
-/// The graph, and the model where one is to be written.
+/// The graph, and the model or the graph with devices where one is to be written.
 struct Source {
   LoadedGraph graph{};
   std::optional<LoadedModel> model{};
+  std::shared_ptr<const DeviceGraph> devices{};
 };
 
 Source load_source(const Arguments& arguments, const std::string& output) {
-  const std::string& path = arguments.file("GRAPH");
+  const FileText file = read_once(arguments.file("GRAPH"));
   const bool quiet = arguments.has("quiet");
   if (!is_model(output)) {
-    return {.graph = load_graph(path, arguments, quiet)};
+    const auto devices = load_device_graph(file, arguments);
+    if (!devices) return {.graph = load_graph(file, arguments, quiet)};
+    std::optional<Graph> graph = of_one_device(*devices->graph);
+    if (!graph) {
+      throw InputError(
+          file.path,
+          "an order has a peak on one device, and this graph leaves open where ops run or tensors are; 'remora "
+          "solve --order free' chooses devices and order together");
+    }
+    return {.graph = {std::make_shared<const Graph>(*std::move(graph)), devices->sha256}, .devices = devices->graph};
   }
   if (arguments.has("training")) {
     throw UsageError("--output: ONNX has no nodes for the training step of --training; name a .json file");
   }
-  Source source{.model = load_model(read_once(path), arguments, quiet)};
+  Source source{.model = load_model(file, arguments, quiet)};
   check_rewritable(*source.model, output);
   source.graph = source.model->graph;
   return source;
@@ -204,6 +213,8 @@ void write_order(const Files& files, const Source& source, const Order& order, c
     const Instance instance(source.graph.graph, {.order = OrderMode::free});
     const std::string bytes = rewritten_bytes(*source.model, schedule_of(instance, order), output);
     files.write(output, [&](std::ostream& out) { out << bytes; });
+  } else if (source.devices) {
+    files.write(output, [&](std::ostream& out) { json::write_graph(out, reordered(*source.devices, order)); });
   } else {
     files.write(output, [&](std::ostream& out) { json::write_graph(out, reordered(*source.graph.graph, order)); });
   }

@@ -1,12 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
-#include <algorithm>
 #include <array>
 #include <cstdio>
 #include <iostream>
 #include <optional>
 #include <ostream>
-#include <span>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -17,6 +14,7 @@
 #include "engine/ask/ask.hpp"
 #include "engine/base/deadline.hpp"
 #include "frontends/cli/commands/command.hpp"
+#include "frontends/cli/commands/solve_run.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
@@ -30,8 +28,8 @@
 #include "frontends/formats/tflite.hpp"
 #include "frontends/text/text.hpp"
 #include "model/banks.hpp"
+#include "model/buffers/schedule_buffers.hpp"
 #include "model/error.hpp"
-#include "model/schedule_buffers.hpp"
 #include "model/types.hpp"
 #include "model/verify.hpp"
 
@@ -62,9 +60,8 @@ OptionGroup place_output() {
   OptionGroup group("Output");
   group.add_options()("output,o", output_file(),
                       "where to write the buffers with their offsets (for a schedule or a model: that with addresses, "
-                      "or a table if the "
-                      "file is named *.csv); - for standard output")("json", "print the figures as JSON")(
-      "quiet,q", "no progress table");
+                      "or a table if the file is named *.csv; over devices: a remora-banks); - for standard output")(
+      "json", "print the figures as JSON")("quiet,q", "no progress table");
   return group;
 }
 
@@ -118,7 +115,9 @@ void expect_json(const FileText& file) {
 }
 
 BankProblem load_banks(const Arguments& arguments, const FileText& file) {
-  for (const char* option : {"capacity", "graph", "tflite"}) {
+  if (arguments.has("tflite"))
+    throw UsageError("--tflite: a plan in a TFLite model has one arena, and " + file.path + " has several memories");
+  for (const char* option : {"capacity", "graph"}) {
     if (!arguments.has(option)) continue;
     throw UsageError(std::string("--") + option + ": " + file.path + " is a remora-banks, which says so itself");
   }
@@ -127,6 +126,56 @@ BankProblem load_banks(const Arguments& arguments, const FileText& file) {
   } catch (const InputError& error) {
     throw InputError(file.path, error.what());
   }
+}
+
+/// A valid schedule of the graph.
+template <class AnyGraph>
+auto load_valid(const FileText& file, const AnyGraph& graph) {
+  auto schedule = load_schedule(file, graph);
+  if (!schedule.has_schedule()) throw InputError(file.path, "holds no schedule: the search found none");
+  expect_valid(file.path, graph, schedule);
+  return schedule;
+}
+
+/// A bank for each device, with what its budget leaves above fixed memory; without one, room for all its buffers.
+BankProblem banks_of(const DeviceGraph& graph, const DeviceSchedule& schedule, Bytes alignment) {
+  BankProblem problem;
+  std::vector<ScheduleBuffers> found = buffers_of(graph, schedule);
+  for (const DeviceId d : graph.devices.ids()) {
+    Bytes all;
+    for (Buffer& buffer : found[d.index()].buffers) {
+      all += buffer.size + alignment;
+      problem.choices.push_back({{.bank = d.index()}});
+      problem.buffers.push_back(std::move(buffer));
+    }
+    const auto& budget = schedule.budget[d];
+    problem.banks.push_back({graph.devices[d].name, budget ? *budget - graph.devices[d].fixed_memory : all});
+  }
+  return problem;
+}
+
+void take_banks(PlaceInput& input) {
+  align(input.banks->buffers, input.alignment);
+  check_bank_problem(*input.banks);
+  input.buffers = input.banks->buffers;
+}
+
+void load_schedule_input(Arguments& arguments, PlaceInput& input) {
+  const FileText graph = read_once(arguments.input("graph"));
+  if (const auto devices = load_device_graph(graph, arguments)) {
+    if (arguments.has("capacity"))
+      throw UsageError("--capacity: " + input.file.path + " has a budget for each device, which says so itself");
+    const DeviceSchedule schedule = load_valid(input.file, *devices->graph);
+    input.banks = banks_of(*devices->graph, schedule, input.alignment);
+    return take_banks(input);
+  }
+  adopt_reading(arguments, input.file, arguments.has("quiet"));
+  input.graph = load_graph(graph, arguments, arguments.has("quiet"));
+  input.schedule = load_valid(input.file, *input.graph.graph);
+  input.schedule.arena.reset();
+  ScheduleBuffers found = buffers_of(*input.graph.graph, input.schedule);
+  input.buffers = std::move(found.buffers);
+  input.holders = std::move(found.holders);
 }
 
 PlaceInput load_input(Arguments& arguments, FileText text) {
@@ -141,24 +190,15 @@ PlaceInput load_input(Arguments& arguments, FileText text) {
   if (json::is_bank_problem(json::Text(file.content))) {
     input.banks = load_banks(arguments, file);
     input.alignment = read_alignment(arguments, 1);
-    align(input.banks->buffers, input.alignment);
-    check_bank_problem(*input.banks);
-    input.buffers = input.banks->buffers;
+    take_banks(input);
     return input;
   }
   if (is_model) {
     input.tensors = tflite::read_arena_tensors(file.content, path);
     input.buffers = input.tensors->buffers;
   } else if (is_schedule) {
-    adopt_reading(arguments, file, arguments.has("quiet"));
-    input.graph = load_graph(arguments.input("graph"), arguments, arguments.has("quiet"));
-    input.schedule = load_schedule(file, *input.graph.graph);
-    input.schedule.arena.reset();
-    if (!input.schedule.has_schedule()) throw InputError(path, "holds no schedule: the search found none");
-    expect_valid(path, *input.graph.graph, input.schedule);
-    ScheduleBuffers found = buffers_of(*input.graph.graph, input.schedule);
-    input.buffers = std::move(found.buffers);
-    input.holders = std::move(found.holders);
+    load_schedule_input(arguments, input);
+    if (input.banks) return input;
   } else {
     const auto first = file.content.find_first_not_of(" \t\r\n");
     if (first != std::string::npos && file.content[first] == '{') {
@@ -227,11 +267,6 @@ void PlaceTable::add(double seconds, Bytes arena, Bytes bound) {
   out_ << line.data() << std::flush;
 }
 
-int place_exit_code(PlacementStatus status) {
-  if (status == PlacementStatus::infeasible) return kInfeasible;
-  return status == PlacementStatus::unknown ? kNoSchedule : kSuccess;
-}
-
 }  // namespace
 
 int place_command(const Words& words) {
@@ -273,7 +308,7 @@ int place_command(const Words& words) {
   }
   const auto is_over = [&] { return deadline.reached(); };
   const PlaceResult result = input.banks ? place(*input.banks, settings, is_over) : place(buffers, settings, is_over);
-  int code = place_exit_code(result.status);
+  int code = solve_exit_code(result.status);
   if (!output.empty() && code == kSuccess && !write_placed(arguments, input, result, output)) {
     std::cerr << "remora: the arena and the fixed memory are above the schedule's budget; nothing is written\n";
     code = kNoSchedule;

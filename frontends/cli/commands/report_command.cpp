@@ -100,7 +100,7 @@ class Report {
     if (page_.curve) {
       print_curve(out, *page_.graph, *page_.curve, width);
     } else if (page_.devices) {
-      print_device_report(out, *page_.devices, device_schedule(), device_profile_, width);
+      print_report(out, *page_.devices, device_schedule(), device_profile_, width);
     } else {
       print_report(out, *page_.graph, schedule(), profile_, width);
     }
@@ -108,9 +108,9 @@ class Report {
 
   void write_trace(std::ostream& out) const {
     if (page_.devices) {
-      report::write_trace(out, *page_.devices, device_profile_, page_.duration_unit);
+      report::write_trace(out, *page_.devices, device_schedule(), device_profile_, page_.duration_unit);
     } else {
-      report::write_trace(out, *page_.graph, profile_.after, schedule().budget, page_.duration_unit);
+      report::write_trace(out, *page_.graph, schedule().steps, schedule().budget, page_.duration_unit);
     }
   }
 
@@ -131,22 +131,36 @@ void expect_shown(const std::string& path, const AnyGraph& graph, const AnySched
   }
 }
 
-Curve read_curve_of(const std::string& path, const std::string& content, const std::shared_ptr<const Graph>& graph) {
-  try {
-    Curve curve = json::read_curve(json::Text(content));
-    const Instance instance(graph, {});
-    if (curve.baseline_duration != instance.baseline_duration() ||
-        curve.baseline_peak_memory != baseline_peak(instance)) {
-      throw InputError("", "not a curve of this graph: its baseline is of " +
-                               std::to_string(curve.baseline_duration.count()) + " units of time and " +
-                               std::to_string(curve.baseline_peak_memory.count()) + " bytes, the graph's of " +
-                               std::to_string(instance.baseline_duration().count()) + " and " +
-                               std::to_string(baseline_peak(instance).count()));
-    }
-    return curve;
-  } catch (const InputError& error) {
-    throw InputError(path, error.what());
+/// Throws InputError without a name unless the curve is one of this graph.
+void expect_curve_of(const Curve& curve, const LoadedGraph& loaded) {
+  const Instance instance(loaded.graph, {});
+  const Bytes peak = baseline_peak(instance);
+  if (curve.baseline_duration == instance.baseline_duration() && curve.baseline_peak_memory == peak) return;
+  throw InputError(
+      "", "not a curve of this graph: its baseline is of " + std::to_string(curve.baseline_duration.count()) +
+              " units of time and " + std::to_string(curve.baseline_peak_memory.count()) + " bytes, the graph's of " +
+              std::to_string(instance.baseline_duration().count()) + " and " + std::to_string(peak.count()));
+}
+
+/// The device that the curve is of.
+DeviceId device_of(const Curve& curve, const DeviceGraph& graph) {
+  for (const DeviceId d : graph.devices.ids()) {
+    if (graph.devices[d].name == curve.device) return d;
   }
+  throw InputError("", "not a curve of this graph: it has no device " + quote(curve.device));
+}
+
+void expect_curve_of(const Curve& curve, const LoadedDeviceGraph& loaded) {
+  static_cast<void>(device_of(curve, *loaded.graph));
+}
+
+/// Of the memory that the curve is of.
+Bytes peak_of(const Curve& /*curve*/, const LoadedGraph& /*loaded*/, const Schedule& schedule) {
+  return schedule.peak_memory;
+}
+
+Bytes peak_of(const Curve& curve, const LoadedDeviceGraph& loaded, const DeviceSchedule& schedule) {
+  return schedule.peak_memory[device_of(curve, *loaded.graph)];
 }
 
 /// Reads the schedules that a curve names, each once, into a list of the page. `load(path)`: a valid one; `peak(schedule)`:
@@ -185,14 +199,6 @@ class PointSchedules {
   std::map<std::string, std::size_t> numbers_{};
 };
 
-/// As it is, if it is there and valid.
-template <class AnyGraph, class AnySchedule>
-AnySchedule expected(const std::string& path, const AnyGraph& graph, AnySchedule schedule) {
-  if (!schedule.has_schedule()) throw InputError(path, "holds no schedule, though the curve says that there is one");
-  expect_valid(path, graph, schedule);
-  return schedule;
-}
-
 bool is_curve(const FileText& file) {
   try {
     return json::is_curve(json::Text(file.content));
@@ -205,53 +211,44 @@ bool is_curve(const FileText& file) {
 /// curve names, by their paths from its folder; files that are not there are noted at their points. What is read is
 /// noted in `files`. Throws InputError with the file's name for a schedule that is not valid for the graph, and for a
 /// curve of another graph.
-report::Page load_page(const FileText& file, const LoadedGraph& loaded, Files& files) {
-  const auto& [path, content] = file;
-  report::Page page{.graph = loaded.graph, .duration_unit = text::duration_unit_of(*loaded.graph)};
+template <class AnyLoaded, class AnySchedule>
+report::Page load_page(const FileText& file, const AnyLoaded& loaded, report::Page page,
+                       std::vector<AnySchedule> report::Page::*list, Files& files) {
+  const auto& graph = *loaded.graph;
   if (!is_curve(file)) {
-    page.schedules.push_back(load_schedule(file, *loaded.graph));
-    expect_shown(path, *loaded.graph, page.schedules.front());
-    return page;
-  }
-  page.curve = read_curve_of(path, content, loaded.graph);
-  PointSchedules schedules(
-      std::filesystem::path(path).parent_path(), page.schedules, files,
-      [&](const std::string& place) { return expected(place, *loaded.graph, load_schedule(place, *loaded.graph)); },
-      [](const Schedule& schedule) { return schedule.peak_memory; });
-  page.points.reserve(page.curve->points.size());
-  for (const CurvePoint& point : page.curve->points) page.points.push_back(schedules.of(point));
-  return page;
-}
-
-/// The device that the curve is of.
-DeviceId device_of(const std::string& path, const Curve& curve, const DeviceGraph& graph) {
-  for (const DeviceId d : graph.devices.ids()) {
-    if (graph.devices[d].name == curve.device) return d;
-  }
-  throw InputError(path, "not a curve of this graph: it has no device " + quote(curve.device));
-}
-
-report::Page load_page(const FileText& file, const LoadedDeviceGraph& loaded, Files& files) {
-  const auto& devices = loaded.graph;
-  report::Page page{
-      .graph = {devices, &devices->graph}, .devices = devices, .duration_unit = text::duration_unit_of(devices->graph)};
-  if (!is_curve(file)) {
-    page.device_schedules.push_back(load_schedule(file, *devices));
-    expect_shown(file.path, *devices, page.device_schedules.front());
+    (page.*list).push_back(load_schedule(file, graph));
+    expect_shown(file.path, graph, (page.*list).front());
     return page;
   }
   try {
     page.curve = json::read_curve(json::Text(file.content));
+    expect_curve_of(*page.curve, loaded);
   } catch (const InputError& error) {
     throw InputError(file.path, error.what());
   }
-  const DeviceId device = device_of(file.path, *page.curve, *devices);
-  PointSchedules schedules(
-      std::filesystem::path(file.path).parent_path(), page.device_schedules, files,
-      [&](const std::string& place) { return expected(place, *devices, load_schedule(read_once(place), *devices)); },
-      [&](const DeviceSchedule& schedule) { return schedule.peak_memory[device]; });
+  const auto load = [&](const std::string& path) {
+    AnySchedule schedule = load_schedule(read_once(path), graph);
+    if (!schedule.has_schedule()) throw InputError(path, "holds no schedule, though the curve says that there is one");
+    expect_valid(path, graph, schedule);
+    return schedule;
+  };
+  PointSchedules schedules(std::filesystem::path(file.path).parent_path(), page.*list, files, load,
+                           [&](const AnySchedule& schedule) { return peak_of(*page.curve, loaded, schedule); });
   for (const CurvePoint& point : page.curve->points) page.points.push_back(schedules.of(point));
   return page;
+}
+
+report::Page load_page(const FileText& file, const LoadedGraph& loaded, Files& files) {
+  return load_page(file, loaded, {.graph = loaded.graph, .duration_unit = text::duration_unit_of(*loaded.graph)},
+                   &report::Page::schedules, files);
+}
+
+report::Page load_page(const FileText& file, const LoadedDeviceGraph& loaded, Files& files) {
+  const Graph& names = loaded.graph->graph;
+  return load_page(
+      file, loaded,
+      {.graph = {loaded.graph, &names}, .devices = loaded.graph, .duration_unit = text::duration_unit_of(names)},
+      &report::Page::device_schedules, files);
 }
 
 /// Throws InputError where the page has no schedule to trace.

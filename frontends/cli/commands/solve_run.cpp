@@ -4,12 +4,12 @@
 #include <cstdint>
 #include <iostream>
 #include <optional>
-#include <span>
 #include <string>
 
 #include <unistd.h>
 
 #include "engine/ask/ask.hpp"
+#include "engine/devices/ask.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
@@ -21,7 +21,6 @@
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
-#include "model/verify.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
@@ -146,32 +145,49 @@ OptionGroup solve_output() {
 
 namespace {
 
-DeviceSchedule run(const devices::Request& request, bool quiet, const SignalGuard& signals) {
-  devices::Callbacks callbacks{.cancel = &signals.flag()};
-  if (quiet) return devices::solve(request, callbacks);
-  ProgressTable table(request.objective, std::cerr, isatty(STDERR_FILENO) != 1 ? kPauseInLogs : 0);
-  callbacks.progress = [&](const Progress& progress) { table.add(progress); };
-  callbacks.heartbeat = [&](const Progress& progress) { table.beat(progress); };
-  return devices::solve(request, callbacks);
-}
-
-}  // namespace
-
-int solve_devices(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
-  const DeviceGraph& graph = *loaded.graph;
+/// The same of a graph with devices.
+devices::Answer solve_as_asked(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
+  if (arguments.has("addresses"))
+    throw UsageError("--addresses: not for graphs with devices; 'remora place' gives their schedules addresses");
   const devices::Request request = read_device_request(arguments, loaded.graph);
   SignalGuard signals;
   signals.watch_memory();
-  DeviceSchedule schedule = run(request, arguments.has("quiet"), signals);
-  schedule.graph_sha256 = loaded.sha256;
-  arguments.files().write(arguments.output("output"),
-                          [&](std::ostream& out) { json::write_device_schedule(out, schedule, graph); });
+  devices::Callbacks callbacks{.cancel = &signals.flag()};
+  ProgressTable table(request.objective, std::cerr, isatty(STDERR_FILENO) != 1 ? kPauseInLogs : 0);
   if (!arguments.has("quiet")) {
-    print_device_summary(std::cerr, graph, schedule);
-    std::cerr << "search      " << schedule.solver.seconds << " s, " << schedule.solver.work << " plans and nodes\n";
+    callbacks.progress = [&](const Progress& progress) { table.add(progress); };
+    callbacks.heartbeat = [&](const Progress& progress) { table.beat(progress); };
+  }
+  devices::Answer answer = devices::solve(request, callbacks);
+  answer.schedule.graph_sha256 = loaded.sha256;
+  return answer;
+}
+
+void print_search(const Schedule& /*schedule*/) {}
+void print_search(const DeviceSchedule& schedule) {
+  std::cerr << "search      " << schedule.solver.seconds << " s, " << schedule.solver.work << " plans and nodes\n";
+}
+
+/// Writes the schedule and says what it is. Of a graph for one device or for several.
+template <class AnyLoaded, class AnyAnswer>
+int finish(const Arguments& arguments, const AnyLoaded& loaded, const AnyAnswer& answer, const std::string& hint = "") {
+  const auto& schedule = answer.schedule;
+  // A terminal shows the summary; the schedule itself where it is asked for.
+  const bool is_wanted = !arguments.values()["output"].defaulted() || isatty(STDOUT_FILENO) != 1;
+  if (is_wanted) {
+    arguments.files().write(arguments.output("output"),
+                            [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
+  }
+  if (!is_quiet(arguments)) {
+    const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
+    print_summary(std::cerr, *loaded.graph, schedule, width, answer.refusal);
+    print_search(schedule);
+    if (!schedule.has_schedule()) std::cerr << hint;
   }
   return solve_exit_code(schedule.status);
 }
+
+}  // namespace
 
 int solve_command(const Words& words) {
   Arguments arguments("solve",
@@ -185,31 +201,16 @@ int solve_command(const Words& words) {
       "SIGINT and SIGTERM end the search with the best schedule so far; a second signal ends the program at once.\n"
       "Exit: 0 a schedule was written, 20 proved infeasible, 21 none found within the limits.");
   if (!arguments.parse(words)) return kSuccess;
-  const bool quiet = is_quiet(arguments);
   const Request request = read_request(arguments);
-  const std::string& output = arguments.output("output");
-  json::check_writable(output);
+  json::check_writable(arguments.output("output"));
   const FileText file = read_once(arguments.file("GRAPH"));
-  if (const auto devices = load_device_graph(file, arguments)) {
-    if (arguments.has("addresses")) throw UsageError("--addresses: a graph with devices gets none");
-    return solve_devices(arguments, *devices);
-  }
+  if (const auto devices = load_device_graph(file, arguments))
+    return finish(arguments, *devices, solve_as_asked(arguments, *devices));
   refuse_device_options(arguments);
-  const LoadedGraph loaded = load_graph(file, arguments, quiet);
-  const Answer answer = solve_as_asked(arguments, loaded, request);
-  const Schedule& schedule = answer.schedule;
-  // A terminal shows the summary; the schedule itself where it is asked for.
-  const bool is_wanted = !arguments.values()["output"].defaulted() || isatty(STDOUT_FILENO) != 1;
-  if (is_wanted) {
-    arguments.files().write(output, [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
-  }
-  const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
-  if (!quiet) print_summary(std::cerr, *loaded.graph, schedule, width, answer.refusal);
+  const LoadedGraph loaded = load_graph(file, arguments, is_quiet(arguments));
   const bool is_inference = onnx_frontend::looks_like_onnx(file.content) && !arguments.has("training");
-  if (!quiet && is_inference && !schedule.has_schedule()) {
-    std::cerr << "read as     inference; --training plans a training step of this model\n";
-  }
-  return solve_exit_code(schedule.status);
+  return finish(arguments, loaded, solve_as_asked(arguments, loaded, request),
+                is_inference ? "read as     inference; --training plans a training step of this model\n" : "");
 }
 
 }  // namespace remora::cli

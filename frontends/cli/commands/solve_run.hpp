@@ -3,7 +3,6 @@
 // One solve as the command line asks for it, for every command that begins with one.
 #pragma once
 
-#include "engine/base/options.hpp"
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
@@ -23,9 +22,5 @@ Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Req
 
 /// Exit code of a solve with this answer.
 int solve_exit_code(Status status);
-
-/// `remora solve` of a graph with devices: solves, verifies, writes, tells; the exit code. Throws UsageError for an option
-/// that such a solve does not know.
-int solve_devices(const Arguments& arguments, const LoadedDeviceGraph& loaded);
 
 }  // namespace remora::cli

@@ -21,7 +21,6 @@
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
-#include "model/verify.hpp"
 
 namespace remora::cli {
 namespace po = boost::program_options;
@@ -98,24 +97,20 @@ void name_schedules(const std::string& folder, const std::string& output, Curve&
   }
 }
 
-void write_schedules(const Arguments& arguments, const Graph& graph, const std::string& folder,
-                     const std::vector<Schedule>& schedules) {
-  for (const Schedule& schedule : schedules) {
-    if (!schedule.has_schedule()) continue;
-    arguments.files().write(file_of(folder, schedule.budget),
-                            [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
-  }
-}
-
-/// `write_all(folder)`: writes each budget's schedule.
-template <class WriteAll>
-void write_files(const Arguments& arguments, Curve& curve, const WriteAll& write_all) {
+/// The curve, and, by point, the schedules of a graph for one device or for several.
+template <class AnyGraph, class AnySchedule>
+void write_files(const Arguments& arguments, Curve& curve, const AnyGraph& graph,
+                 const std::vector<AnySchedule>& schedules) {
   const std::string& output = arguments.output("output");
   const bool keeps = arguments.has("schedules");
   if (keeps) name_schedules(arguments.get<std::string>("schedules"), output, curve);
   // First what is worth most, should the disk fill up.
   arguments.files().write(output, [&](std::ostream& out) { json::write_curve(out, curve); });
-  if (keeps) write_all(arguments.get<std::string>("schedules"));
+  for (std::size_t i = 0; keeps && i < schedules.size(); ++i) {
+    if (!schedules[i].has_schedule()) continue;
+    arguments.files().write(file_of(arguments.get<std::string>("schedules"), curve.points[i].budget),
+                            [&](std::ostream& out) { json::write_schedule(out, schedules[i], graph); });
+  }
   if (arguments.has("csv")) {
     arguments.files().write(arguments.output("csv"), [&](std::ostream& out) { report::write_curve_csv(out, curve); });
   }
@@ -154,80 +149,66 @@ std::pair<DeviceId, std::string> swept_device(const Arguments& arguments, const 
   throw UsageError("--budgets: of a graph with devices it is DEVICE=LIST, of one of its devices");
 }
 
-int sweep_device(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
-  const bool quiet = arguments.has("quiet");
-  const DeviceGraph& graph = *loaded.graph;
-  devices::Request request = read_device_request(arguments, loaded.graph, {"budgets", "csv", "svg", "schedules"});
-  refuse_more_computes(arguments, "sweeps of graphs with devices");
-  if (request.objective != Objective::duration) {
-    throw UsageError("--objective: the curve of a sweep is of the duration");
-  }
-  const auto [swept, list] = swept_device(arguments, graph);
-  const DeviceId device = swept;  // Clang 14 takes no structured binding into a lambda
-  if (request.budget[device]) throw UsageError("--budget: it has the device that is swept, too");
-  if (!arguments.has("time-limit") && !arguments.has("work-limit")) request.options.time_limit *= kSolvesOfTime;
-  // What percentages are of: it takes no search.
-  devices::Request at_once = request;
-  at_once.max_computes = Problem().max_computes;
-  at_once.start.clear();
-  at_once.options.time_limit = 0;
-  const DeviceSchedule whole = devices::solve(at_once);
-  Curve baseline;
-  baseline.fixed_memory = graph.devices[device].fixed_memory;
-  baseline.baseline_duration = whole.baseline_duration;
-  baseline.baseline_peak_memory = whole.baseline_peak_memory[device];
-  const std::vector<Bytes> budgets =
-      read_budgets("--budgets", list, baseline.fixed_memory, baseline.baseline_peak_memory);
+const Graph& names_of(const Graph& graph) {
+  return graph;
+}
+
+const Graph& names_of(const DeviceGraph& graph) {
+  return graph.graph;
+}
+
+/// Runs a sweep of a graph for one device or for several, writes what it finds and shows it. `baseline`: what of the curve does not
+/// depend on budgets.
+template <class AnyLoaded, class Run>
+int sweep_on(const Arguments& arguments, const AnyLoaded& loaded, const Curve& baseline, const Run& run) {
   check_files(arguments);
   SignalGuard signals;
   signals.watch_memory();
   const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
   SweepTable table(baseline, std::cerr, width);
-  SweepCallbacks callbacks{.cancel = &signals.flag()};
+  SweepCallbacks callbacks;
+  callbacks.cancel = &signals.flag();
+  const bool quiet = arguments.has("quiet");
   if (!quiet) callbacks.progress = [&](const SweepProgress& progress) { table.add(progress); };
-  devices::SweepResult result = devices::sweep(request, device, budgets, callbacks);
+  auto result = run(callbacks);
   result.curve.graph_sha256 = loaded.sha256;
-  for (DeviceSchedule& schedule : result.schedules) schedule.graph_sha256 = loaded.sha256;
-  write_files(arguments, result.curve, [&](const std::string& folder) {
-    for (const DeviceSchedule& schedule : result.schedules) {
-      if (!schedule.has_schedule()) continue;
-      arguments.files().write(file_of(folder, *schedule.budget[device]),
-                              [&](std::ostream& out) { json::write_device_schedule(out, schedule, graph); });
-    }
-  });
-  if (!quiet) print_curve(std::cerr, graph.graph, result.curve, width);
+  for (auto& schedule : result.schedules) schedule.graph_sha256 = loaded.sha256;
+  write_files(arguments, result.curve, *loaded.graph, result.schedules);
+  if (!quiet) print_curve(std::cerr, names_of(*loaded.graph), result.curve, width);
   return exit_code(result.curve);
 }
 
+int sweep_budgets(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
+  devices::Request request = read_device_request(arguments, loaded.graph, {"budgets", "csv", "svg", "schedules"});
+  refuse_more_computes(arguments, "sweeps of graphs with devices");
+  if (request.objective != Objective::duration) {
+    throw UsageError("--objective: the curve of a sweep is of the duration");
+  }
+  const auto [swept, list] = swept_device(arguments, *loaded.graph);
+  const DeviceId device = swept;  // Clang 14 takes no structured binding into a lambda
+  if (request.budget[device]) throw UsageError("--budget: it has the device that is swept, too");
+  if (!arguments.has("time-limit") && !arguments.has("work-limit")) request.options.time_limit *= kSolvesOfTime;
+  const Curve baseline = devices::baseline(request, device);
+  const std::vector<Bytes> budgets =
+      read_budgets("--budgets", list, baseline.fixed_memory, baseline.baseline_peak_memory);
+  return sweep_on(arguments, loaded, baseline,
+                  [&](const SweepCallbacks& callbacks) { return devices::sweep(request, device, budgets, callbacks); });
+}
+
 int sweep_budgets(const Arguments& arguments, const Request& request, const LoadedGraph& loaded) {
-  const bool quiet = arguments.has("quiet");
   if (arguments.has("budget")) throw UsageError("--budget: a sweep takes --budgets");
   const Instance instance(loaded.graph, {});
   const SweepOptions sweep_options = read_sweep_options(arguments, instance);
-  check_files(arguments);
-  if (!quiet) warn_of_weaker_bound(request.options);
-  SignalGuard signals;
-  signals.watch_memory();
-  const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
-  Curve baseline;
-  baseline.fixed_memory = instance.graph().fixed_memory;
-  baseline.baseline_duration = instance.baseline_duration();
-  baseline.baseline_peak_memory = baseline_peak(instance);
-  SweepTable table(std::move(baseline), std::cerr, width);
-  SweepCallbacks callbacks;
-  callbacks.cancel = &signals.flag();
-  if (!quiet) callbacks.progress = [&](const SweepProgress& progress) { table.add(progress); };
-  SweepResult result = sweep(request, sweep_options, callbacks);
-  result.curve.graph_sha256 = loaded.sha256;
-  result.curve.reading = reading_of(arguments);
-  for (Schedule& schedule : result.schedules) {
-    schedule.graph_sha256 = loaded.sha256;
-    schedule.reading = result.curve.reading;
-  }
-  write_files(arguments, result.curve,
-              [&](const std::string& folder) { write_schedules(arguments, *loaded.graph, folder, result.schedules); });
-  if (!quiet) print_curve(std::cerr, *loaded.graph, result.curve, width);
-  return exit_code(result.curve);
+  if (!arguments.has("quiet")) warn_of_weaker_bound(request.options);
+  const Curve baseline{.fixed_memory = instance.graph().fixed_memory,
+                       .baseline_duration = instance.baseline_duration(),
+                       .baseline_peak_memory = baseline_peak(instance)};
+  return sweep_on(arguments, loaded, baseline, [&](const SweepCallbacks& callbacks) {
+    SweepResult result = sweep(request, sweep_options, callbacks);
+    result.curve.reading = reading_of(arguments);
+    for (Schedule& schedule : result.schedules) schedule.reading = result.curve.reading;
+    return result;
+  });
 }
 
 }  // namespace
@@ -253,7 +234,7 @@ int sweep_command(const Words& words) {
   const FileText file = read_once(arguments.file("GRAPH"));
   if (const auto devices = load_device_graph(file, arguments)) {
     if (arguments.has("batch-size")) throw UsageError("--batch-size: not for graphs with devices");
-    return sweep_device(arguments, *devices);
+    return sweep_budgets(arguments, *devices);
   }
   refuse_device_options(arguments);
   const OrderRequest order = order_asked(request);

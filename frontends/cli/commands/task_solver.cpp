@@ -3,10 +3,8 @@
 
 #include <algorithm>
 #include <iostream>
-#include <memory>
 #include <sstream>
 #include <utility>
-#include <vector>
 
 #include "engine/ask/ask.hpp"
 #include "engine/baselines/method.hpp"
@@ -65,10 +63,21 @@ std::string without_line_end(std::string text) {
   return text;
 }
 
-std::string schedule_text(const Schedule& schedule, const Graph& graph) {
+/// Of a graph for one device or for several.
+template <class AnySchedule, class AnyGraph>
+std::string schedule_text(const AnySchedule& schedule, const AnyGraph& graph) {
   std::ostringstream out;
   json::write_schedule(out, schedule, graph);
   return without_line_end(std::move(out).str());
+}
+
+template <class AnySchedule, class AnyGraph>
+batch::Answer answer_of(const AnySchedule& schedule, const AnyGraph& graph, bool interrupted, int threads) {
+  return {.status = interrupted ? batch::kInterrupted : json::status_word(schedule.status),
+          .schedule = schedule_text(schedule, graph),
+          .seconds = schedule.solver.seconds,
+          .work = schedule.solver.work,
+          .threads = threads};
 }
 
 /// A process that is killed loses no more seconds of work than about so many.
@@ -130,11 +139,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   // A method's schedule is all that it has to say.
   const bool is_said = !searches && schedule.has_schedule();
   const bool interrupted = cancel_ != nullptr && cancel_->load() && !is_said && !has_ended(schedule, asked.options);
-  return batch::Answer{.status = interrupted ? batch::kInterrupted : json::status_word(schedule.status),
-                       .schedule = schedule_text(schedule, graph),
-                       .seconds = schedule.solver.seconds,
-                       .work = schedule.solver.work,
-                       .threads = schedule.solver.threads};
+  return answer_of(schedule, graph, interrupted, schedule.solver.threads);
 }
 
 std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request, const LoadedDeviceGraph& loaded,
@@ -146,63 +151,61 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request, co
   std::int64_t bound = 0;
   int computes = 0;
   if (request.begun) {
-    const DeviceSchedule former = json::read_device_schedule(json::Text(request.begun->schedule), graph);
+    const DeviceSchedule former = json::read_schedule(json::Text(request.begun->schedule), graph);
     if (former.has_schedule()) asked.start = former.steps;
     bound = former.lower_bound;
     computes = former.solver.max_computes;
     subtract(*request.begun, asked.options);
   }
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
-  DeviceSchedule schedule = devices::solve(asked, {.cancel = cancel_});
+  DeviceSchedule schedule = devices::solve(asked, {.cancel = cancel_}).schedule;
   schedule.graph_sha256 = loaded.sha256;
   // Of more computes an op it holds for fewer, too.
   if (schedule.solver.max_computes <= computes) schedule.lower_bound = std::max(schedule.lower_bound, bound);
   if (schedule.has_schedule() && schedule.cost() <= schedule.lower_bound) schedule.status = Status::optimal;
   const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended(schedule, asked.options);
-  std::ostringstream out;
-  json::write_device_schedule(out, schedule, graph);
-  return batch::Answer{.status = interrupted ? batch::kInterrupted : json::status_word(schedule.status),
-                       .schedule = without_line_end(std::move(out).str()),
-                       .seconds = schedule.solver.seconds,
-                       .work = schedule.solver.work,
-                       .threads = 1};
+  return answer_of(schedule, graph, interrupted, 1);
 }
 
 namespace {
 
-/// What is wrong with a record of a graph with devices; empty if nothing is.
-std::string verify_devices(const batch::Task& task, const batch::Record& record, const LoadedDeviceGraph& loaded) {
-  const DeviceGraph& graph = *loaded.graph;
-  const DeviceSchedule schedule = json::read_device_schedule(json::Text(record.schedule), graph);
-  if (record.status != batch::kInterrupted && record.status != json::status_word(schedule.status)) {
-    return "states another status";
-  }
+/// What the schedule is of, against what was asked; empty if they agree.
+std::string compare_problems(const batch::Task& task, const batch::Record& record, const DeviceSchedule& schedule,
+                             const LoadedDeviceGraph& loaded) {
   const devices::Request asked = read_device_request(task_arguments(task), loaded.graph, {"threads"});
   const int computes = schedule.solver.max_computes;
-  if (schedule.budget != read_device_budgets(record.question.budget, graph)) return "its schedule is of another budget";
+  if (schedule.budget != read_device_budgets(record.question.budget, *loaded.graph))
+    return "its schedule is of another budget";
   if (schedule.objective != asked.objective || schedule.duration_limit != asked.duration_limit ||
       schedule.energy_limit != asked.energy_limit || schedule.order != asked.order ||
       schedule.copies != devices::copies_asked(asked) ||
       (asked.max_computes ? computes != *asked.max_computes : computes < Problem().max_computes)) {
     return "its schedule is of another problem: objective, copies, limits, order, or runs per op";
   }
-  if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";
-  if (!schedule.has_schedule()) return "";
-  const DeviceVerdict verdict = verify(graph, schedule);
-  return verdict.valid() ? "" : "does not verify: " + verdict.errors.front();
+  return "";
 }
 
-/// What the schedule is of, against what was asked; empty if they agree.
 std::string compare_problems(const batch::Task& task, const batch::Record& record, const Schedule& schedule,
-                             const std::shared_ptr<const Graph>& graph) {
+                             const LoadedGraph& loaded) {
   Request asked = read_request(task_arguments(task));
-  asked.graph = graph;
+  asked.graph = loaded.graph;
   if (schedule.budget != budget_asked(record.question.budget, asked)) return "its schedule is of another budget";
-  if (!is_asked(asked, schedule)) {
-    return "its schedule is of another problem: order, or runs per op";
+  return is_asked(asked, schedule) ? "" : "its schedule is of another problem: order, or runs per op";
+}
+
+/// What is wrong with the record; empty if nothing is. Of a graph for one device or for several.
+template <class AnyLoaded>
+std::string verify_on(const batch::Task& task, const batch::Record& record, const AnyLoaded& loaded) {
+  const auto schedule = json::read_schedule(json::Text(record.schedule), *loaded.graph);
+  if (record.status != batch::kInterrupted && record.status != json::status_word(schedule.status)) {
+    return "states another status";
   }
+  std::string difference = compare_problems(task, record, schedule, loaded);
+  if (!difference.empty()) return difference;
   if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";
-  return "";
+  if (!schedule.has_schedule()) return "";
+  const auto verdict = verify(*loaded.graph, schedule);
+  return verdict.valid() ? "" : "does not verify: " + verdict.errors.front();
 }
 
 }  // namespace
@@ -220,15 +223,7 @@ std::string verify_record(const batch::Task& task, const batch::Record& record) 
     std::cerr << "remora: warning: " << printable(task.id) << ": not verified: " << error.what() << "\n";
     return "";
   }
-  if (devices) return verify_devices(task, record, *devices);
-  const Schedule schedule = json::read_schedule(json::Text(record.schedule), *loaded.graph);
-  if (record.status != batch::kInterrupted && record.status != json::status_word(schedule.status)) {
-    return "states another status";
-  }
-  std::string difference = compare_problems(task, record, schedule, loaded.graph);
-  if (!difference.empty() || !schedule.has_schedule()) return difference;
-  const Verdict verdict = verify(*loaded.graph, schedule);
-  return verdict.valid() ? "" : "does not verify: " + verdict.errors.front();
+  return devices ? verify_on(task, record, *devices) : verify_on(task, record, loaded);
 }
 
 }  // namespace remora::cli

@@ -15,7 +15,7 @@ namespace remora::cli {
 namespace po = boost::program_options;
 namespace {
 
-void print_verdict(const Verdict& verdict, std::size_t steps) {
+void print_verdict(const Graph& /*graph*/, const Verdict& verdict, std::size_t steps) {
   const nlohmann::ordered_json text{{"valid", verdict.valid()},
                                     {"errors", verdict.errors},
                                     {"duration", verdict.duration.count()},
@@ -48,11 +48,30 @@ void print_verdict(const DeviceGraph& graph, const DeviceVerdict& verdict, std::
   std::cout << text.dump(1) << "\n";
 }
 
-int verify_devices(const Arguments& arguments, const DeviceGraph& graph) {
-  DeviceSchedule schedule = load_schedule(read_once(arguments.file("SCHEDULE")), graph);
-  if (arguments.has("budget")) schedule.budget = read_device_budgets(arguments.get<std::string>("budget"), graph);
-  const DeviceVerdict verdict = verify(graph, schedule);
-  if (!arguments.has("quiet")) print_verdict(graph, verdict, schedule.steps.size());
+Bytes read_budgets(const std::string& text, const LoadedGraph& loaded) {
+  return read_budget(text, loaded.graph->fixed_memory, baseline_peak(Instance(loaded.graph, {})));
+}
+
+Table<DeviceId, std::optional<Bytes>> read_budgets(const std::string& text, const LoadedDeviceGraph& loaded) {
+  return read_device_budgets(text, *loaded.graph);
+}
+
+/// Of a graph for one device or for several.
+template <class AnyLoaded>
+int verify_on(const Arguments& arguments, const FileText& file, const AnyLoaded& loaded) {
+  const auto& graph = *loaded.graph;
+  const bool quiet = arguments.has("quiet");
+  auto schedule = load_schedule(file, graph);
+  if (arguments.has("budget")) schedule.budget = read_budgets(arguments.get<std::string>("budget"), loaded);
+  if (!schedule.has_schedule() && !quiet) {
+    const std::string status = json::status_word(schedule.status);
+    std::cerr << "remora: the file holds no schedule to verify: its status is " << status << "\n";
+    if (schedule.status == Status::infeasible) std::cerr << "remora: what proves it is not replayed\n";
+  }
+  auto verdict = verify(graph, schedule);
+  // That no op is computed says nothing more.
+  if (!schedule.has_schedule() && schedule.steps.empty()) verdict.errors = {"there is no schedule"};
+  if (!quiet) print_verdict(graph, verdict, schedule.steps.size());
   return verdict.valid() ? kSuccess : kBadInput;
 }
 
@@ -71,27 +90,12 @@ int verify_command(const Words& words) {
   arguments.add(graph_options());
   arguments.set_notes("Exit: 0 valid, 65 not valid.");
   if (!arguments.parse(words)) return kSuccess;
-  const bool quiet = arguments.has("quiet");
   const FileText graph = read_once(arguments.file("GRAPH"));
-  if (const auto devices = load_device_graph(graph, arguments)) return verify_devices(arguments, *devices->graph);
+  const auto devices = load_device_graph(graph, arguments);
   const FileText file = read_once(arguments.file("SCHEDULE"));
-  adopt_reading(arguments, file, quiet);
-  const LoadedGraph loaded = load_graph(graph, arguments, quiet);
-  Schedule schedule = load_schedule(file, *loaded.graph);
-  if (arguments.has("budget")) {
-    const Bytes peak = baseline_peak(Instance(loaded.graph, {}));
-    schedule.budget = read_budget(arguments.get<std::string>("budget"), loaded.graph->fixed_memory, peak);
-  }
-  if (!schedule.has_schedule()) {
-    const std::string status = json::status_word(schedule.status);
-    if (!quiet) std::cerr << "remora: the file holds no schedule to verify: its status is " << status << "\n";
-    if (!quiet && schedule.status == Status::infeasible) std::cerr << "remora: what proves it is not replayed\n";
-  }
-  Verdict verdict = verify(*loaded.graph, schedule);
-  // That no op is computed says nothing more.
-  if (!schedule.has_schedule() && !schedule.has_steps()) verdict.errors = {"there is no schedule"};
-  if (!quiet) print_verdict(verdict, schedule.steps.size());
-  return verdict.valid() ? kSuccess : kBadInput;
+  if (devices) return verify_on(arguments, file, *devices);
+  adopt_reading(arguments, file, arguments.has("quiet"));
+  return verify_on(arguments, file, load_graph(graph, arguments, arguments.has("quiet")));
 }
 
 }  // namespace remora::cli

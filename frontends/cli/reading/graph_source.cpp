@@ -263,9 +263,13 @@ std::string device_file(const std::string& name) {
   return installed_file("--device", "devices", name);
 }
 
-Machine read_device(const std::string& name) {
+bool is_known_device(const std::string& name) {
   const bool is_file = fs::exists(name) || fs::exists(shared_folder() / "devices" / (name + ".json"));
-  if (const Machine* const known = find_machine(name); known != nullptr && !is_file) return *known;
+  return !is_file && find_machine(name) != nullptr;
+}
+
+Machine read_device(const std::string& name) {
+  if (is_known_device(name)) return *find_machine(name);
   const std::string path = device_file(name);
   return read_machine(json::read_file(path), path);
 }
@@ -392,7 +396,7 @@ Schedule load_schedule(const FileText& file, const Graph& graph) {
 }
 
 DeviceSchedule load_schedule(const FileText& file, const DeviceGraph& graph) {
-  return of_file(file, " (another graph?)", [&](json::Text text) { return json::read_device_schedule(text, graph); });
+  return of_file(file, " (another graph?)", [&](json::Text text) { return json::read_schedule(text, graph); });
 }
 
 void expect_valid(const std::string& path, const Graph& graph, const Schedule& schedule) {

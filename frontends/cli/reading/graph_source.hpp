@@ -8,7 +8,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
@@ -35,11 +34,13 @@ std::vector<std::string> reading_of(const Arguments& arguments);
 /// Reads the graph as this schedule or curve had it read, but for what the user says otherwise, of which a line to
 /// standard error tells unless `quiet`.
 void adopt_reading(Arguments& arguments, const FileText& schedule, bool quiet);
+/// True if --device means a machine of the table (`remora fit --devices`): there is no file that is called just so.
+bool is_known_device(const std::string& name);
 /// The file that --device names: itself if it is there, else the installed device of that name or of the only name that
-/// begins so ("rtx-3090", "h100"). Throws UsageError that lists the names.
+/// begins so ("rtx-3090", "h100-sxm5-80gb-bf16"). Throws UsageError that lists the names.
 std::string device_file(const std::string& name);
 
-/// The machine that --device names: of such a file, or of the table (`remora fit --devices`). Throws UsageError that lists the files.
+/// The machine of the table or of such a file.
 Machine read_device(const std::string& name);
 /// The same of a link, for the option.
 std::string link_file(const std::string& name);

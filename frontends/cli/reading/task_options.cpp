@@ -81,10 +81,15 @@ std::vector<std::string> words_of(const batch::Task& task) {
   return words;
 }
 
+/// Whether the option's value names a file: a device may be one of the table.
+bool names_file(const std::string& option, const std::string& value) {
+  return contains(kFileOptions, option) && !(option == "device" && is_known_device(value));
+}
+
 /// A file stands for its bytes; the order of a list means nothing.
 std::pair<std::string, std::string> setting_of(const batch::TaskOptions::value_type& option) {
   const auto& [name, values] = option;
-  if (contains(kFileOptions, name)) return {name, "sha256:" + text::sha256_hex(json::read_file(values.front()))};
+  if (names_file(name, values.front())) return {name, "sha256:" + text::sha256_hex(json::read_file(values.front()))};
   std::vector<std::string> sorted = values;
   std::sort(sorted.begin(), sorted.end());
   std::string text;
@@ -144,8 +149,10 @@ batch::TaskOptions typed_options(const Arguments& arguments) {
     if (!arguments.has(name) || arguments.values()[name].defaulted()) continue;
     std::vector<std::string> values{"on"};
     if (takes_value) values = values_of(arguments.values()[name]);
-    if (name == "device") values.front() = device_file(values.front());
-    if (contains(kFileOptions, name)) values.front() = absolute("", values.front());
+    if (names_file(name, values.front())) {
+      if (name == "device") values.front() = device_file(values.front());
+      values.front() = absolute("", values.front());
+    }
     typed.emplace(name, std::move(values));
   }
   if (arguments.has(kBudget)) check_budget(arguments.get<std::string>(kBudget));
@@ -163,6 +170,7 @@ void complete_task(batch::Task& task, const batch::TaskOptions& defaults, const 
     if (file == task.options.end()) continue;
     std::string& path = file->second.front();
     const std::string own = absolute(folder, path);
+    if (!fs::exists(own) && !names_file(file->first, path)) continue;
     // A device may be an installed one.
     const std::string installed = name == "device" && !fs::exists(own) ? device_file(path) : path;
     path = installed == path ? own : installed;
@@ -184,7 +192,7 @@ void note_task_files(const std::vector<batch::Task>& tasks, Files& files) {
   for (const batch::Task& task : tasks) {
     note(task.graph, task);
     for (const auto& [name, values] : task.options) {
-      if (contains(kFileOptions, name)) note(values.front(), task);
+      if (names_file(name, values.front())) note(values.front(), task);
     }
   }
 }

@@ -8,6 +8,7 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/showing/summary.hpp"
+#include "frontends/formats/keys.hpp"
 #include "frontends/text/text.hpp"
 
 namespace remora::cli {
@@ -105,7 +106,7 @@ void print_place_json(std::ostream& out, const PlaceFigures& figures) {
   nlohmann::ordered_json text{{"buffers", figures.buffers.size()}};
   if (figures.banks == nullptr) text["load"] = largest_load(figures.buffers).count();
   if (figures.capacity) text["capacity"] = figures.capacity->count();
-  text["status"] = status_name(result.status);
+  text["status"] = json::status_word(result.status);
   if (figures.banks != nullptr) {
     if (!is_infeasible) text["lower_bound"] = result.least_cost;
     if (is_placed(result)) text["cost"] = result.cost;

@@ -5,6 +5,7 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <iomanip>
 #include <memory>
 #include <ostream>
@@ -14,7 +15,6 @@
 #include <vector>
 
 #include "frontends/formats/keys.hpp"
-#include "frontends/report/figures.hpp"
 #include "frontends/text/refusal.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
@@ -137,23 +137,30 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
   print_computes(out, schedule.status, schedule.solver);
 }
 
-void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule, const Refusal& refusal) {
-  const text::RefusalStyle style{.amount =
-                                     [&](Bytes amount) {
-                                       return text::budget_text(amount, graph.fixed_memory,
-                                                                schedule.baseline_peak_memory, refusal.placed);
-                                     },
-                                 .name = [](const std::string& name) { return printable(name); },
-                                 .option =
-                                     [](const std::string& option, const std::string& value) {
-                                       return "--" + text::dashed(option) + (value.empty() ? "" : " " + value);
-                                     }};
-  const text::RefusalText text = text::refusal_text(graph, schedule, refusal, "the budget", style);
-  out << (refusal.is_proved() ? "infeasible  proved: " : "none found  ") << text.what << "\n"
-      << "budget      " << amount_text(graph, schedule, schedule.budget, refusal.placed) << "\n";
+text::RefusalStyle refusal_style(std::function<std::string(Bytes)> amount) {
+  return {.amount = std::move(amount),
+          .name = [](const std::string& name) { return printable(name); },
+          .option =
+              [](const std::string& option, const std::string& value) {
+                return "--" + text::dashed(option) + (value.empty() ? "" : " " + value);
+              }};
+}
+
+/// `budget`: a line; may be empty.
+void print_refusal(std::ostream& out, const Refusal& refusal, const text::RefusalText& text,
+                   const std::string& budget) {
+  out << (refusal.is_proved() ? "infeasible  proved: " : "none found  ") << text.what << "\n" << budget;
   if (!text.because.empty()) out << "because     " << text.because << "\n";
   if (!text.budgets.empty()) out << "needed      " << text.budgets << "\n";
   if (!text.suggestions.empty()) out << "try         " << text.suggestions << "\n";
+}
+
+void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule, const Refusal& refusal) {
+  const text::RefusalStyle style = refusal_style([&](Bytes amount) {
+    return text::budget_text(amount, graph.fixed_memory, schedule.baseline_peak_memory, refusal.placed);
+  });
+  print_refusal(out, refusal, text::refusal_text(graph, schedule, refusal, "the budget", style),
+                "budget      " + amount_text(graph, schedule, schedule.budget, refusal.placed) + "\n");
 }
 
 /// Why the search ended, where the status does not say it.
@@ -265,6 +272,34 @@ void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedu
   print_statistics(lines, schedule.solver.statistics);
   if (!schedule.solver.note.empty()) lines << "note        " << schedule.solver.note << "\n";
   out << text::wrapped_lines(lines.str(), kWordColumns, width);
+}
+
+void print_summary(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule, int width,
+                   const Refusal& refusal) {
+  if (refusal.cause != Refusal::Cause::none) {
+    std::ostringstream lines;
+    print_refusal(lines, refusal, text::refusal_text(graph, schedule, refusal, refusal_style(text::exact_bytes_text)),
+                  "");
+    out << text::wrapped_lines(lines.str(), kWordColumns, width);
+    return;
+  }
+  out << "status      " << json::status_word(schedule.status);
+  if (!schedule.solver.note.empty()) out << ": " << printable(schedule.solver.note);
+  out << "\n";
+  if (!schedule.has_schedule()) return;
+  const auto copies = static_cast<std::size_t>(std::count_if(schedule.steps.begin(), schedule.steps.end(),
+                                                             [](const DeviceStep& step) { return step.is_copy(); }));
+  const std::size_t runs = schedule.steps.size() - copies;
+  out << "duration    " << schedule.duration.count() << ", energy " << schedule.energy.count() << "\n";
+  out << "bound       " << schedule.lower_bound << " of the objective\n";
+  print_computes(out, schedule.status, schedule.solver);
+  out << "steps       " << runs << " runs, " << runs - graph.graph.ops.size() << " of them again, " << copies
+      << " copies\n";
+  for (const DeviceId d : graph.devices.ids()) {
+    out << "peak        " << printable(graph.devices[d].name) << ": " << schedule.peak_memory[d].count() << " bytes";
+    if (schedule.budget[d]) out << " of " << schedule.budget[d]->count();
+    out << "\n";
+  }
 }
 
 namespace {

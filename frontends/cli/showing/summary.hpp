@@ -62,12 +62,13 @@ void print_report(std::ostream& out, const Graph& graph, const Schedule& schedul
 
 // The same of a schedule over several devices.
 
-/// Status, duration, energy and bound, how many steps, and the peak on each device.
-void print_device_summary(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule);
+/// Status, duration, energy and bound, how many steps, and the peak on each device; or why there is no schedule.
+void print_summary(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                   int width = kSummaryWidth, const Refusal& refusal = {});
 
 /// That, what each device holds over the steps, what each device and link takes, and the longest copies.
-void print_device_report(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
-                         const report::DeviceProfile& profile, int width = kSummaryWidth);
+void print_report(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                  const report::DeviceProfile& profile, int width = kSummaryWidth);
 
 /// ", 2 tensors of unknown size not counted"; empty where every size is known.
 std::string unknown_text(const Graph& graph);

@@ -3,7 +3,6 @@
 // A report for terminals.
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstddef>
 #include <iomanip>
 #include <ostream>
@@ -283,29 +282,9 @@ void print_lanes(std::ostream& out, const DeviceGraph& graph, const DeviceSchedu
 
 }  // namespace
 
-void print_device_summary(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule) {
-  out << "status      " << json::status_word(schedule.status);
-  if (!schedule.solver.note.empty()) out << ": " << printable(schedule.solver.note);
-  out << "\n";
-  if (!schedule.has_schedule()) return;
-  const auto copies = static_cast<std::size_t>(std::count_if(schedule.steps.begin(), schedule.steps.end(),
-                                                             [](const DeviceStep& step) { return step.is_copy(); }));
-  const std::size_t runs = schedule.steps.size() - copies;
-  out << "duration    " << schedule.duration.count() << ", energy " << schedule.energy.count() << "\n";
-  out << "bound       " << schedule.lower_bound << " of the objective\n";
-  print_computes(out, schedule.status, schedule.solver);
-  out << "steps       " << runs << " runs, " << runs - graph.graph.ops.size() << " of them again, " << copies
-      << " copies\n";
-  for (const DeviceId d : graph.devices.ids()) {
-    out << "peak        " << printable(graph.devices[d].name) << ": " << schedule.peak_memory[d].count() << " bytes";
-    if (schedule.budget[d]) out << " of " << schedule.budget[d]->count();
-    out << "\n";
-  }
-}
-
-void print_device_report(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
-                         const report::DeviceProfile& profile, int width) {
-  print_device_summary(out, graph, schedule);
+void print_report(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
+                  const report::DeviceProfile& profile, int width) {
+  print_summary(out, graph, schedule, width);
   if (!schedule.has_schedule()) return;
   out << "\nmemory over steps, the highest at the budget or the peak\n";
   const auto columns =

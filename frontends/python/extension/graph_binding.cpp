@@ -1,9 +1,15 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // GraphHandle as remora._engine.Graph. Numbers instead of handles: remora/graph.py makes Tensor and Op of them.
+#include <algorithm>
+#include <memory>
 #include <optional>
 #include <ostream>
+#include <string>
+#include <string_view>
+#include <tuple>
 #include <utility>
+#include <vector>
 
 #include <nanobind/stl/optional.h>
 #include <nanobind/stl/pair.h>
@@ -16,6 +22,7 @@
 #include "frontends/formats/json.hpp"
 #include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/graph.hpp"
+#include "frontends/python/extension/schedule.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -157,6 +164,55 @@ void bind_ops(nb::class_<GraphHandle>& graph) {
           nb::arg("op"), nb::arg("max_computes").none());
 }
 
+template <class Rows>
+std::vector<std::string> names_of(const Rows& rows) {
+  std::vector<std::string> names;
+  names.reserve(rows.size());
+  for (const auto& row : rows) names.push_back(row.name);
+  return names;
+}
+
+/// Name, fixed memory, ops that can run there.
+std::vector<std::tuple<std::string, Bytes, int>> device_rows(const DeviceGraphHandle& handle) {
+  std::vector<std::tuple<std::string, Bytes, int>> rows;
+  for (const DeviceId d : handle.graph->devices.ids()) {
+    const auto runs = std::count_if(handle.graph->runs.begin(), handle.graph->runs.end(), [&](const auto& costs) {
+      return std::any_of(costs.begin(), costs.end(), [&](const RunCost& cost) { return cost.device == d; });
+    });
+    rows.emplace_back(handle.graph->devices[d].name, handle.graph->devices[d].fixed_memory, static_cast<int>(runs));
+  }
+  return rows;
+}
+
+std::vector<std::pair<DeviceId, DeviceId>> link_rows(const DeviceGraphHandle& handle) {
+  std::vector<std::pair<DeviceId, DeviceId>> rows;
+  for (const Link& link : handle.graph->links) rows.emplace_back(link.from, link.to);
+  return rows;
+}
+
+void bind_devices(nb::module_& module) {
+  const auto read = [](const nb::bytes& bytes) {
+    const std::string_view text(bytes.c_str(), bytes.size());
+    return DeviceGraphHandle{std::make_shared<const DeviceGraph>(json::read_device_graph(json::Text(text))),
+                             text::sha256_hex(text)};
+  };
+  nb::class_<DeviceGraphHandle>(module, "DeviceGraph")
+      .def_static("read", read)
+      .def("write",
+           [](const DeviceGraphHandle& self) {
+             return text::written([&](std::ostream& out) { json::write_graph(out, *self.graph); });
+           })
+      .def_prop_ro("name", [](const DeviceGraphHandle& self) { return self.graph->graph.name; })
+      .def_prop_ro("unit", [](const DeviceGraphHandle& self) { return text::duration_unit_of(self.graph->graph); })
+      .def_prop_ro("devices", &device_rows)
+      .def_prop_ro("links", &link_rows)
+      .def_prop_ro("ops", [](const DeviceGraphHandle& self) { return names_of(self.graph->graph.ops); })
+      .def_prop_ro("tensors", [](const DeviceGraphHandle& self) { return names_of(self.graph->graph.tensors); });
+  module.def("names_devices", [](const nb::bytes& bytes) {
+    return json::names_devices(json::Text(std::string_view(bytes.c_str(), bytes.size())));
+  });
+}
+
 }  // namespace
 
 void bind_graph(nb::module_& module) {
@@ -180,6 +236,7 @@ void bind_graph(nb::module_& module) {
           [](GraphHandle& self, std::string meta) { self.change().meta = std::move(meta); });
   bind_tensors(graph);
   bind_ops(graph);
+  bind_devices(module);
 }
 
 }  // namespace remora::python

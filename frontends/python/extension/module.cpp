@@ -64,7 +64,6 @@ NB_MODULE(_engine, module) {
   remora::python::bind_order(module);
   remora::python::bind_place(module);
   remora::python::bind_pipeline(module);
-  remora::python::bind_devices(module);
   remora::python::bind_machine(module);
   remora::python::bind_hlo(module);
   remora::python::bind_report(module);

@@ -17,15 +17,16 @@
 #include "engine/base/deadline.hpp"
 #include "frontends/formats/banks_json.hpp"
 #include "frontends/formats/interchange.hpp"
+#include "frontends/formats/keys.hpp"
 #include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/problem.hpp"
 #include "frontends/python/extension/schedule.hpp"
 #include "frontends/python/extension/watched_run.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
+#include "model/buffers/schedule_buffers.hpp"
 #include "model/error.hpp"
 #include "model/placement.hpp"
-#include "model/schedule_buffers.hpp"
 
 namespace remora::python {
 namespace {
@@ -165,7 +166,7 @@ std::string write_rows(const std::vector<BufferRow>& rows, const Offsets& offset
 
 void bind_place(nb::module_& module) {
   nb::class_<PlaceResult>(module, "PlaceResult")
-      .def_prop_ro("status", [](const PlaceResult& self) { return status_name(self.status); })
+      .def_prop_ro("status", [](const PlaceResult& self) { return json::status_word(self.status); })
       .def_ro("offsets", &PlaceResult::offsets)
       .def_ro("banks", &PlaceResult::banks)
       .def_ro("cost", &PlaceResult::cost)

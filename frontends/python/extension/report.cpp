@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <ostream>
 #include <string>
-#include <utility>
 
 #include <nanobind/stl/string.h>
 
@@ -36,6 +35,11 @@ std::string curve_page(const CurveHandle& handle) {
   return text::written([&](std::ostream& out) { report::write_page(out, page); });
 }
 
+report::DeviceProfile checked_profile(const DeviceScheduleHandle& handle) {
+  expect_valid(handle);
+  return report::profile_of(*handle.graph, handle.schedule);
+}
+
 }  // namespace
 
 std::string page_of(const ScheduleHandle& handle) {
@@ -59,9 +63,34 @@ std::string csv_of(const ScheduleHandle& handle) {
 
 std::string trace_of(const ScheduleHandle& handle) {
   expect_valid(handle);
-  const report::Replay replay = report::replay(*handle.graph, handle.schedule.steps);
   return text::written([&](std::ostream& out) {
-    report::write_trace(out, *handle.graph, replay, handle.schedule.budget, text::duration_unit_of(*handle.graph));
+    report::write_trace(out, *handle.graph, handle.schedule.steps, handle.schedule.budget,
+                        text::duration_unit_of(*handle.graph));
+  });
+}
+
+std::string page_of(const DeviceScheduleHandle& handle) {
+  expect_valid(handle);
+  report::Page page{.graph = {handle.graph, &handle.graph->graph},
+                    .devices = handle.graph,
+                    .duration_unit = text::duration_unit_of(handle.graph->graph)};
+  page.device_schedules.push_back(handle.schedule);
+  return text::written([&](std::ostream& out) { report::write_page(out, page); });
+}
+
+std::string svg_of(const DeviceScheduleHandle& handle) {
+  return report::svg(report::device_figures(*handle.graph, handle.schedule, checked_profile(handle)));
+}
+
+std::string csv_of(const DeviceScheduleHandle& handle) {
+  const report::DeviceProfile profile = checked_profile(handle);
+  return text::written([&](std::ostream& out) { report::write_device_table(out, *handle.graph, profile); });
+}
+
+std::string trace_of(const DeviceScheduleHandle& handle) {
+  const report::DeviceProfile profile = checked_profile(handle);
+  return text::written([&](std::ostream& out) {
+    report::write_trace(out, *handle.graph, handle.schedule, profile, text::duration_unit_of(handle.graph->graph));
   });
 }
 

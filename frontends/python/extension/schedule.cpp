@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/python/extension/schedule.hpp"
 
+#include <functional>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -92,25 +93,11 @@ std::optional<CertificateRow> certificate_of(const ScheduleHandle& handle) {
   return CertificateRow(certificate->op, certificate->required, certificate->tensors);
 }
 
-/// In a word.
-const char* word_of(Refusal::Cause cause) {
-  switch (cause) {
-    case Refusal::Cause::none:
-      break;
-    case Refusal::Cause::op:
-      return "op";
-    case Refusal::Cause::kept:
-      return "kept";
-    case Refusal::Cause::event:
-      return "event";
-    case Refusal::Cause::search:
-      return "search";
-    case Refusal::Cause::packing:
-      return "packing";
-    case Refusal::Cause::limits:
-      return "limits";
-  }
-  return "";
+text::RefusalStyle refusal_style(std::function<std::string(Bytes)> amount) {
+  return {.amount = std::move(amount),
+          .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },
+          .option = [](const std::string& option,
+                       const std::string& value) { return option + (value.empty() ? "" : "=\"" + value + "\""); }};
 }
 
 /// Why there is no schedule, in one line.
@@ -119,15 +106,15 @@ std::string refusal_line(const ScheduleHandle& handle) {
     return text::budget_text(bytes, handle.graph->fixed_memory, handle.schedule.baseline_peak_memory,
                              handle.refusal.placed);
   };
-  const text::RefusalStyle style{
-      .amount = amount,
-      .name = [](const std::string& name) { return "'" + text::visible(name) + "'"; },
-      .option = [](const std::string& option,
-                   const std::string& value) { return option + (value.empty() ? "" : "=\"" + value + "\""); }};
+  const std::string budget = amount(handle.schedule.budget);
   const std::string& note = handle.schedule.solver.note;
-  return text::refusal_text(*handle.graph, handle.schedule, handle.refusal, amount(handle.schedule.budget), style)
-             .line() +
+  return text::refusal_text(*handle.graph, handle.schedule, handle.refusal, budget, refusal_style(amount)).line() +
          (note.empty() ? "" : " (" + note + ")");
+}
+
+std::string refusal_line(const DeviceScheduleHandle& handle) {
+  return text::refusal_text(*handle.graph, handle.schedule, handle.refusal, refusal_style(text::exact_bytes_text))
+      .line();
 }
 
 /// Alignment, size, offsets of inputs, and for each step of what it allocates and of its workspace.
@@ -182,11 +169,62 @@ Verdict verify_for(const ScheduleHandle& handle, const GraphHandle& graph) {
   return verify(*snapshot, json::read_schedule(json::Text(text), *snapshot));
 }
 
+DeviceScheduleHandle read_device_schedule(const DeviceGraphHandle& graph, const nb::bytes& text) {
+  const json::Text content(std::string_view(text.c_str(), text.size()));
+  return {graph.graph, json::read_schedule(content, *graph.graph)};
+}
+
+/// Op and tensor, of which one is none; device; where a copy goes, or none; what is released where.
+using StepRow = std::tuple<OpId, TensorId, DeviceId, DeviceId, std::vector<std::pair<TensorId, DeviceId>>>;
+
+std::vector<StepRow> steps_of(const DeviceScheduleHandle& handle) {
+  std::vector<StepRow> rows;
+  for (const DeviceStep& step : handle.schedule.steps) {
+    std::vector<std::pair<TensorId, DeviceId>> free;
+    for (const auto& [tensor, device] : step.free) free.emplace_back(tensor, device);
+    rows.emplace_back(step.op, step.is_copy() ? step.copied : TensorId(), step.device,
+                      step.is_copy() ? step.to : DeviceId(), std::move(free));
+  }
+  return rows;
+}
+
+/// By step of the schedule.
+std::vector<std::pair<Duration, Duration>> times_of(const DeviceScheduleHandle& handle) {
+  std::vector<std::pair<Duration, Duration>> rows;
+  if (handle.schedule.copies == CopyMode::overlap) {
+    for (const auto& [start, end] : overlapped(*handle.graph, handle.schedule.steps, handle.schedule.budget).steps) {
+      rows.emplace_back(start, end);
+    }
+    return rows;
+  }
+  expect_valid(handle);
+  const report::DeviceProfile profile = report::profile_of(*handle.graph, handle.schedule);
+  for (std::size_t i = 0; i < profile.ends.size(); ++i) rows.emplace_back(profile.times[i], profile.ends[i]);
+  return rows;
+}
+
+DeviceVerdict verify_for(const DeviceScheduleHandle& handle, const DeviceGraphHandle& graph) {
+  if (graph.graph == handle.graph) return verify(*graph.graph, handle.schedule);
+  const std::string text = text_of(handle);
+  return verify(*graph.graph, json::read_schedule(json::Text(text), *graph.graph));
+}
+
 }  // namespace
 
 std::string text_of(const ScheduleHandle& handle) {
   if (handle.with_modes) throw InputError("schedule", "its ops have several modes, and remora-schedule 1 knows one");
   return text::written([&](std::ostream& out) { json::write_schedule(out, handle.schedule, *handle.graph); });
+}
+
+std::string text_of(const DeviceScheduleHandle& handle) {
+  return text::written([&](std::ostream& out) { json::write_schedule(out, handle.schedule, *handle.graph); });
+}
+
+void expect_valid(const DeviceScheduleHandle& handle) {
+  if (!handle.schedule.has_schedule() && handle.schedule.steps.empty()) return;
+  if (const DeviceVerdict verdict = verify(*handle.graph, handle.schedule); !verdict.valid()) {
+    throw InputError("schedule", "not a valid one of its graph: " + printable(verdict.errors.front()));
+  }
 }
 
 void expect_valid(const ScheduleHandle& handle) {
@@ -198,6 +236,76 @@ void expect_valid(const ScheduleHandle& handle) {
   }
 }
 
+namespace {
+
+/// What schedules for one device and for several have in common.
+template <class Handle>
+nb::class_<Handle> bind_common(nb::module_& module, const char* name) {
+  const nb::call_guard<nb::gil_scoped_release> unlocked;
+  const auto field = [](auto get) { return [get](const Handle& self) { return get(self.schedule); }; };
+  return nb::class_<Handle>(module, name)
+      .def("write", nb::overload_cast<const Handle&>(&text_of), unlocked)
+      .def("page", nb::overload_cast<const Handle&>(&page_of), unlocked)
+      .def("svg", nb::overload_cast<const Handle&>(&svg_of), unlocked)
+      .def("csv", nb::overload_cast<const Handle&>(&csv_of), unlocked)
+      .def("trace", nb::overload_cast<const Handle&>(&trace_of), unlocked)
+      .def_prop_ro("steps", [](const Handle& self) { return steps_of(self); })
+      .def_prop_ro("refusal", [](const Handle& self) { return &self.refusal; })
+      .def_prop_ro("refusal_line", [](const Handle& self) { return refusal_line(self); })
+      .def_prop_ro("status", field([](const auto& schedule) { return json::status_word(schedule.status); }))
+      .def_prop_ro("is_free", field([](const auto& schedule) { return schedule.order == OrderMode::free; }))
+      .def_prop_ro("has_schedule", field([](const auto& schedule) { return schedule.has_schedule(); }))
+      .def_prop_ro("step_count", field([](const auto& schedule) { return schedule.steps.size(); }))
+      .def_prop_ro("budget", field([](const auto& schedule) { return schedule.budget; }))
+      .def_prop_ro("duration", field([](const auto& schedule) { return schedule.duration; }))
+      .def_prop_ro("baseline_duration", field([](const auto& schedule) { return schedule.baseline_duration; }))
+      .def_prop_ro("lower_bound", field([](const auto& schedule) { return schedule.lower_bound; }))
+      .def_prop_ro("peak", field([](const auto& schedule) { return schedule.peak_memory; }));
+}
+
+void bind_refusal(nb::module_& module) {
+  nb::class_<Refusal>(module, "Refusal")
+      .def_prop_ro("reason", [](const Refusal& self) { return text::reason_word(self.cause); })
+      .def_ro("op", &Refusal::op)
+      .def_ro("needed", &Refusal::needed)
+      .def_ro("lower_bound", &Refusal::lower_bound)
+      .def_ro("enough", &Refusal::enough)
+      .def_ro("ops", &Refusal::ops)
+      .def_ro("max_computes", &Refusal::computes_of_enough)
+      .def_prop_ro("shortages", [](const Refusal& self) {
+        std::vector<std::pair<DeviceId, Bytes>> rows;
+        for (const Refusal::Shortage& one : self.shortages) rows.emplace_back(one.device, one.needed);
+        return rows;
+      });
+}
+
+void bind_device_schedule(nb::module_& module) {
+  nb::class_<DeviceVerdict>(module, "DeviceVerdict")
+      .def_ro("errors", &DeviceVerdict::errors)
+      .def_ro("duration", &DeviceVerdict::duration)
+      .def_ro("energy", &DeviceVerdict::energy)
+      .def_ro("peak", &DeviceVerdict::peak)
+      .def_ro("peak_step", &DeviceVerdict::peak_step)
+      .def_ro("recomputes", &DeviceVerdict::recomputes)
+      .def_ro("copies", &DeviceVerdict::copies);
+  bind_common<DeviceScheduleHandle>(module, "DeviceSchedule")
+      .def_static("read", &read_device_schedule)
+      .def("verify_for", nb::overload_cast<const DeviceScheduleHandle&, const DeviceGraphHandle&>(&verify_for))
+      .def("memory",
+           [](const DeviceScheduleHandle& self) {
+             expect_valid(self);
+             return report::profile_of(*self.graph, self.schedule).memory;
+           })
+      .def("times", &times_of)
+      .def_prop_ro("overlap",
+                   [](const DeviceScheduleHandle& self) { return self.schedule.copies == CopyMode::overlap; })
+      .def_prop_ro("least_energy",
+                   [](const DeviceScheduleHandle& self) { return self.schedule.objective == Objective::energy; })
+      .def_prop_ro("energy", [](const DeviceScheduleHandle& self) { return self.schedule.energy; });
+}
+
+}  // namespace
+
 void bind_schedule(nb::module_& module) {
   nb::class_<Verdict>(module, "Verdict")
       .def_ro("errors", &Verdict::errors)
@@ -205,49 +313,24 @@ void bind_schedule(nb::module_& module) {
       .def_ro("peak", &Verdict::peak)
       .def_ro("peak_step", &Verdict::peak_step)
       .def_ro("recomputes", &Verdict::recomputes);
-  const auto field = [](auto member) { return [member](const ScheduleHandle& self) { return self.schedule.*member; }; };
-  nb::class_<Refusal>(module, "Refusal")
-      .def_prop_ro("reason", [](const Refusal& self) { return word_of(self.cause); })
-      .def_ro("op", &Refusal::op)
-      .def_ro("needed", &Refusal::needed)
-      .def_ro("lower_bound", &Refusal::lower_bound)
-      .def_ro("enough", &Refusal::enough)
-      .def_ro("ops", &Refusal::ops)
-      .def_ro("max_computes", &Refusal::computes_of_enough);
-  const nb::call_guard<nb::gil_scoped_release> unlocked;
-  nb::class_<ScheduleHandle>(module, "Schedule")
+  bind_refusal(module);
+  bind_common<ScheduleHandle>(module, "Schedule")
       .def_static("read", &read_schedule, nb::arg("graph"), nb::arg("text"))
       .def_static("evaluate", &evaluate_sequence, nb::arg("graph"), nb::arg("ops"), nb::arg("max_computes"),
                   nb::arg("free_order"))
-      .def("write", &text_of, unlocked)
-      .def("verify_for", &verify_for, nb::arg("graph"))
-      .def_prop_ro("status", [](const ScheduleHandle& self) { return json::status_word(self.schedule.status); })
+      .def("verify_for", nb::overload_cast<const ScheduleHandle&, const GraphHandle&>(&verify_for), nb::arg("graph"))
       .def_prop_ro("has_modes", [](const ScheduleHandle& self) { return self.with_modes != nullptr; })
-      .def_prop_ro("is_free", [](const ScheduleHandle& self) { return self.schedule.order == OrderMode::free; })
-      .def_prop_ro("has_schedule", [](const ScheduleHandle& self) { return self.schedule.has_schedule(); })
-      .def_prop_ro("budget", field(&Schedule::budget))
-      .def_prop_ro("duration", field(&Schedule::duration))
-      .def_prop_ro("baseline_duration", field(&Schedule::baseline_duration))
-      .def_prop_ro("peak", field(&Schedule::peak_memory))
-      .def_prop_ro("baseline_peak", field(&Schedule::baseline_peak_memory))
-      .def_prop_ro("lower_bound", field(&Schedule::lower_bound))
+      .def_prop_ro("baseline_peak", [](const ScheduleHandle& self) { return self.schedule.baseline_peak_memory; })
       .def_prop_ro("overhead", [](const ScheduleHandle& self) { return self.schedule.overhead(); })
       .def_prop_ro("least_overhead", [](const ScheduleHandle& self) { return self.schedule.least_overhead(); })
       .def_prop_ro("gap", [](const ScheduleHandle& self) { return self.schedule.gap(); })
       .def_prop_ro("reached_peak", [](const ScheduleHandle& self) { return self.schedule.solver.reached_peak; })
       .def_prop_ro("note", [](const ScheduleHandle& self) { return self.schedule.solver.note; })
-      .def_prop_ro("step_count", [](const ScheduleHandle& self) { return self.schedule.steps.size(); })
-      .def_prop_ro("steps", &steps_of)
       .def_prop_ro("certificate", &certificate_of)
-      .def_prop_ro("refusal", [](const ScheduleHandle& self) { return &self.refusal; })
-      .def_prop_ro("refusal_line", &refusal_line)
       .def_prop_ro("arena", &arena_of)
-      .def("page", &page_of, unlocked)
-      .def("svg", &svg_of, unlocked)
-      .def("csv", &csv_of, unlocked)
-      .def("trace", &trace_of, unlocked)
       .def("memory", &memory_of)
       .def("residences", &residences_of);
+  bind_device_schedule(module);
 }
 
 }  // namespace remora::python

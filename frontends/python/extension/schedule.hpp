@@ -3,7 +3,6 @@
 // Schedules and curves as Python holds them, and the parts of the module.
 #pragma once
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -13,6 +12,7 @@
 
 #include "engine/ask/ask.hpp"
 #include "model/curve.hpp"
+#include "model/devices/schedule.hpp"
 #include "model/graph.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
@@ -29,6 +29,18 @@ struct ScheduleHandle {
   Refusal refusal{};
 };
 
+struct DeviceGraphHandle {
+  std::shared_ptr<const DeviceGraph> graph{};
+  /// Digest of its text.
+  std::string sha256{};
+};
+
+struct DeviceScheduleHandle {
+  std::shared_ptr<const DeviceGraph> graph{};
+  DeviceSchedule schedule{};
+  Refusal refusal{};
+};
+
 /// A sweep's answer and the graph as it was when it was swept.
 struct CurveHandle {
   std::shared_ptr<const Graph> graph{};
@@ -39,16 +51,23 @@ struct CurveHandle {
 
 /// The bytes of the schedule's file. Throws InputError where ops have several modes.
 std::string text_of(const ScheduleHandle& handle);
+std::string text_of(const DeviceScheduleHandle& handle);
 
 /// Throws InputError unless the schedule is a valid one of its graph: what may be shown and replayed. So it does where ops
 /// have several modes, of which files and reports know nothing.
 void expect_valid(const ScheduleHandle& handle);
+void expect_valid(const DeviceScheduleHandle& handle);
 
-/// The schedule as a page, a picture of memory, a table of the recomputed ops, a Chrome trace.
+/// The schedule as a page, a picture of memory (or of what runs where), a table of the recomputed ops (or of runs and copies), a Chrome
+/// trace.
 std::string page_of(const ScheduleHandle& handle);
 std::string svg_of(const ScheduleHandle& handle);
 std::string csv_of(const ScheduleHandle& handle);
 std::string trace_of(const ScheduleHandle& handle);
+std::string page_of(const DeviceScheduleHandle& handle);
+std::string svg_of(const DeviceScheduleHandle& handle);
+std::string csv_of(const DeviceScheduleHandle& handle);
+std::string trace_of(const DeviceScheduleHandle& handle);
 
 // The parts of the module. Calls of the engine (solve, sweep, order, least_budget, place, pipeline) give a pair: what they found, and the
 // exception that a callback or a signal ended them with, or None.
@@ -59,7 +78,6 @@ void bind_sweep(nanobind::module_& module);
 void bind_order(nanobind::module_& module);
 void bind_place(nanobind::module_& module);
 void bind_pipeline(nanobind::module_& module);
-void bind_devices(nanobind::module_& module);
 void bind_hlo(nanobind::module_& module);
 void bind_machine(nanobind::module_& module);
 

@@ -11,7 +11,7 @@ from functools import cached_property
 from typing import Any, Literal
 
 from remora import _engine
-from remora._arguments import json_bytes, read_file, text_bytes, write_text
+from remora._arguments import json_bytes, read_file, write_text
 from remora.graph import Graph
 from remora.schedule import BaseSchedule
 
@@ -189,22 +189,14 @@ class DeviceStep:
     free: tuple[tuple[str, str], ...]
 
 
-class DeviceSchedule(BaseSchedule):
+class DeviceSchedule(BaseSchedule[DeviceGraph, DeviceStep]):
     """The answer to a solve of a `DeviceGraph`. Made by `solve` and `load`."""
 
-    graph: DeviceGraph
-    """The graph whose devices, ops and tensors the steps name."""
     _core: _engine.DeviceSchedule
 
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], graph: DeviceGraph) -> DeviceSchedule:
-        """Reads a schedule file of the graph; whether its steps are right is for `verify` to say."""
-        return read_file(path, lambda content: cls.from_json(content, graph))
-
-    @classmethod
-    def from_json(cls, text: str | bytes, graph: DeviceGraph) -> DeviceSchedule:
-        """The schedule in the text of a file."""
-        return made_device_schedule(_engine.DeviceSchedule.read(device_core_of(graph), text_bytes(text)), graph)
+    @staticmethod
+    def _read(graph: Any, text: bytes) -> _engine.DeviceSchedule:
+        return _engine.DeviceSchedule.read(device_core_of(graph), text)
 
     @property
     def objective(self) -> Literal["duration", "energy"]:
@@ -223,24 +215,9 @@ class DeviceSchedule(BaseSchedule):
         return {name: bytes for name, bytes in zip(names, self._core.budget, strict=True) if bytes is not None}
 
     @property
-    def duration(self) -> int:
-        """The duration of all steps; where copies overlap, until the last one has ended."""
-        return self._core.duration
-
-    @property
     def energy(self) -> int:
         """The energy of all steps."""
         return self._core.energy
-
-    @property
-    def baseline_duration(self) -> int:
-        """The duration of the best schedule without memory limits, or a bound on it."""
-        return self._core.baseline_duration
-
-    @property
-    def bound(self) -> int:
-        """No schedule of this problem has less duration, or energy where that is the objective."""
-        return self._core.lower_bound
 
     @property
     def gap(self) -> float:
@@ -277,7 +254,7 @@ class DeviceSchedule(BaseSchedule):
                 None if to < 0 else devices[to],
                 tuple((tensors[freed], devices[place]) for freed, place in free),
             )
-            for op, tensor, device, to, free in self._core.steps()
+            for op, tensor, device, to, free in self._core.steps
         )
 
     @property
@@ -291,27 +268,12 @@ class DeviceSchedule(BaseSchedule):
         """How often a tensor is copied from a device to another."""
         return dict(Counter((step.tensor, step.device, step.to) for step in self.steps if step.tensor and step.to))
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DeviceSchedule) and (other is self or other._contents == self._contents)
-
-    __hash__ = BaseSchedule.__hash__
-
     def __repr__(self) -> str:
         if not self:
             return f"<DeviceSchedule of {self.graph.name!r}: {self.status}>"
         peaks = ", ".join(f"{name} {_engine.bytes_text(peak)}" for name, peak in self.peak.items())
         duration = _engine.duration_text(self.duration, device_core_of(self.graph).unit)
         return f"<DeviceSchedule of {self.graph.name!r}: {self.status}, {duration}; {peaks}>"
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return DeviceSchedule.from_json, (self.to_json(), self.graph)
-
-
-def made_device_schedule(core: _engine.DeviceSchedule, graph: DeviceGraph) -> DeviceSchedule:
-    schedule = DeviceSchedule.__new__(DeviceSchedule)
-    schedule._core = core
-    schedule.graph = graph
-    return schedule
 
 
 def device_schedule_core_of(schedule: DeviceSchedule) -> _engine.DeviceSchedule:

@@ -124,11 +124,22 @@ class NoDeviceSchedule(Error):
     ----------
     answer : DeviceSchedule
         What is known: its ``status``, ``bound`` and ``solver``; it has no steps.
+    reason : {"op", "kept", "no_way", "event", "search", "limits"}
+        As in `Refusal`; ``"no_way"``: something that is read or must be kept cannot be copied to where it has to be.
+    op : str or None
+        The op that no device has enough memory for.
+    needed : dict of str to int
+        Bytes by device: a lower bound on what it (or what must be kept) needs there, if that is more than the budget.
     """
 
-    def __init__(self, message: str, answer: DeviceSchedule) -> None:
+    def __init__(
+        self, message: str, answer: DeviceSchedule, reason: str, op: str | None, needed: dict[str, int]
+    ) -> None:
         super().__init__(message)
         self.answer = answer
+        self.reason = reason
+        self.op = op
+        self.needed = needed
 
     @property
     def is_proved(self) -> bool:

@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
+from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar
 
 from remora import _engine, display, networks
 from remora._arguments import count, read_file, text_bytes, write_text
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     import matplotlib.axes
     import networkx
     import pandas
+    from typing_extensions import Self
 
 __all__ = ["Arena", "Residence", "Schedule", "Status", "Step", "evaluate"]
 
@@ -68,10 +69,21 @@ class Arena:
     workspaces: Sequence[int | None]
 
 
-class BaseSchedule:
-    """Common base of schedules over one device and over several."""
+GraphT = TypeVar("GraphT")
+StepT = TypeVar("StepT")
 
-    _core: _engine.Schedule | _engine.DeviceSchedule
+
+class BaseSchedule(Generic[GraphT, StepT]):
+    """Common base of schedules over one device and over several.
+
+    They differ in what is a number for one device and a mapping for several (`budget`, `peak`, `memory`), and in what a
+    step is: two classes, so that no caller has to ask which one a value is.
+    """
+
+    graph: GraphT
+    """The graph whose devices, ops and tensors the steps name."""
+
+    _core: Any
 
     def __init__(self) -> None:
         raise TypeError("schedules are made by remora.solve(), remora.evaluate() and their load()")
@@ -92,6 +104,29 @@ class BaseSchedule:
         """The order mode: ``"input"`` if first runs follow the order of the graph's ops."""
         return "free" if self._core.is_free else "input"
 
+    @property
+    def duration(self) -> int:
+        """The duration of all steps; if steps overlap, until the last one has ended."""
+        duration: int = self._core.duration
+        return duration
+
+    @property
+    def baseline_duration(self) -> int:
+        """The duration of every op once; over several devices of the best schedule without limits, or a bound on it."""
+        duration: int = self._core.baseline_duration
+        return duration
+
+    @property
+    def bound(self) -> int:
+        """No schedule of this problem has a smaller duration (or energy, if that is the objective)."""
+        bound: int = self._core.lower_bound
+        return bound
+
+    @property
+    def steps(self) -> Sequence[StepT]:
+        """In the order of execution."""
+        raise NotImplementedError
+
     @cached_property
     def solver(self) -> Mapping[str, Any]:
         """How the solve went: what the file says under ``solver`` (docs/reference/formats.md)."""
@@ -100,7 +135,45 @@ class BaseSchedule:
 
     def to_json(self) -> str:
         """The text of the schedule's file; an `InputError` where ops have several modes, which no file knows."""
-        return self._core.write()
+        text: str = self._core.write()
+        return text
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], graph: GraphT) -> Self:
+        """Reads a schedule file of the graph.
+
+        Parameters
+        ----------
+        path : path-like
+        graph : Graph or DeviceGraph
+            The graph that was solved; ops and tensors are looked up in it by name.
+
+        Raises
+        ------
+        InputError
+            With the file and the path of the first fault. Whether the steps are right is for `verify` to say.
+        OSError
+            If the file cannot be read.
+        """
+        return read_file(path, lambda content: cls.from_json(content, graph))
+
+    @classmethod
+    def from_json(cls, text: str | bytes, graph: GraphT) -> Self:
+        """The schedule in the text of a file."""
+        return cls.made(cls._read(graph, text_bytes(text)), graph)
+
+    @staticmethod
+    def _read(graph: Any, text: bytes) -> Any:
+        """The engine's schedule in the text of a file."""
+        raise NotImplementedError
+
+    @classmethod
+    def made(cls, core: Any, graph: GraphT) -> Self:
+        """The engine's schedule as one of Python's."""
+        schedule = cls.__new__(cls)
+        schedule._core = core
+        schedule.graph = graph
+        return schedule
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes the schedule as remora-schedule JSON, whole or not at all."""
@@ -116,11 +189,13 @@ class BaseSchedule:
 
     def svg(self) -> str:
         """Memory over steps, before and after, or lanes and memory of each device over time, as a picture."""
-        return self._core.svg()
+        picture: str = self._core.svg()
+        return picture
 
     def csv(self) -> str:
         """The recomputed ops and why, or runs by op and device and copies by tensor and link, with their costs."""
-        return self._core.csv()
+        table: str = self._core.csv()
+        return table
 
     @cached_property
     def _contents(self) -> dict[str, Any]:
@@ -129,27 +204,42 @@ class BaseSchedule:
         contents.pop("solver", None)
         return contents
 
+    def __eq__(self, other: object) -> bool:
+        return other is self or (type(other) is type(self) and other._contents == self._contents)
+
     def __hash__(self) -> int:
         return hash((self.status, self._core.duration, len(self)))
 
     def __len__(self) -> int:
-        return self._core.step_count
+        count: int = self._core.step_count
+        return count
 
     def __bool__(self) -> bool:
-        return self._core.has_schedule
+        found: bool = self._core.has_schedule
+        return found
+
+    def __iter__(self) -> Iterator[StepT]:
+        return iter(self.steps)
+
+    def __getitem__(self, number: int) -> StepT:
+        return self.steps[number]
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_json, (self.to_json(), self.graph)
 
 
-class Schedule(BaseSchedule):
+class Schedule(BaseSchedule[Graph, Step]):
     """The answer to a solve: the steps, and what is known about them.
 
     Made by `solve`, `sweep`, `evaluate` and `load`. It keeps the graph as it was when it was solved: what is changed in
     the graph later changes nothing here. Schedules are equal if all but ``solver``, which says how the solve went, is.
     """
 
-    graph: Graph
-    """The graph whose ops and tensors the steps name."""
-
     _core: _engine.Schedule
+
+    @staticmethod
+    def _read(graph: Any, text: bytes) -> _engine.Schedule:
+        return _engine.Schedule.read(core_of(graph), text)
 
     # What it is
 
@@ -157,16 +247,6 @@ class Schedule(BaseSchedule):
     def budget(self) -> int:
         """Bytes, fixed memory included."""
         return self._core.budget
-
-    @property
-    def duration(self) -> int:
-        """The duration of all steps."""
-        return self._core.duration
-
-    @property
-    def baseline_duration(self) -> int:
-        """The duration of every op once."""
-        return self._core.baseline_duration
 
     @property
     def overhead(self) -> float:
@@ -187,11 +267,6 @@ class Schedule(BaseSchedule):
     def baseline_peak(self) -> int:
         """Bytes: the peak of the graph's order without recompute."""
         return self._core.baseline_peak
-
-    @property
-    def bound(self) -> int:
-        """No schedule of this problem has a smaller duration."""
-        return self._core.lower_bound
 
     @property
     def gap(self) -> float:
@@ -252,19 +327,11 @@ class Schedule(BaseSchedule):
         ]
 
     def __eq__(self, other: object) -> bool:
-        if other is self or not isinstance(other, Schedule):
-            return other is self
-        if self._core.has_modes or other._core.has_modes:  # these have no files, and are equal to themselves alone
-            return False
-        return other._contents == self._contents
+        # Schedules of several modes have no files, and are equal to themselves alone.
+        has_modes = self._core.has_modes or (isinstance(other, Schedule) and other._core.has_modes)
+        return other is self if has_modes else super().__eq__(other)
 
     __hash__ = BaseSchedule.__hash__
-
-    def __iter__(self) -> Iterator[Step]:
-        return iter(self.steps)
-
-    def __getitem__(self, number: int) -> Step:
-        return self.steps[number]
 
     def __repr__(self) -> str:
         return f"<Schedule of {display.schedule_line(self)}>"
@@ -273,31 +340,7 @@ class Schedule(BaseSchedule):
         shown = self and len(self) and not self._core.has_modes
         return display.framed(display.schedule_line(self), self.svg() if shown else "")
 
-    # Files and other forms
-
-    @classmethod
-    def load(cls, path: str | os.PathLike[str], graph: Graph) -> Schedule:
-        """Reads a schedule file of the graph.
-
-        Parameters
-        ----------
-        path : path-like
-        graph : Graph
-            The graph that was solved; ops and tensors are looked up in it by name.
-
-        Raises
-        ------
-        InputError
-            With the file and the path of the first fault. Whether the steps are right is for `verify` to say.
-        OSError
-            If the file cannot be read.
-        """
-        return read_file(path, lambda content: cls.from_json(content, graph))
-
-    @classmethod
-    def from_json(cls, text: str | bytes, graph: Graph) -> Schedule:
-        """The schedule in the text of a file."""
-        return made_schedule(_engine.Schedule.read(core_of(graph), text_bytes(text)), graph)
+    # Other forms
 
     def plot(self, ax: matplotlib.axes.Axes | None = None) -> matplotlib.axes.Axes:
         """Draws memory over steps, before and after.
@@ -324,16 +367,10 @@ class Schedule(BaseSchedule):
         """
         return networks.computes(self)
 
-    def __reduce__(self) -> tuple[Any, ...]:
-        return Schedule.from_json, (self.to_json(), self.graph)
-
 
 def made_schedule(core: _engine.Schedule, graph: Graph) -> Schedule:
     """The engine's schedule as one of Python's."""
-    schedule = Schedule.__new__(Schedule)
-    schedule._core = core
-    schedule.graph = graph
-    return schedule
+    return Schedule.made(core, graph)
 
 
 def schedule_core_of(schedule: Schedule) -> _engine.Schedule:

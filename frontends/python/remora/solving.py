@@ -16,7 +16,6 @@ from remora.devices import (
     device_core_of,
     device_names,
     device_schedule_core_of,
-    made_device_schedule,
 )
 from remora.display import device_schedule_line, schedule_line
 from remora.errors import Infeasible, InputError, NoDeviceSchedule, NoSchedule, Refusal
@@ -273,16 +272,18 @@ def _solve_devices(
         None if energy_limit is None else integer(energy_limit, "energy_limit"),
         texts,
         _device_start(graph, warm_start),
-        *solve_telling(display, on_incumbent, lambda found: made_device_schedule(found, graph), on_progress),
+        *solve_telling(display, on_incumbent, lambda found: DeviceSchedule.made(found, graph), on_progress),
         stop_of(stop),
     )
-    schedule = made_device_schedule(core, graph)
+    schedule = DeviceSchedule.made(core, graph)
     display.finish(device_schedule_line(schedule))
     interrupt(interruption, schedule if schedule else None)
     if schedule:
         return schedule
-    what = "no schedule fits within the budgets" if schedule.status == "infeasible" else "no schedule was found"
-    raise NoDeviceSchedule(f"{what}: {core.note}" if core.note else what, schedule)
+    refusal = core.refusal
+    op = graph.ops[refusal.op] if refusal.op >= 0 else None
+    needed = {names[device]: bytes for device, bytes in refusal.shortages}
+    raise NoDeviceSchedule(core.refusal_line, schedule, refusal.reason, op, needed)
 
 
 def _one_of(place: str, given: str | None, *known: str) -> str:

@@ -181,6 +181,26 @@ TEST(CDevices, LetsCopiesOverlap) {
   EXPECT_EQ(remora_device_solve(graph.get(), &problem, nullptr, nullptr, nullptr, &made), REMORA_BAD_INPUT);
 }
 
+TEST(CDevices, SaysWhyThereIsNoSchedule) {
+  const DeviceGraphHandle graph = two_devices();
+  const std::vector<std::int64_t> budgets{4};
+  const auto line_of = [](const remora_device_schedule* schedule) {
+    char* text = nullptr;
+    EXPECT_EQ(remora_device_schedule_refusal_text(schedule, &text), REMORA_OK) << remora_last_error();
+    const std::string line = text;
+    remora_text_free(text);
+    return line;
+  };
+  const DeviceScheduleHandle none = solved(graph, problem_of(budgets));
+  EXPECT_EQ(facts_of(none).result, REMORA_INFEASIBLE);
+  EXPECT_EQ(
+      line_of(none.get()),
+      "no schedule stays within the budgets: 'B' can run on no device: 'gpu' needs at least 5 B (5 bytes), and its "
+      "budget is 4 B (4 bytes); try a larger budget, a smaller batch or splitting the op");
+  const std::vector<std::int64_t> roomy{6};
+  EXPECT_EQ(line_of(solved(graph, problem_of(roomy)).get()), "");
+}
+
 TEST(CDevices, StartsFromASchedule) {
   const DeviceGraphHandle graph = two_devices();
   const std::vector<std::int64_t> tight{5};

@@ -20,6 +20,7 @@
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/formats/keys.hpp"
 #include "tests/frontends/cli/run_words.hpp"
 #include "tests/support/placement_oracle.hpp"
 #include "tests/support/random_devices.hpp"
@@ -107,10 +108,10 @@ class DeviceDoors : public remora::test::TemporaryFolder {
       devices::Request request = random_device_request(random);
       if (budget_of(request).empty()) continue;  // the command line wants a budget
       const std::string name = file(requests_.size());
-      json::write_file(name, [&](std::ostream& out) { json::write_device_graph(out, *request.graph); });
+      json::write_file(name, [&](std::ostream& out) { json::write_graph(out, *request.graph); });
       // As every door reads it.
       request.graph = std::make_shared<const DeviceGraph>(json::read_device_graph(json::Text(json::read_file(name))));
-      schedules_.push_back(devices::solve(request));
+      schedules_.push_back(devices::solve(request).schedule);
       requests_.push_back(std::move(request));
     }
   }
@@ -118,7 +119,7 @@ class DeviceDoors : public remora::test::TemporaryFolder {
   [[nodiscard]] const DeviceGraph& graph(std::size_t i) const { return *requests_[i].graph; }
   [[nodiscard]] std::string answer_to(std::size_t i) const { return line_of(graph(i), schedules_[i]); }
   [[nodiscard]] std::string read_again(std::size_t i, const std::string& text) const {
-    return line_of(graph(i), json::read_device_schedule(json::Text(text), graph(i)));
+    return line_of(graph(i), json::read_schedule(json::Text(text), graph(i)));
   }
 
   std::vector<devices::Request> requests_{};
@@ -237,7 +238,7 @@ TEST_F(PlaceDoors, AnArenaIsTheSameOnTheCommandLineAndInC) {
     const std::vector<Buffer> buffers = interchange::read_buffers(read("b.csv"), "b.csv");
     const PlaceResult answer = place(buffers, settings(), [] { return false; });
     const nlohmann::json said = figures(path("b.csv"));
-    EXPECT_EQ(said["status"], status_name(answer.status));
+    EXPECT_EQ(said["status"], json::status_word(answer.status));
     std::vector<remora_buffer> rows;
     std::vector<std::vector<std::int64_t>> gaps;
     for (const Buffer& buffer : buffers) {
@@ -292,7 +293,7 @@ TEST_F(PlaceDoors, BanksAreTheSameOnTheCommandLine) {
     const PlaceResult answer =
         place(json::read_bank_problem(json::Text(read("b.json"))), settings(), [] { return false; });
     const nlohmann::json said = figures(path("b.json"));
-    EXPECT_EQ(said["status"], status_name(answer.status));
+    EXPECT_EQ(said["status"], json::status_word(answer.status));
     if (answer.status == PlacementStatus::infeasible || answer.status == PlacementStatus::unknown) continue;
     ++found;
     EXPECT_EQ(bank_fault(problem, {answer.banks, answer.offsets}), "");

@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "frontends/formats/interchange.hpp"
+#include "model/buffers/schedule_buffers.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
-#include "model/schedule_buffers.hpp"
 #include "model/verify.hpp"
 #include "tests/frontends/formats/solved_graphs.hpp"
 #include "tests/support/random_graph.hpp"

@@ -104,14 +104,14 @@ TEST(DeviceGraph, HasLanes) {
   EXPECT_TRUE(graph.graph[OpId(0)].recompute);
   EXPECT_FALSE(graph.graph[OpId(2)].recompute);
   std::ostringstream out;
-  write_device_graph(out, graph);
+  write_graph(out, graph);
   EXPECT_EQ(read_device_graph(Text(out.str())), graph);
   // A sum that may be made again still may once it is written.
   const DeviceGraph allowed = read_device_graph(
       Text(replaced(kLanes, R"("all_reduce", "bytes": 4},)", R"("all_reduce", "bytes": 4}, "recompute": "allowed",)")));
   EXPECT_TRUE(allowed.graph[OpId(2)].recompute);
   std::ostringstream summed;
-  write_device_graph(summed, allowed);
+  write_graph(summed, allowed);
   EXPECT_EQ(read_device_graph(Text(summed.str())), allowed);
   // In version 2 they are unknown keys; the gather has no duration then.
   const std::string older = replaced(kLanes, R"("version": 3)", R"("version": 2)");
@@ -197,8 +197,8 @@ TEST(DeviceSchedule, IsReadAndWritten) {
   schedule.budget[kGpu] = Bytes(5);
   schedule.baseline_peak_memory = schedule.peak_memory;
   std::ostringstream out;
-  write_device_schedule(out, schedule, graph);
-  const DeviceSchedule again = read_device_schedule(Text(out.str()), graph);
+  write_schedule(out, schedule, graph);
+  const DeviceSchedule again = read_schedule(Text(out.str()), graph);
   EXPECT_EQ(again.steps, schedule.steps);
   EXPECT_EQ(again.objective, Objective::energy);
   EXPECT_EQ(again.budget[kGpu], Bytes(5));
@@ -207,7 +207,7 @@ TEST(DeviceSchedule, IsReadAndWritten) {
   EXPECT_NE(out.str().find(R"("free": ["a", ["a", "cpu"]])"), std::string::npos) << out.str();
   const auto place = [&](std::string_view from, std::string_view to) {
     const std::string text = replaced(out.str(), from, to);
-    return fault_of([&] { static_cast<void>(read_device_schedule(Text(text), graph)); }).place;
+    return fault_of([&] { static_cast<void>(read_schedule(Text(text), graph)); }).place;
   };
   EXPECT_EQ(place(R"("device": "cpu")", R"("device": "tpu")"), "$.steps[0].device");
   EXPECT_EQ(place(R"("copy": "a")", R"("copy": "y")"), "$.steps[1].copy");

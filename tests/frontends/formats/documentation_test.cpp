@@ -91,7 +91,7 @@ TEST(FormatsPage, ShowsAGraphAndItsSchedule) {
   EXPECT_EQ(schedule.overhead(), 0.2);
   EXPECT_EQ(read_graph(Text(blocks[2])).recompute_allocates, Allocation::all);
   const DeviceGraph devices = read_device_graph(Text(blocks[3]));
-  const DeviceVerdict verdict = verify(devices, read_device_schedule(Text(blocks[4]), devices));
+  const DeviceVerdict verdict = verify(devices, read_schedule(Text(blocks[4]), devices));
   EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
   EXPECT_TRUE(has_lanes(read_device_graph(Text(blocks[5]))));
 }

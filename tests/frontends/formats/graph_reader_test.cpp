@@ -16,7 +16,11 @@ namespace {
 // A file's name is no text: read_graph("graph.json") does not compile.
 static_assert(!std::is_invocable_v<decltype(&read_graph), const char*>);
 static_assert(!std::is_invocable_v<decltype(&read_graph), std::string>);
-static_assert(!std::is_invocable_v<decltype(&read_schedule), const char*, const Graph&>);
+constexpr auto kReadSchedule = [](auto text, const auto& graph) -> decltype(read_schedule(text, graph)) {
+  return read_schedule(text, graph);
+};
+static_assert(std::is_invocable_v<decltype(kReadSchedule), Text, const Graph&>);
+static_assert(!std::is_invocable_v<decltype(kReadSchedule), const char*, const Graph&>);
 static_assert(!std::is_invocable_v<decltype(&read_curve), const char*>);
 
 /// One change to kEveryKey each.

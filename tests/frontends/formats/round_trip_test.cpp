@@ -229,7 +229,7 @@ const std::vector<Format>& formats() {
       {"remora-graph 2 and 3",
        [](std::mt19937& random) {
          const auto write = [](const DeviceGraph& graph) {
-           return written([&](std::ostream& out) { write_device_graph(out, graph); });
+           return written([&](std::ostream& out) { write_graph(out, graph); });
          };
          const DeviceGraph graph = draw_device_graph(random);
          EXPECT_EQ(read_device_graph(Text(write(graph))), graph);
@@ -251,14 +251,14 @@ const std::vector<Format>& formats() {
        [](std::mt19937& random) {
          const DeviceGraph graph = draw_device_graph(random);
          const auto write = [=](const DeviceSchedule& schedule) {
-           return written([&](std::ostream& out) { write_device_schedule(out, schedule, graph); });
+           return written([&](std::ostream& out) { write_schedule(out, schedule, graph); });
          };
          const DeviceSchedule schedule = draw_device_schedule(random, graph);
-         const DeviceSchedule read = read_device_schedule(Text(write(schedule)), graph);
+         const DeviceSchedule read = read_schedule(Text(write(schedule)), graph);
          EXPECT_EQ(read.steps, schedule.steps);
          EXPECT_EQ(read.budget, schedule.budget);
          return Case{write(schedule),
-                     [=](const std::string& text) { return write(read_device_schedule(Text(text), graph)); }};
+                     [=](const std::string& text) { return write(read_schedule(Text(text), graph)); }};
        }},
       {"remora-curve",
        [](std::mt19937& random) {

@@ -56,7 +56,7 @@ DeviceSchedule solved(const DeviceGraph& graph, std::int64_t budget, CopyMode co
   devices::Problem problem{.copies = copies, .max_computes = max_computes};
   problem.budget.assign(graph.devices.size(), std::nullopt);
   problem.budget[kGpu] = Bytes(budget);
-  DeviceSchedule schedule = solve(graph, problem, {.time_limit = 1e9, .work_limit = 400});
+  DeviceSchedule schedule = solve(graph, problem, {.time_limit = 1e9, .work_limit = 400}).schedule;
   if (schedule.has_schedule()) {
     EXPECT_TRUE(verify(graph, schedule).valid());
   }
@@ -180,7 +180,7 @@ TEST(DeviceReport, FiguresTablesAndTracesAreWritten) {
   EXPECT_EQ(duration, schedule.duration.count());
 
   std::ostringstream trace;
-  write_trace(trace, *graph, profile, "ns");
+  write_trace(trace, *graph, schedule, profile, "ns");
   const json events = json::parse(trace.str())["traceEvents"];
   std::size_t lasting = 0;
   double most = 0;
@@ -273,7 +273,7 @@ TEST(DeviceReport, EachLaneHasARow) {
   }
 
   std::ostringstream trace;
-  write_trace(trace, *graph, profile, "ns");
+  write_trace(trace, *graph, schedule, profile, "ns");
   const json traced = json::parse(trace.str());
   std::vector<std::string> threads;
   std::vector<int> lasting(names.size(), 0);

@@ -10,6 +10,8 @@
 #include "frontends/report/figures.hpp"
 #include "frontends/report/markup.hpp"
 #include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/instance.hpp"
 #include "model/verify.hpp"
 #include "tests/frontends/formats/solved_graphs.hpp"
 #include "tests/support/random_graph.hpp"
@@ -163,7 +165,7 @@ TEST(ChromeTrace, HasAnEventForEachStepOnAClockOfMicroseconds) {
   const test::SolvedGraph& solved = test::solved_graphs().front();
   const ScheduleProfile profile = profile_of(solved.graph, solved.schedule);
   std::ostringstream out;
-  write_trace(out, *solved.graph, profile.after, solved.schedule.budget, "ns");
+  write_trace(out, *solved.graph, solved.schedule.steps, solved.schedule.budget, "ns");
   const json trace = json::parse(out.str());
   // The first of the solved graphs is a layered one: all its tensors are produced.
   Bytes kept = solved.graph->fixed_memory;
@@ -186,6 +188,10 @@ TEST(ChromeTrace, HasAnEventForEachStepOnAClockOfMicroseconds) {
       EXPECT_EQ(event["args"]["bytes"], (last ? kept : profile.after.memory[steps]).count());
       continue;
     }
+    if (event["ph"] == "M") {
+      EXPECT_EQ(event["args"]["name"], "device");
+      continue;
+    }
     EXPECT_EQ(event["ph"], "X");
     EXPECT_EQ(event["name"], solved.graph->ops[profile.after.ops[steps]].name);
     if (event["cat"] == "recompute") ++recomputes;
@@ -200,7 +206,8 @@ TEST(ChromeTrace, HasAnEventForEachStepOnAClockOfMicroseconds) {
 
 TEST(ChromeTrace, SaysWhenItsMicrosecondsAreNone) {
   std::ostringstream out;
-  write_trace(out, *test::figure_1(), input_order_replay(test::figure_1()), Bytes(4), "flop");
+  const Instance instance(test::figure_1(), {});
+  write_trace(out, instance.graph(), steps_of(instance, input_order(instance)), Bytes(4), "flop");
   const json trace = json::parse(out.str());
   EXPECT_EQ(trace["otherData"]["duration_unit"], "a microsecond here is one flop");
   EXPECT_EQ(trace["traceEvents"].back()["ts"], 5);

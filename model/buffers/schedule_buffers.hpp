@@ -27,6 +27,7 @@
 #include <vector>
 
 #include "model/api.hpp"
+#include "model/devices/schedule.hpp"
 #include "model/graph.hpp"
 #include "model/placement.hpp"
 #include "model/schedule.hpp"
@@ -51,6 +52,12 @@ struct ScheduleBuffers {
 /// The schedule must be one that `verify` finds valid for the graph. O(steps + their outputs and releases + tensors), and
 /// sorting.
 REMORA_API ScheduleBuffers buffers_of(const Graph& graph, const Schedule& schedule, Bytes alignment = Bytes(1));
+
+/// The same by device, for a graph over several. Where steps overlap, lifespans count steps, too: memory that comes back at some time
+/// is alive up to the first step from then on that takes memory on the device. So the largest sum of a device's sizes alive at one time
+/// is, with its fixed memory, `peak_memory` there.
+REMORA_API std::vector<ScheduleBuffers> buffers_of(const DeviceGraph& graph, const DeviceSchedule& schedule,
+                                                   Bytes alignment = Bytes(1));
 
 /// The offsets of these buffers as the schedule has them. `offsets`: one for each buffer, a placement.
 REMORA_API Arena make_arena(const Schedule& schedule, const ScheduleBuffers& buffers, std::span<const Bytes> offsets,
