@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/devices/ask.hpp"
 
+#include <algorithm>
 #include <utility>
+#include <vector>
 
 #include "engine/ask/problem.hpp"
 #include "engine/devices/reporter.hpp"
@@ -68,16 +70,21 @@ Answer solve(const Request& request, const Callbacks& callbacks) {
   if (refusal.cause == Refusal::Cause::none) refusal.cause = Refusal::Cause::limits;
   refusal.max_computes = report.max_computes;
   advise({.order = request.order,
-          .limits_computes = request.max_computes.has_value(),
+          .limits_computes = request.max_computes && *request.max_computes < kComputesWithin64Bits,
           .stop = stop_of(request, report),
           .has_devices = true},
          refusal);
+  if (std::ranges::none_of(problem.budget, [](const auto& budget) { return budget.has_value(); }))
+    std::erase(refusal.help, Refusal::Help::larger_budget);
   return answer;
 }
 
 Curve baseline(const Request& request, DeviceId device) {
+  const Problem problem = problem_of(request);
   const DeviceGraph& graph = *request.graph;
-  const DeviceSchedule known = baseline(graph, problem_of(request), past_limit(options_of(request, nullptr)));
+  if (!device.valid() || device.index() >= graph.devices.size())
+    throw InputError("device", "the graph has no such device");
+  const DeviceSchedule known = baseline(graph, problem, past_limit(options_of(request, nullptr)));
   return {.graph = graph.graph.name,
           .device = graph.devices[device].name,
           .fixed_memory = graph.devices[device].fixed_memory,

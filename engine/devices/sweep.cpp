@@ -11,6 +11,7 @@
 #include <string>
 #include <utility>
 
+#include "engine/devices/sliced_search.hpp"
 #include "engine/devices/solve.hpp"
 #include "model/error.hpp"
 
@@ -38,6 +39,8 @@ class Sweep {
   }
 
   SweepResult run() {
+    // With the whole limit, as `baseline` of a request, so that percentages are of what the curve reports.
+    whole_ = baseline(graph_, problem_, past_limit(options_));
     for (int round = 1; round <= kRounds; ++round) {
       for (std::size_t i = budgets_.size(); i-- > 0 && !allowance_.is_over();) {
         if (!is_settled(i)) search(i, round);
@@ -170,14 +173,13 @@ class Sweep {
   SweepResult result() {
     SweepResult result;
     Curve& curve = result.curve;
-    const DeviceSchedule& largest = *points_.back();
     curve.graph = graph_.graph.name;
     curve.device = graph_.devices[device_].name;
     curve.order = problem_.order;
     curve.max_computes = problem_.max_computes;
     curve.fixed_memory = graph_.devices[device_].fixed_memory;
-    curve.baseline_duration = largest.baseline_duration;
-    curve.baseline_peak_memory = largest.baseline_peak_memory[device_];
+    curve.baseline_duration = whole_.baseline_duration;
+    curve.baseline_peak_memory = whole_.baseline_peak_memory[device_];
     curve.least_budget = base_memory(graph_)[device_];
     for (std::size_t i = 0; i < points_.size(); ++i) {
       CurvePoint point = point_of(i);
@@ -204,6 +206,7 @@ class Sweep {
   std::vector<std::optional<DeviceSchedule>> points_;
   std::vector<Bytes> under_;
   std::vector<double> seconds_;
+  DeviceSchedule whole_;
 };
 
 }  // namespace

@@ -155,7 +155,8 @@ RefusalText refusal_text(const Graph& graph, const Schedule& schedule, const Ref
 
 RefusalText refusal_text(const DeviceGraph& graph, const DeviceSchedule& schedule, const Refusal& refusal,
                          const RefusalStyle& style) {
-  return {.what = what_text(schedule, refusal, "the budgets"),
+  const bool limited = schedule.duration_limit || schedule.energy_limit;
+  return {.what = what_text(schedule, refusal, limited ? "the budgets and limits" : "the budgets"),
           .because = shortages_text(graph, refusal, style),
           .budgets = "",
           .suggestions = suggestions_text(refusal, style)};

@@ -29,7 +29,7 @@ struct RefusalStyle {
 };
 
 /// "op", "kept", "no_way", "event", "search", "packing", "limits"; empty where there is a schedule.
-const char* reason_word(Refusal::Cause cause);
+REMORA_API const char* reason_word(Refusal::Cause cause);
 
 /// Parts of a sentence, any but the first perhaps empty.
 struct RefusalText {

@@ -62,6 +62,12 @@ class BufferReplay {
   Stay& stay(TensorId t, DeviceId d) { return stays_[t.index() * found_.size() + d.index()]; }
   static DeviceId place_of(const DeviceStep& step) { return step.is_copy() ? step.to : step.device; }
 
+  /// What nobody reads is occupied until it is made.
+  void begin(TensorId t, DeviceId d, int step) {
+    stay(t, d).since = step;
+    read(t, d, step);
+  }
+
   void read(TensorId t, DeviceId d, int step) {
     if (times_.empty()) return;
     Duration& until = stay(t, d).read_until;
@@ -72,7 +78,7 @@ class BufferReplay {
     const DeviceStep& step = steps_[at(i)];
     if (step.is_copy()) {
       read(step.copied, step.device, i);
-      stay(step.copied, step.to).since = i;
+      begin(step.copied, step.to, i);
     } else {
       const Op& op = graph_[step.op];
       for (const TensorId t : op.inputs) read(t, step.device, i);
@@ -80,7 +86,7 @@ class BufferReplay {
         // The older one lasts until the step is over.
         if (stay(t, step.device).since != kAbsent && graph_.recompute_allocates == Allocation::all)
           release(t, step.device, i);
-        if (stay(t, step.device).since == kAbsent) stay(t, step.device).since = i;
+        if (stay(t, step.device).since == kAbsent) begin(t, step.device, i);
       }
       add(op.name + "#" + std::to_string(computes_[step.op.index()]++) + " workspace", step.device, {i, TensorId()},
           end_of(i, step.device, Duration()),

@@ -257,6 +257,45 @@ def test_the_least_budget_of_a_wrapped_module_is_held(name: str) -> None:
     assert rt.plans(model)[0].predicted_peak <= refusal.value.least
 
 
+class Scaled(nn.Module):
+    """The backward pass reads `sin(x * f)`, which can be computed from a smaller argument."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.scale, self.l = nn.Parameter(torch.ones(512)), nn.Linear(512, 8)
+        self.register_buffer("freq", torch.linspace(0.5, 8, 64))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.l(self.scale * torch.sin(x[:, :, None] * self.freq).flatten(1))
+
+
+@pytest.mark.parametrize("budget", ["100%", "80%"])
+def test_the_backward_part_reads_no_argument_that_the_user_may_change(budget: str) -> None:
+    model, first = Scaled(), torch.randn(256, 8)
+    eager = copy.deepcopy(model)
+    rt.wrap(model, budget=budget, fuse=True, **checking.OPTIONS)
+    for module in (model, eager):
+        x = first.clone()
+        out = module(x)
+        x.data.copy_(torch.zeros(256, 8))  # unnoticed by autograd
+        out.square().mean().backward()
+    for mine, theirs in zip(model.parameters(), eager.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-3, atol=1e-5)
+
+
+def test_a_long_chain_of_loops() -> None:
+    model = nn.Linear(64, 64)
+
+    def loss(module: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        h = module(x)
+        for _ in range(40):
+            h = h * torch.sigmoid(h)
+        return h.square().mean()
+
+    case = checking.Case(model, loss, (torch.randn(32, 64),), budget="100%", fuse=True)
+    close(checking.outcome(model, lambda: case.step(*case.inputs), case.state), case.eager)
+
+
 @pytest.mark.slow
 def test_a_wrapped_module_of_compiled_regions() -> None:
     model, _, (x,) = networks()["gpt"]

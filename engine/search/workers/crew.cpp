@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/search/workers/crew.hpp"
 
-
 #include "engine/search/workers/cp_workers.hpp"
 #include "engine/search/workers/local_workers.hpp"
 #include "engine/search/workers/relaxation_workers.hpp"

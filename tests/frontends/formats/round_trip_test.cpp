@@ -257,8 +257,7 @@ const std::vector<Format>& formats() {
          const DeviceSchedule read = read_schedule(Text(write(schedule)), graph);
          EXPECT_EQ(read.steps, schedule.steps);
          EXPECT_EQ(read.budget, schedule.budget);
-         return Case{write(schedule),
-                     [=](const std::string& text) { return write(read_schedule(Text(text), graph)); }};
+         return Case{write(schedule), [=](const std::string& text) { return write(read_schedule(Text(text), graph)); }};
        }},
       {"remora-curve",
        [](std::mt19937& random) {

@@ -187,14 +187,14 @@ class Clock:
     """Marks in time, on the device."""
 
     def __init__(self, device: torch.device) -> None:
-        self.gpu = device.type == "cuda"
+        self.gpu, self.device = device.type == "cuda", device
 
     def mark(self) -> Any:
         """Marks a point in time."""
         if not self.gpu:
             return time.perf_counter() if torch.get_num_threads() > 1 else time.thread_time()
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
-        event.record()
+        event.record(torch.cuda.current_stream(self.device))
         return event
 
     def between(self, start: Any, end: Any) -> float:
@@ -220,15 +220,16 @@ class Timed:
 
     def __call__(self, *arguments: Any) -> Any:
         """Calls the function."""
-        if self._marks is None or (self._clock.gpu and torch.cuda.is_current_stream_capturing()):
+        marks = self._marks
+        if marks is None or (self._clock.gpu and torch.cuda.is_current_stream_capturing()):
             return self._run(*arguments)
-        if len(self._marks) > self.CALLS:
-            marks, self._marks = self._marks, None
+        if len(marks) > self.CALLS:
+            self._marks = None
             self._told(min(self._clock.between(*pair) for pair in marks[1:]))
             return self._run(*arguments)
         start = self._clock.mark()
         result = self._run(*arguments)
-        self._marks.append((start, self._clock.mark()))
+        marks.append((start, self._clock.mark()))
         return result
 
 

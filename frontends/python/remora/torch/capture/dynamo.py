@@ -67,8 +67,8 @@ def _expect_backward(module: fx.GraphModule) -> None:
         value = node.meta.get("example_value")
         if isinstance(value, torch.Tensor) and value.requires_grad and value.grad_fn is not None:
             raise CaptureError(
-                f"the step returns a tensor that still needs backward() ({node.name}): call it inside, and return "
-                "loss.detach(); if it has to be called outside, use remora.torch.wrap"
+                f"the step returns, or a module keeps, a tensor that still needs backward() ({node.name}): call "
+                "backward() inside, and return loss.detach(); to call it outside, use remora.torch.wrap"
             )
 
 

@@ -237,6 +237,10 @@ def has_effect(node: fx.Node) -> bool:
     return _get_effect(target) is not None or target in _side_effectful_functions
 
 
+RUNS_ONCE = "remora_runs_once"
+"""In the meta of a node that reads what may have changed when it runs a second time."""
+
+
 def may_run_again(node: fx.Node, pure: Container[str] = ()) -> bool:
     """True if a second run gives the same and does nothing else.
 
@@ -246,7 +250,7 @@ def may_run_again(node: fx.Node, pure: Container[str] = ()) -> bool:
     target = node.target
     if isinstance(target, Region):
         return True
-    if has_effect(node) or not isinstance(target, torch._ops.OpOverload):
+    if RUNS_ONCE in node.meta or has_effect(node) or not isinstance(target, torch._ops.OpOverload):
         return False
     return is_own(node) or target._schema.name in pure
 

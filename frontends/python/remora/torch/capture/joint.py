@@ -9,7 +9,7 @@ import torch
 from torch import fx
 
 from .dynamo import results_of
-from .graph import Cut, StepGraph
+from .graph import RUNS_ONCE, Cut, StepGraph
 
 
 def cut_of(joint: fx.GraphModule, forward_outputs: int) -> Cut:
@@ -43,6 +43,7 @@ def keep_old_values(step: StepGraph, parameters: set[int]) -> bool:
         with joint.graph.inserting_before(ahead[0]):
             copied = joint.graph.call_function(torch.ops.aten.clone.default, (node,))
         copied.meta["val"] = node.meta["val"].clone()
+        copied.meta[RUNS_ONCE] = True
         for user in ahead:
             user.replace_input_with(node, copied)
         found = True

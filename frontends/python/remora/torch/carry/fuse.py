@@ -303,10 +303,14 @@ class _Rewriter:
                     )
             return made[node]
 
+        place = {node: i for i, node in enumerate(self.step.module.graph.nodes)}
+        if region[0].backward:
+            read = [node for op in region for node in self.values.read_by(op)]
+            for node in sorted(self.inlined.nodes.intersection(self.inlined.closure(read)), key=place.__getitem__):
+                inner(node)
         for op in region:
             inner(op.nodes[0])
         results = [v for v in self.leaving if self.values.op_of(v) in inside]
-        place = {node: i for i, node in enumerate(self.step.module.graph.nodes)}
         results.sort(key=place.__getitem__)
         graph.output(tuple(inner(v) for v in results))
         if not results:

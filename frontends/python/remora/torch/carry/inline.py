@@ -107,15 +107,21 @@ class Inlined:
                 for value in wanted:
                     self._take([value], inside)
 
-    def sources(self, value: fx.Node) -> Iterator[fx.Node]:
+    def sources(self, value: fx.Node) -> list[fx.Node]:
         """The values from which a value is computed, if it is one of these; otherwise itself."""
-        if value not in self.nodes:
-            yield value
-            return
-        op = self.values.op_of(value)
-        assert op is not None
-        for read in self.values.read_by(op):
-            yield from self.sources(read)
+        return [node for node in self.closure([value]) if node not in self.nodes]
+
+    def closure(self, values: Iterable[fx.Node]) -> Iterable[fx.Node]:
+        """Values, and those from which they are computed if they are among these, each once."""
+        found = dict.fromkeys(values)
+        ahead = list(found)
+        while ahead:
+            node = ahead.pop()
+            op = self.values.op_of(node) if node in self.nodes else None
+            more = [read for read in self.values.read_by(op) if read not in found] if op is not None else []
+            found.update(dict.fromkeys(more))
+            ahead += more
+        return found
 
     def reads(self, op: Op) -> bool:
         """True if an op of the backward pass reads such a value."""
@@ -141,6 +147,8 @@ class Inlined:
                 maker = self.values.op_of(read)
                 if read in chain:
                     continue
+                if self.values.step.cut is not None and read.op == "placeholder":
+                    return False  # the user may change it between the two parts
                 own = maker is not None and maker in inside and not self._is_small(read, maker)
                 if own and not self._is_kept(read):
                     chain[read] = None

@@ -147,7 +147,7 @@ class Partitioner(Named, CustomPartitionerFn):
     def _timed(self, own: Callable[[Any], Any], graph: Any) -> Any:
         """A part's program, whose first calls are timed."""
         program, planned = own(graph), self._compiled
-        if planned is None or graph.is_inference:
+        if planned is None or graph.is_inference or graph.name:  # graphs with a name are those of an autotuner
             return program
         told = functools.partial(self._took, planned, bool(graph.is_backward))
         return SimpleNamespace(call=Timed(program.call, planned.device, told), runner=getattr(program, "runner", None))
