@@ -244,7 +244,7 @@ def text_of(entry: zoo.Entry, own_engine: bool) -> list[str]:
     try:
         if own_engine:
             Variable._execution_engine = _Engine(engine)  # type: ignore[assignment]
-        step = subject.graph()
+        step = subject.graph().step
     finally:
         Variable._execution_engine = engine
     return [f"{op.name} {op.backward} {op.inputs} {op.outputs}" for op in step.ops]
