@@ -120,8 +120,7 @@ def _regions(step: StepGraph, loops: Mapping[Op, bool], again: Container[fx.Node
         for other in joined:
             if level[other] == level[op]:
                 leader[first(other)] = first(op)
-    while _join_readers(step, colour, leader, first):
-        pass
+    _join_readers(step, colour, leader, first)
     return {op: ops for ops in _members(step.ops, first).values() if len(ops) > 1 for op in ops}
 
 
@@ -135,8 +134,8 @@ def _members(ops: Iterable[Op], first: Callable[[Op], Op]) -> dict[Op, list[Op]]
 
 def _join_readers(
     step: StepGraph, colour: Mapping[Op, tuple[bool, bool]], leader: dict[Op, Op], first: Callable[[Op], Op]
-) -> bool:
-    """Joins regions to the one region that reads them, where that keeps no more memory; whether there were any.
+) -> None:
+    """Joins regions to the one region that reads them, where that keeps no more memory.
 
     All paths that leave such a region lead into that one, so no cycle arises. In the backward pass they depend on the
     forward alone, and have a level far below that of their reader.
@@ -146,21 +145,22 @@ def _join_readers(
     for op in step.ops:
         for s in op.inputs:
             readers.setdefault(s, []).append(op)
-    joined = False
-    for head, ops in reversed(_members(colour, first).items()):
-        behind = {first(r) for op in ops for s in op.outputs for r in readers.get(s, ())} - {first(head)}
-        if len(behind) != 1 or colour.get(target := behind.pop()) != colour[head]:
-            continue
-        made = {s for op in ops for s in op.outputs}
-        held = [
-            step.storages[s].size
-            for s in {s for op in ops for s in op.inputs} - made
-            if not step.storages[s].fixed and max(place[r] for r in readers[s]) < place[target]
-        ]
-        if sum(held) <= sum(step.storages[s].size for s in made):
-            leader[first(head)] = target
-            joined = True
-    return joined
+    joined = True
+    while joined:
+        joined = False
+        for head, ops in reversed(_members(colour, first).items()):
+            behind = {first(r) for op in ops for s in op.outputs for r in readers.get(s, ())} - {first(head)}
+            if len(behind) != 1 or colour.get(target := behind.pop()) != colour[head]:
+                continue
+            made = {s for op in ops for s in op.outputs}
+            held = [
+                step.storages[s].size
+                for s in {s for op in ops for s in op.inputs} - made
+                if not step.storages[s].fixed and max(place[r] for r in readers[s]) < place[target]
+            ]
+            if sum(held) <= sum(step.storages[s].size for s in made):
+                leader[first(head)] = target
+                joined = True
 
 
 def _is_loop(step: StepGraph, node: fx.Node, known: dict[Any, bool]) -> bool:
@@ -228,6 +228,7 @@ class _Rewriter:
         self.graph = fx.Graph()
         self.made: dict[fx.Node, fx.Node] = {}
         self.leaving = self._leaving()
+        self.place = {node: i for i, node in enumerate(self.step.module.graph.nodes)}
 
     def rewritten(self) -> fx.GraphModule:
         step = self.step
@@ -303,15 +304,14 @@ class _Rewriter:
                     )
             return made[node]
 
-        place = {node: i for i, node in enumerate(self.step.module.graph.nodes)}
         if region[0].backward:
             read = [node for op in region for node in self.values.read_by(op)]
-            for node in sorted(self.inlined.nodes.intersection(self.inlined.closure(read)), key=place.__getitem__):
+            for node in sorted(self.inlined.nodes.intersection(self.inlined.closure(read)), key=self.place.__getitem__):
                 inner(node)
         for op in region:
             inner(op.nodes[0])
         results = [v for v in self.leaving if self.values.op_of(v) in inside]
-        results.sort(key=place.__getitem__)
+        results.sort(key=self.place.__getitem__)
         graph.output(tuple(inner(v) for v in results))
         if not results:
             return  # whatever reads them computes them
