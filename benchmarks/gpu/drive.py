@@ -3,11 +3,11 @@
 
 Usage: drive.py FOLDER [--seconds 240] [--only tests/step,gpt2_medium/eager,...] [--device cuda] [--rounds 2]
 
-Jobs are tests/NAME, and NETWORK/GROUP of worker.py (NETWORK+loss: the loss is compiled, too); a part of a name chooses
-all that contain it. Tests run at once, in half of the time at most. Then all workers prepare at once, while one process
-at a time uses the device, in three quarters of the rest; those that are ready take turns. FOLDER gets rows.jsonl (a
-line a row), tests.log, workers.log and, at the end or with `--page`, README.md and runs.jsonl, which
-pytorch/predicted_steps.py reads.
+Jobs are tests/NAME, and NETWORK/GROUP of worker.py (NETWORK+loss: the loss is compiled, too; GROUP: a name, or
+contenders with a + between them); a part of a name chooses all that contain it. Tests run at once, in half of the time
+at most. Then all workers prepare at once, while one process at a time uses the device, in three quarters of the rest;
+those that are ready take turns. FOLDER gets rows.jsonl (a line a row), tests.log, workers.log and, at the end or with
+`--page`, README.md and runs.jsonl, which pytorch/predicted_steps.py reads.
 """
 
 from __future__ import annotations
@@ -34,7 +34,12 @@ from typing import Any
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-TESTS = ("step", "parts", "loops", "check", "fuse", "checkpoint", "fit", "inductor", "nccl", "jax")
+PROMISES = ("gpt", "llama", "vit", "bert", "t5", "experts", "unet", "resnet")
+TESTS = (
+    *("step", "parts", "loops", "check", "fuse", "checkpoint", "fit", "nccl", "jax", "inductor:not with_its_loss"),
+    *(f"inductor:with_its_loss and {name}" for name in PROMISES),
+)
+"""A file, or a file and pytest's expression of which of its tests: each is a process."""
 ON_CPU = ("fit",)
 """Tests of plans for devices that are absent; jax takes the GPU by itself."""
 NETWORKS = ("gpt2_medium", "llama_1b", "vit_l", "resnet101")
@@ -64,8 +69,8 @@ class Driver:
         self.environment |= {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1", "XLA_PYTHON_CLIENT_PREALLOCATE": "false"}
 
     def run(self) -> None:
-        tests = [job.partition("/")[2] for job in self.jobs if job.startswith("tests/")]
-        others = [job for job in self.jobs if not job.startswith("tests/")]
+        tests = [job for job in self.jobs if job.partition("/")[0] in ("tests", "jax")]
+        others = [job for job in self.jobs if job not in tests]
         self.say(phase="place", **place(self.given.device))
         if tests:
             self.test(tests, self.end if not others else self.start + self.given.seconds / 2)
@@ -87,15 +92,13 @@ class Driver:
             words, env={**self.environment, **(more or {})}, cwd=ROOT, text=True, start_new_session=True, **streams
         )
 
-    def test(self, names: list[str], end: float) -> None:
+    def test(self, jobs: list[str], end: float) -> None:
         """Runs the files of tests at once; a row for each, also for those that the time is too short for."""
         log = (self.folder / "tests.log").open("a")
         threads = []
-        for name in names:
-            suite, file, *more = test_words(name)
-            words = [sys.executable, "-m", "pytest", "-c", "pyproject.toml", "--rootdir", f"tests/{suite}", "-v"]
-            words += ["-o", "verbosity_test_cases=2", "-p", "no:logging", "--tb=short"]
-            words += [f"tests/{suite}/{file}_test.py", *more]
+        for job in jobs:
+            suite, _, name = job.partition("/")
+            words = [sys.executable, *(self.budgets() if suite == "jax" else pytest_words(name))]
             device = {"REMORA_TEST_DEVICE": "cpu"} if name in ON_CPU else {}
             process = self.begun(words, device, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
             threads.append(threading.Thread(target=self._follow, args=(name, process, log)))
@@ -106,6 +109,10 @@ class Driver:
         for thread in threads:
             thread.join()
         log.close()
+
+    def budgets(self) -> list[str]:
+        """JAX's steps under budgets, which write a page of their own."""
+        return [str(ROOT / "benchmarks/jax/measure_budgets"), str(self.folder / "jax")]
 
     def _follow(self, name: str, process: subprocess.Popen[str], log: Any) -> None:
         assert process.stdout is not None
@@ -131,8 +138,6 @@ class Driver:
         for job in jobs:
             network, _, group = job.partition("/")
             words = [sys.executable, str(HERE / "worker.py"), network, group, self.given.device, str(self.folder)]
-            if job == "jax/budgets":
-                words = [sys.executable, str(ROOT / "benchmarks/jax/measure_budgets"), str(self.folder / "jax")]
             workers[job] = self.begun(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         try:
             self._turns(workers, prepared)
@@ -172,12 +177,26 @@ def ended(process: subprocess.Popen[str]) -> None:
         os.killpg(process.pid, signal.SIGKILL)
 
 
-def test_words(name: str) -> list[str]:
-    """Suite, file and further words of a name of TESTS; FILE:WORD chooses by a word."""
-    file, _, word = name.partition(":")
-    if file == "nccl":
-        return ["torch", "distributed", "-k", "one_process"]
-    return ["jax", "budget"] if file == "jax" else ["torch", file, *(["-k", word] if word else [])]
+def pytest_words(name: str) -> list[str]:
+    """What runs a name of TESTS: FILE:EXPRESSION chooses among the tests of a file."""
+    file, _, chosen = name.partition(":")
+    suite, file, chosen = {
+        "nccl": ("torch", "distributed", "one_process"),
+        "jax": ("jax", "budget", chosen),
+    }.get(file, ("torch", file, chosen))
+    words = [
+        "-m",
+        "pytest",
+        "-c",
+        "pyproject.toml",
+        "--rootdir",
+        f"tests/{suite}",
+        "-v",
+        "-o",
+        "verbosity_test_cases=2",
+    ]
+    words += ["-p", "no:logging", "--tb=short", f"tests/{suite}/{file}_test.py"]
+    return [*words, "-k", chosen] if chosen else words
 
 
 def place(device: str) -> dict[str, str]:

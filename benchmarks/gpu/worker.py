@@ -110,7 +110,7 @@ class Worker:
             self.say("ready", contender, **row, warnings=told)
 
     def contenders(self) -> Iterator[str]:
-        for contender in GROUPS[self.group]:
+        for contender in GROUPS.get(self.group) or self.group.split("+"):
             kind, _, amount = contender.partition(":")
             if amount != "points":
                 yield contender
