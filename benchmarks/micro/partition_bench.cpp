@@ -87,7 +87,7 @@ Graph star(std::int64_t ops) {
 void partition(benchmark::State& state, Graph graph) {
   const Instance instance(std::make_shared<const Graph>(std::move(graph)), {});
   Partition made;
-  for (auto _ : state) made = make_partition(instance, HPartition());
+  for (auto _ : state) made = make_partition(instance, IntervalPartition());
   state.counters["ops"] = instance.op_count();
   state.counters["groups"] = made.root() + 1 - made.unit_count();
   state.counters["levels"] = made.node(made.root()).level;

@@ -34,9 +34,6 @@ constexpr std::array kWorkers{Name<Workers>{Workers::all, "all"},   Name<Workers
                               Name<Workers>{Workers::ruin, "ruin"}, Name<Workers>{Workers::anneal, "anneal"}};
 constexpr std::array kGroupStarts{Name<GroupStart>{GroupStart::automatic, "auto"},
                                   Name<GroupStart>{GroupStart::on, "on"}, Name<GroupStart>{GroupStart::off, "off"}};
-constexpr std::array kGroupings{Name<Grouping>{Grouping::h_partition, "h-partition"},
-                                Name<Grouping>{Grouping::chain, "chain"},
-                                Name<Grouping>{Grouping::intervals, "intervals"}};
 constexpr std::array kCoverings{Name<Covering>{Covering::off, "off"}, Name<Covering>{Covering::lp, "lp"},
                                 Name<Covering>{Covering::on, "on"}};
 constexpr std::array kIntegerSolvers{Name<IntegerSolver>{IntegerSolver::highs, "highs"},
@@ -51,9 +48,6 @@ constexpr const auto& names_of(Workers) {
 }
 constexpr const auto& names_of(GroupStart) {
   return kGroupStarts;
-}
-constexpr const auto& names_of(Grouping) {
-  return kGroupings;
 }
 constexpr const auto& names_of(Covering) {
   return kCoverings;
@@ -108,6 +102,7 @@ constexpr std::array kRenamed{Renamed{"covering_bound", "covering=off"},
                               Renamed{"covering_limits", ""},
                               Renamed{"covering_start", ""},
                               Renamed{"group_alpha", ""},
+                              Renamed{"grouping", ""},
                               Renamed{"grid_levels", ""},
                               Renamed{"group_options", ""}};
 /// Strategies of earlier releases.
@@ -306,10 +301,6 @@ const char* strategy_name(Strategy strategy) {
 
 std::string strategy_names() {
   return listed<Strategy>(", ");
-}
-
-const char* grouping_name(Grouping grouping) {
-  return name_in(grouping);
 }
 
 }  // namespace remora

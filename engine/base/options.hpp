@@ -45,13 +45,6 @@ enum class GroupStart : std::uint8_t {
   off,
 };
 
-/// How groups are found.
-enum class Grouping : std::uint8_t {
-  h_partition,  ///< HiRemate's greedy choice of groups that share little memory with the rest
-  chain,        ///< Rockmate's blocks between 1-separators
-  intervals,    ///< stretches of the input order
-};
-
 /// The covering relaxation before the search.
 enum class Covering : std::uint8_t {
   off,
@@ -132,8 +125,5 @@ REMORA_API std::vector<std::pair<std::string, std::string>> describe_options(con
 REMORA_API const char* strategy_name(Strategy strategy);
 /// "auto, cp, none, ..."
 REMORA_API std::string strategy_names();
-
-/// "h-partition", "chain", "intervals".
-REMORA_API const char* grouping_name(Grouping grouping);
 
 }  // namespace remora

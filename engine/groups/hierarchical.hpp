@@ -44,14 +44,14 @@ bool hierarchy_pays(const Instance& instance);
 /// Takes a part of the options' time limit, or, under a work limit, fixed amounts of work. The instance is of the
 /// staged form and without modes of its own; its budget does not matter. `store`: where schedules are looked up and
 /// kept; may be null. `enough`: asked by the calling thread between schedules; true ends it as the deadline does. May be
-/// empty. `partitioner`: a caller's own, in place of options.grouping.
+/// empty. `partitioner`: a caller's own, in place of IntervalPartition.
 Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
                    const Partitioner& partitioner, BlockStore* store = nullptr,
                    const std::function<bool()>& enough = {});
 
 inline Groups find_groups(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
                           BlockStore* store = nullptr, const std::function<bool()>& enough = {}) {
-  return find_groups(instance, options, deadline, *make_partitioner(options.grouping), store, enough);
+  return find_groups(instance, options, deadline, IntervalPartition(), store, enough);
 }
 
 // The hierarchical solve (HiRemate, section 3; Rockmate, section 3): partition, schedules of groups, composition, stitching.

@@ -114,7 +114,6 @@ namespace {
 void check(const PartitionSettings& settings) {
   if (settings.group_size < 2) throw InputError("", "a group of a partition needs room for at least two nodes");
   if (settings.top_size < 1) throw InputError("", "the top level of a partition needs room for at least one node");
-  if (!(settings.alpha >= 0)) throw InputError("", "the exponent of a partition's score must not be negative");
 }
 
 [[noreturn]] void refuse(const Partitioner& partitioner, const std::string& why) {

@@ -79,7 +79,7 @@ Classified classified(const Instance& instance, Partition partition) {
 
 Classified classified(const Graph& graph) {
   const Instance instance(std::make_shared<const Graph>(graph), {});
-  return classified(instance, make_partition(instance, HPartition(), {.group_size = 12, .top_size = 8}));
+  return classified(instance, make_partition(instance, IntervalPartition(), {.group_size = 12, .top_size = 8}));
 }
 
 /// Equal layers, some of which are changed in one thing.
@@ -183,7 +183,8 @@ std::size_t parted(const Classified& before, const Classified& after) {
 TEST(HierarchyClasses, OneDifferentAmountSplitsAClass) {
   const Graph graph = test::generate_transformer({.layers = 12});
   const auto shared = std::make_shared<const Graph>(graph);
-  const Partition partition = make_partition(Instance(shared, {}), HPartition(), {.group_size = 12, .top_size = 8});
+  const Partition partition =
+      make_partition(Instance(shared, {}), IntervalPartition(), {.group_size = 12, .top_size = 8});
   const Classified before = classified(Instance(shared, {}), partition);
   // An op in the middle: of a layer that has its like.
   const std::size_t op = graph.ops.size() / 4;

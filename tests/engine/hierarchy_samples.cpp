@@ -130,18 +130,9 @@ std::shared_ptr<const Graph> blocks_in_a_chain(std::mt19937& random, int blocks,
 
 Partition random_partition(const Instance& instance, std::mt19937& random) {
   const PartitionSettings settings{.group_size = 2 + static_cast<int>(random() % 4),
-                                   .top_size = 1 + static_cast<int>(random() % 5),
-                                   .alpha = static_cast<double>(random() % 3) / 2};
-  switch (random() % 5) {
-    case 0:
-      return make_partition(instance, HPartition(), settings);
-    case 1:
-      return make_partition(instance, ChainPartition(), settings);
-    case 2:
-      return make_partition(instance, IntervalPartition(), settings);
-    default:
-      return make_partition(instance, RandomPartitioner(static_cast<std::uint32_t>(random())), settings);
-  }
+                                   .top_size = 1 + static_cast<int>(random() % 5)};
+  if (chance(random, 3)) return make_partition(instance, IntervalPartition(), settings);
+  return make_partition(instance, RandomPartitioner(static_cast<std::uint32_t>(random())), settings);
 }
 
 BlockProblem problem_of(const Instance& instance, const Hierarchy& hierarchy, const Block& block) {

@@ -51,7 +51,7 @@ class EqualPartitioner : public Partitioner {
   int size_;
 };
 
-/// By H-Partition, chain, intervals or random groups, small ones, so that there are several levels.
+/// By intervals or random groups, small ones, so that there are several levels.
 Partition random_partition(const Instance& instance, std::mt19937& random);
 
 /// The problem of a block whose children have their schedules.

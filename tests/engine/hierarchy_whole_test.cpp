@@ -200,12 +200,12 @@ TEST(Hierarchical, SolvesSmallGraphsOfAnyKind) {
 
 TEST(Hierarchical, OfNothingAndOfOneOp) {
   const Instance nothing = test::instance_of({});
-  EXPECT_TRUE(stitched(nothing, small_groups(1000), HPartition()).solution.plan().empty());
+  EXPECT_TRUE(stitched(nothing, small_groups(1000), IntervalPartition()).solution.plan().empty());
   EXPECT_EQ(solved(nothing, small_groups(1000)).status, Status::optimal);
   Graph graph;
   test::add_op(graph, {});
   const Instance one = test::instance_of(graph);
-  EXPECT_TRUE(stitched(one, small_groups(1000), HPartition()).solution.plan().empty());
+  EXPECT_TRUE(stitched(one, small_groups(1000), IntervalPartition()).solution.plan().empty());
   EXPECT_EQ(solved(one, small_groups(1000)).duration, Duration(1));
 }
 
@@ -234,7 +234,7 @@ TEST(Hierarchical, TakesGraphsWithoutStructure) {
     SolveOptions options = small_groups(50'000);
     options.group_size = 12;
     options.top_size = 8;
-    const Stitched result = stitched(instance, options, HPartition());
+    const Stitched result = stitched(instance, options, IntervalPartition());
     EXPECT_GE(value_of(result, "groups"), 3);
     solved(instance, options);
   }
@@ -294,13 +294,13 @@ TEST(Hierarchical, IsTheSameForAnyNumberOfThreads) {
     options.top_size = 4;
     options.grid_levels = 4;
     const Schedule once = solved(instance, options);
-    const Stitched start = stitched(instance, options, HPartition());
+    const Stitched start = stitched(instance, options, IntervalPartition());
     for (const int threads : {2, 4}) {
       options.threads = threads;
       const Schedule again = solved(instance, options);
       EXPECT_EQ(once.steps, again.steps) << threads << " threads";
       EXPECT_EQ(once.status, again.status);
-      EXPECT_EQ(start.solution.plan(), stitched(instance, options, HPartition()).solution.plan())
+      EXPECT_EQ(start.solution.plan(), stitched(instance, options, IntervalPartition()).solution.plan())
           << threads << " threads";
     }
   }

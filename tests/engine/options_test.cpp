@@ -41,10 +41,10 @@ TEST(Options, NamesMayBeSpelledAsOnTheCommandLine) {
   SolveOptions options;
   set_option(options, "time-limit", "2.5");
   set_option(options, "strategy", "cp");
-  set_option(options, "grouping", "chain");
+  set_option(options, "group-size", "12");
   EXPECT_EQ(options.time_limit, 2.5);
   EXPECT_EQ(options.strategy, Strategy::cp);
-  EXPECT_EQ(options.grouping, Grouping::chain);
+  EXPECT_EQ(options.group_size, 12);
 }
 
 TEST(Options, AChoiceIsReadAsItIsWritten) {

@@ -2,6 +2,7 @@
 #include "engine/groups/partition.hpp"
 
 #include <algorithm>
+#include <cstdint>
 #include <memory>
 #include <random>
 #include <stdexcept>
@@ -25,27 +26,20 @@ using test::add_op;
 using test::instance_of;
 
 PartitionSettings random_settings(std::mt19937& random) {
-  return {.group_size = 2 + static_cast<int>(random() % 6),
-          .top_size = 1 + static_cast<int>(random() % 8),
-          .alpha = static_cast<double>(random() % 3) / 2};
+  return {.group_size = 2 + static_cast<int>(random() % 6), .top_size = 1 + static_cast<int>(random() % 8)};
 }
 
-const std::vector<std::unique_ptr<Partitioner>>& partitioners() {
-  static const auto all = [] {
-    std::vector<std::unique_ptr<Partitioner>> made;
-    made.push_back(std::make_unique<HPartition>());
-    made.push_back(std::make_unique<ChainPartition>());
-    made.push_back(std::make_unique<IntervalPartition>());
-    return made;
-  }();
-  return all;
+/// Intervals, or groups of no order.
+Partition random_groups(const Instance& instance, const PartitionSettings& settings, std::uint32_t seed) {
+  if (seed % 2 == 0) return make_partition(instance, IntervalPartition(), settings);
+  return make_partition(instance, test::RandomPartitioner(seed), settings);
 }
 
 void check_random(const std::shared_ptr<const Graph>& graph, std::mt19937& random) {
   const Instance instance(graph, {});
   const PartitionSettings settings = random_settings(random);
-  const Partitioner& partitioner = *partitioners()[random() % partitioners().size()];
-  test::expect_partition(instance, make_partition(instance, partitioner, settings), settings);
+  const auto seed = static_cast<std::uint32_t>(random());
+  test::expect_partition(instance, random_groups(instance, settings, seed), settings);
 }
 
 TEST(Partition, IsConvexAndCompleteOnRandomGraphs) {
@@ -64,11 +58,11 @@ TEST(Partition, InterruptedAtAnyQuestionItIsConvexAndComplete) {
     SCOPED_TRACE("seed 20260804, round " + std::to_string(round));
     const Instance instance(test::random_graph(random, {.least_ops = 20, .most_ops = 40}), {});
     PartitionSettings settings = random_settings(random);
-    const Partitioner& partitioner = *partitioners()[random() % partitioners().size()];
-    const Partition whole = make_partition(instance, partitioner, settings);
-    int left = static_cast<int>(random() % 20);
+    const auto seed = static_cast<std::uint32_t>(random());
+    const Partition whole = random_groups(instance, settings, seed);
+    int left = static_cast<int>(random() % 8);
     settings.interrupted = [&left] { return left-- <= 0; };
-    const Partition cut = make_partition(instance, partitioner, settings);
+    const Partition cut = random_groups(instance, settings, seed);
     // The root may hold more than a group of the usual size.
     settings.top_size = std::max(settings.top_size, instance.op_count());
     test::expect_partition(instance, cut, settings);
@@ -87,7 +81,7 @@ TEST(Partition, IsConvexAndCompleteOnRandomTrainingGraphs) {
 }
 
 TEST(Partition, OfNothingIsARootWithoutChildren) {
-  const Partition partition = make_partition(instance_of({}), HPartition());
+  const Partition partition = make_partition(instance_of({}), IntervalPartition());
   EXPECT_EQ(partition.unit_count(), 0);
   ASSERT_EQ(partition.root(), 0);
   EXPECT_TRUE(partition.node(0).children.empty());
@@ -96,7 +90,7 @@ TEST(Partition, OfNothingIsARootWithoutChildren) {
 TEST(Partition, OfOneOpIsARootAroundIt) {
   Graph graph;
   add_op(graph, {});
-  const Partition partition = make_partition(instance_of(std::move(graph)), HPartition(), {.top_size = 1});
+  const Partition partition = make_partition(instance_of(std::move(graph)), IntervalPartition(), {.top_size = 1});
   ASSERT_EQ(partition.root(), 1);
   EXPECT_EQ(partition.node(1).children, std::vector<int>{0});
 }
@@ -104,7 +98,7 @@ TEST(Partition, OfOneOpIsARootAroundIt) {
 TEST(Partition, OfASmallGraphHasOneLevel) {
   Graph graph;
   for (int i = 0; i < 60; ++i) add_op(graph, i > 0 ? std::vector<int>{i - 1} : std::vector<int>{});
-  const Partition partition = make_partition(instance_of(std::move(graph)), HPartition());
+  const Partition partition = make_partition(instance_of(std::move(graph)), IntervalPartition());
   EXPECT_EQ(partition.root(), 60);
   EXPECT_EQ(partition.node(60).children.size(), 60U);
 }
@@ -127,10 +121,9 @@ TEST(Partition, HandlesGraphsWithoutStructure) {
   for (int i = 0; i < 300; ++i) add_op(apart, i >= 3 && i % 50 > 3 ? std::vector<int>{i - 3} : std::vector<int>{});
   for (const Graph* graph : {&fan_out, &fan_in, &bipartite, &apart}) {
     const Instance instance = instance_of(*graph);
-    for (const auto& partitioner : partitioners()) {
-      SCOPED_TRACE(partitioner->name());
+    for (const std::uint32_t seed : {0U, 1U}) {
       const PartitionSettings settings{.group_size = 10, .top_size = 20};
-      const Partition partition = make_partition(instance, *partitioner, settings);
+      const Partition partition = random_groups(instance, settings, seed);
       test::expect_partition(instance, partition, settings);
       // Without progress there would be a level for each few nodes.
       EXPECT_LE(partition.node(partition.root()).level, 6);
@@ -188,9 +181,8 @@ TEST(Partition, RefusesConvexGroupsThatFormACycle) {
 
 TEST(Partition, RefusesSettingsOutOfRange) {
   const Instance instance(test::figure_1(), {});
-  EXPECT_THROW(make_partition(instance, HPartition(), {.group_size = 1}), InputError);
-  EXPECT_THROW(make_partition(instance, HPartition(), {.top_size = 0}), InputError);
-  EXPECT_THROW(make_partition(instance, HPartition(), {.alpha = -1}), InputError);
+  EXPECT_THROW(make_partition(instance, IntervalPartition(), {.group_size = 1}), InputError);
+  EXPECT_THROW(make_partition(instance, IntervalPartition(), {.top_size = 0}), InputError);
 }
 
 }  // namespace

@@ -156,7 +156,7 @@ void print_json(const Facts& facts, const SolveOptions& options) {
   std::cout << text.dump(1) << "\n";
 }
 
-void print_text(const Facts& facts, const SolveOptions& options) {
+void print_text(const Facts& facts) {
   constexpr std::size_t kColumns = 26;
   const int width = text::terminal_width(STDOUT_FILENO, kNoWidth);
   std::ostringstream out;
@@ -178,7 +178,7 @@ void print_text(const Facts& facts, const SolveOptions& options) {
         << facts.bracket->max_computes << " runs per op)\n";
   }
   std::cout << text::wrapped_lines(out.str(), kColumns, width);
-  if (facts.partition) print_partition(std::cout, *facts.partition, options, width);
+  if (facts.partition) print_partition(std::cout, *facts.partition, width);
 }
 
 /// What a graph over several devices has.
@@ -288,7 +288,7 @@ int info_command(const Words& words) {
     arguments.add(group);
   }
   if (!arguments.parse(words)) return kSuccess;
-  const SolveOptions grouping = read_partition_options(arguments);
+  const SolveOptions groups = read_partition_options(arguments);
   const TreeDetail detail = read_detail(arguments);
   const FileText file = read_once(arguments.file("GRAPH"));
   if (const auto devices = load_device_graph(file, arguments)) return info_of_devices(arguments, *devices->graph);
@@ -301,11 +301,11 @@ int info_command(const Words& words) {
     if (!(request.options.time_limit >= 0)) throw UsageError("--time-limit: must be at least 0");
     facts.bracket = least_budget(request);
   }
-  if (arguments.has("partition")) facts.partition = partition_tree(instance, grouping, detail);
+  if (arguments.has("partition")) facts.partition = partition_tree(instance, groups, detail);
   if (arguments.has("json")) {
-    print_json(facts, grouping);
+    print_json(facts, groups);
   } else {
-    print_text(facts, grouping);
+    print_text(facts);
   }
   return kSuccess;
 }

@@ -50,7 +50,6 @@ Answer run(const Request& request, Display display, const SignalGuard& signals) 
   const int width = text::terminal_width(STDERR_FILENO, ProgressTable::kWideTable);
   ProgressTable table(instance, std::cerr, width, is_log ? kPauseInLogs : 0);
   ProgressBar bar(instance, request.options, std::cerr, width);
-  ProgressLines lines(instance, std::cerr);
   SolveCallbacks callbacks;
   callbacks.cancel = &signals.flag();
   if (says_more(display))
@@ -63,9 +62,10 @@ Answer run(const Request& request, Display display, const SignalGuard& signals) 
     callbacks.heartbeat = [&](const Progress& progress) { is_log ? table.beat(progress) : bar.show(progress); };
   }
   if (display == Display::bar) callbacks.heartbeat = [&](const Progress& progress) { bar.show(progress); };
-  if (display == Display::lines) callbacks.progress = [&](const Progress& progress) { lines.add(progress); };
+  if (display == Display::lines)
+    callbacks.progress = [&](const Progress& progress) { write_event(std::cerr, instance, progress); };
   Answer answer = solve(request, callbacks);
-  if (display == Display::lines) lines.end(answer.schedule);
+  if (display == Display::lines) write_end(std::cerr, answer.schedule);
   return answer;
 }
 
@@ -149,16 +149,20 @@ namespace {
 devices::Answer solve_as_asked(const Arguments& arguments, const LoadedDeviceGraph& loaded) {
   if (arguments.has("addresses"))
     throw UsageError("--addresses: not for graphs with devices; 'remora place' gives their schedules addresses");
-  const devices::Request request = read_device_request(arguments, loaded.graph);
+  const devices::Request request = read_device_request(arguments, loaded.graph, {"json-progress"});
   SignalGuard signals;
   signals.watch_memory();
   devices::Callbacks callbacks{.cancel = &signals.flag()};
   ProgressTable table(request.objective, std::cerr, isatty(STDERR_FILENO) != 1 ? kPauseInLogs : 0);
-  if (!arguments.has("quiet")) {
+  const Display display = display_of(arguments);
+  if (says_more(display)) {
     callbacks.progress = [&](const Progress& progress) { table.add(progress); };
     callbacks.heartbeat = [&](const Progress& progress) { table.beat(progress); };
   }
+  if (display == Display::lines)
+    callbacks.progress = [&](const Progress& progress) { write_event(std::cerr, request.objective, progress); };
   devices::Answer answer = devices::solve(request, callbacks);
+  if (display == Display::lines) write_end(std::cerr, answer.schedule);
   answer.schedule.graph_sha256 = loaded.sha256;
   return answer;
 }

@@ -108,7 +108,7 @@ void set_table_options(const Arguments& arguments, const std::vector<OptionRow>&
 }
 
 std::vector<OptionRow> partition_rows() {
-  return rows_named(std::array<std::string_view, 3>{"grouping", "group_size", "top_size"});
+  return rows_named(std::array<std::string_view, 2>{"group_size", "top_size"});
 }
 
 std::vector<OptionRow> limit_rows() {

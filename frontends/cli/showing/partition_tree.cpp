@@ -26,7 +26,7 @@ class TreeBuilder {
   TreeBuilder(const Instance& instance, const SolveOptions& options, const TreeDetail& detail)
       : graph_(instance.graph()),
         detail_(detail),
-        partition_(make_partition(instance, *make_partitioner(options.grouping), partition_settings(options))),
+        partition_(make_partition(instance, IntervalPartition(), partition_settings(options))),
         below_(units_below(partition_)),
         blocks_(make_blocks(instance, partition_)),
         classes_(classify(instance, blocks_, at(partition_.unit_count()))) {}
@@ -200,19 +200,18 @@ PartitionTree partition_tree(const Instance& instance, const SolveOptions& optio
   return TreeBuilder(instance, options, detail).build();
 }
 
-void print_partition(std::ostream& out, const PartitionTree& tree, const SolveOptions& options, int columns) {
+void print_partition(std::ostream& out, const PartitionTree& tree, int columns) {
   constexpr std::size_t kColumns = 26;
   std::ostringstream line;
   line << "partition                 " << text::grouped(tree.groups) << " groups of "
        << text::grouped(tree.distinct_groups) << " forms on " << tree.levels << " levels, "
-       << text::grouped(tree.root.unit_count) << " units (" << grouping_name(options.grouping) << ")";
+       << text::grouped(tree.root.unit_count) << " units";
   out << text::wrapped_lines(line.str(), kColumns, columns) << "\n";
   TextLines(tree).print(out, columns);
 }
 
 nlohmann::ordered_json partition_json(const PartitionTree& tree, const SolveOptions& options) {
-  return {{"grouping", grouping_name(options.grouping)},
-          {"group_size", options.group_size},
+  return {{"group_size", options.group_size},
           {"top_size", options.top_size},
           {"levels", tree.levels},
           {"groups", tree.groups},

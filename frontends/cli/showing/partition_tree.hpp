@@ -62,7 +62,7 @@ struct TreeDetail {
 PartitionTree partition_tree(const Instance& instance, const SolveOptions& options, const TreeDetail& detail);
 
 /// For people, in so many columns.
-void print_partition(std::ostream& out, const PartitionTree& tree, const SolveOptions& options, int columns);
+void print_partition(std::ostream& out, const PartitionTree& tree, int columns);
 
 /// The same as an object; every entry has all its children, down to the depth.
 nlohmann::ordered_json partition_json(const PartitionTree& tree, const SolveOptions& options);

@@ -131,33 +131,63 @@ void ProgressTable::print(const Progress& progress) {
   out_ << line_(progress) << std::flush;
 }
 
-void ProgressLines::add(const Progress& progress) {
-  const ProgressFigures figures = progress_figures(instance_, progress);
-  const nlohmann::ordered_json line{{"event", event_name(progress.event)},
-                                    {"seconds", progress.seconds},
-                                    {"phase", progress.phase},
-                                    {"source", source_name(progress.source)},
-                                    {"feasible", figures.feasible},
-                                    {"duration", progress.duration.count()},
-                                    {"peak_memory", progress.peak.count()},
-                                    {"lower_bound", progress.lower_bound.count()},
-                                    {"overhead", figures.overhead},
-                                    {"work", progress.work}};
-  out_ << line.dump() << std::endl;
+namespace {
+
+nlohmann::ordered_json event_json(const Progress& progress, bool feasible) {
+  return {{"event", event_name(progress.event)},
+          {"seconds", progress.seconds},
+          {"phase", progress.phase},
+          {"source", source_name(progress.source)},
+          {"feasible", feasible}};
 }
 
-void ProgressLines::end(const Schedule& schedule) {
-  const nlohmann::ordered_json line{{"event", "end"},
-                                    {"seconds", schedule.solver.seconds},
-                                    {"status", json::status_word(schedule.status)},
-                                    {"stopped", json::stop_word(schedule.solver.stop)},
-                                    {"duration", schedule.duration.count()},
-                                    {"peak_memory", schedule.peak_memory.count()},
-                                    {"lower_bound", schedule.lower_bound.count()},
-                                    {"overhead", schedule.overhead()},
-                                    {"gap", schedule.gap()},
-                                    {"work", schedule.solver.work}};
-  out_ << line.dump() << std::endl;
+nlohmann::ordered_json end_json(Status status, const SolverReport& solver) {
+  return {{"event", "end"}, {"seconds", solver.seconds}, {"status", json::status_word(status)}};
+}
+
+}  // namespace
+
+void write_event(std::ostream& out, const Instance& instance, const Progress& progress) {
+  const ProgressFigures figures = progress_figures(instance, progress);
+  nlohmann::ordered_json line = event_json(progress, figures.feasible);
+  line["duration"] = progress.duration.count();
+  line["peak_memory"] = progress.peak.count();
+  line["lower_bound"] = progress.lower_bound.count();
+  line["overhead"] = figures.overhead;
+  line["work"] = progress.work;
+  out << line.dump() << std::endl;
+}
+
+void write_event(std::ostream& out, Objective objective, const Progress& progress) {
+  const bool feasible = progress.phase > 1;
+  nlohmann::ordered_json line = event_json(progress, feasible);
+  if (feasible) line[objective == Objective::energy ? "energy" : "duration"] = progress.duration.count();
+  line["lower_bound"] = progress.lower_bound.count();
+  line["work"] = progress.work;
+  out << line.dump() << std::endl;
+}
+
+void write_end(std::ostream& out, const Schedule& schedule) {
+  nlohmann::ordered_json line = end_json(schedule.status, schedule.solver);
+  line["stopped"] = json::stop_word(schedule.solver.stop);
+  line["duration"] = schedule.duration.count();
+  line["peak_memory"] = schedule.peak_memory.count();
+  line["lower_bound"] = schedule.lower_bound.count();
+  line["overhead"] = schedule.overhead();
+  line["gap"] = schedule.gap();
+  line["work"] = schedule.solver.work;
+  out << line.dump() << std::endl;
+}
+
+void write_end(std::ostream& out, const DeviceSchedule& schedule) {
+  nlohmann::ordered_json line = end_json(schedule.status, schedule.solver);
+  if (schedule.has_schedule()) {
+    line["duration"] = schedule.duration.count();
+    line["energy"] = schedule.energy.count();
+  }
+  line["lower_bound"] = schedule.lower_bound;
+  line["work"] = schedule.solver.work;
+  out << line.dump() << std::endl;
 }
 
 namespace {

@@ -69,18 +69,13 @@ class ProgressTable {
   Progress last_{};
 };
 
-/// One line for every event, as JSON: what a program reads. `end` adds what came out.
-class ProgressLines {
- public:
-  ProgressLines(const Instance& instance, std::ostream& out) : instance_(instance), out_(out) {}
+// One line for every event, as JSON, for programs; the last one says what came out.
 
-  void add(const Progress& progress);
-  void end(const Schedule& schedule);
-
- private:
-  const Instance& instance_;
-  std::ostream& out_;
-};
+void write_event(std::ostream& out, const Instance& instance, const Progress& progress);
+/// Progress over several devices, in the unit of this objective.
+void write_event(std::ostream& out, Objective objective, const Progress& progress);
+void write_end(std::ostream& out, const Schedule& schedule);
+void write_end(std::ostream& out, const DeviceSchedule& schedule);
 
 /// One line on a terminal that is updated a few times a second while a solve runs, and wiped away at the end:
 ///

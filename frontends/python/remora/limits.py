@@ -80,7 +80,6 @@ class OptionWords(LimitWords, total=False):
     strategy: str | None
     workers: str | None
     groups: str | None
-    grouping: str | None
     group_size: SupportsIndex | None
     top_size: SupportsIndex | None
     covering: str | None

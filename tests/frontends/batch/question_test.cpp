@@ -73,7 +73,7 @@ TEST_F(Questions, WhatIsReadOfAModelAndWhoSolvesItChangesTheKey) {
                                            {{"dim", {"batch=9"}}},
                                            {{"dim", {"batch=8", "height=9"}}},
                                            {{"strategy", {"cp"}}},
-                                           {{"grouping", {"chain"}}},
+                                           {{"group-size", {"12"}}},
                                            {{"strategy", {"twremat"}}},
                                            {{"strategy", {"twremat"}}, {"order", {"input"}}},
                                            {{"max-computes", {"3"}}}};

@@ -76,26 +76,22 @@ TEST_F(PartitionTree, CountsEveryUnitAndGroupOnce) {
   save("transformer.json", remora::test::generate_transformer({.layers = 30}));
   ASSERT_EQ(test::run_words("generate layered --ops 250 --edges 944 -o " + path("layered.json")).code, 0);
   for (const char* graph : {"transformer.json", "layered.json"}) {
-    for (const char* grouping : {"h-partition", "chain", "intervals"}) {
-      SCOPED_TRACE(std::string(graph) + " " + grouping);
-      const std::string words = std::string("--group-size 6 --top-size 5 --grouping ") + grouping;
-      const Json result = partition(graph, "--partition-units " + words);
-      Sums sums;
-      add_up(result["tree"], 1, sums);
-      EXPECT_EQ(result["groups"], sums.groups);
-      EXPECT_EQ(result["distinct_groups"], sums.forms.size());
-      EXPECT_EQ(result["tree"]["units"], sums.units);
-      EXPECT_EQ(result["tree"]["level"], result["levels"]);
-      EXPECT_EQ(result["tree"]["ops"], Json::parse(info(graph, "--json").out)["ops"]);
-      EXPECT_EQ(result["grouping"], grouping);
-      EXPECT_EQ(result["group_size"], 6);
-    }
+    SCOPED_TRACE(graph);
+    const Json result = partition(graph, "--partition-units --group-size 6 --top-size 5");
+    Sums sums;
+    add_up(result["tree"], 1, sums);
+    EXPECT_EQ(result["groups"], sums.groups);
+    EXPECT_EQ(result["distinct_groups"], sums.forms.size());
+    EXPECT_EQ(result["tree"]["units"], sums.units);
+    EXPECT_EQ(result["tree"]["level"], result["levels"]);
+    EXPECT_EQ(result["tree"]["ops"], Json::parse(info(graph, "--json").out)["ops"]);
+    EXPECT_EQ(result["group_size"], 6);
   }
 }
 
 TEST_F(PartitionTree, IsTheOneThatSolveWorksWith) {
   save("chain.json", remora::test::generate_chain({.layers = 60}));
-  for (const std::string words : {"--grouping chain", "--group-size 5 --top-size 7", "--grouping h-partition"}) {
+  for (const std::string words : {"", "--group-size 5 --top-size 7"}) {
     const Json result = partition("chain.json", words);
     const Outcome solved = test::run_words("solve " + path("chain.json") + " --quiet --budget 60% --work-limit 2000" +
                                            " --groups on --without segments,period-bound " + words);
