@@ -77,8 +77,6 @@ def test_what_cannot_be_measured_is_refused(model: onnx.ModelProto, tmp_path: Pa
 
 def test_a_machine_is_calibrated(tmp_path: Path) -> None:
     device = remora.onnx.calibrate(runs=2, name="here")
-    with pytest.warns(DeprecationWarning, match="Device is Roofline now"):
-        assert isinstance(device, getattr(remora.onnx, "Device"))  # noqa: B009 - gone for type checkers
     assert device.name == "here"
     assert min(device.peak_flops, device.bandwidth, device.launch_overhead) > 0
     device.save(tmp_path / "device.json")

@@ -387,14 +387,6 @@ def test_names_for_caches_are_of_the_settings() -> None:
     assert len(names) == 4
 
 
-def test_a_version_without_the_hook_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "remora.torch.ways.partitioner", None)
-    monkeypatch.delattr("remora.torch.ways.partitioner", raising=False)
-    for call in (ri.install, ri.runtime_estimator, ri.knapsack_solver):
-        with pytest.raises(rt.TorchError, match="no place for a partitioner"):
-            call()
-
-
 def test_the_stock_knapsack_takes_measured_times_and_our_solver() -> None:
     model, inputs = network("perceptron")
     patched = torch._functorch.config.patch(

@@ -166,7 +166,7 @@ def fsdp(budget: int | str, kind: str = "sharded") -> dict[str, Any]:
     mine = make()
     rt.auto_fsdp(mine, batch(0), budget, loss=loss, **OPTIONS)
     assert all(p.grad is None for p in mine.parameters())
-    plan = rt.fsdp_plan(mine)
+    plan = rt.checkpoints(mine)
     measured = peak(mine)
     assert measured <= plan.budget < keeping, (measured, plan, keeping)
     assert abs(plan.predicted_peak - measured) <= 0.01 * measured, (plan, measured)
@@ -174,10 +174,10 @@ def fsdp(budget: int | str, kind: str = "sharded") -> dict[str, Any]:
     assert plan.bound <= plan.predicted_time
     values = trained(mine)
     assert all(checking.same(a, b) for a, b in zip(values, plain, strict=True))
-    later = rt.apply_fsdp_plan(make(), rt.Plan.from_json(plan.to_json()))
+    later = rt.apply_checkpoints(make(), rt.Plan.from_json(plan.to_json()))
     assert all(checking.same(a, b) for a, b in zip(trained(later), plain, strict=True))
     assert "remove_checkpoints" in refusal(lambda: rt.auto_fsdp(later, batch(0), budget, loss=loss, **OPTIONS))
-    assert peak(rt.remove_fsdp_plan(later)) == peak(make())
+    assert peak(rt.remove_checkpoints(later)) == peak(make())
     assert all(checking.same(a, b) for a, b in zip(trained(later), trained(trained_once(make)), strict=True))
     return {"digest": plan.digest, "resharded": plan.reshard, "checkpoints": len(plan.modules)}
 

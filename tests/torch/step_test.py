@@ -284,8 +284,10 @@ def test_another_mode_of_functions_is_refused() -> None:
 
 
 def test_names_of_the_release_before_tell_the_new_ones() -> None:
-    with pytest.warns(DeprecationWarning, match="Infeasible is BudgetError now"):
-        assert rt.Infeasible is rt.BudgetError
+    with pytest.warns(DeprecationWarning, match="CheckpointPlan is Plan now"):
+        assert rt.CheckpointPlan is rt.Plan
+    with pytest.warns(DeprecationWarning, match="fsdp_plan is checkpoints now"):
+        assert rt.fsdp_plan is rt.checkpoints
 
 
 @pytest.mark.parametrize("order", ["free", "auto"])

@@ -7,13 +7,7 @@ Needs onnx, onnxruntime and numpy (``pip install remora[onnx]``); they are impor
 ``python -m remora.onnx calibrate -o device.json`` with ``--device device.json`` (docs/guide/onnx.md).
 """
 
-from typing import TYPE_CHECKING
-
-from remora._arguments import renamed
 from remora.onnx.calibrating import Roofline, calibrate
 from remora.onnx.profiling import NodeCost, Profile, profile
 
 __all__ = ["NodeCost", "Profile", "Roofline", "calibrate", "profile"]
-
-if not TYPE_CHECKING:  # for type checkers it is gone
-    __getattr__ = renamed(__name__, {"Device": ("Roofline", Roofline)})

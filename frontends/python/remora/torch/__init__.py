@@ -13,9 +13,8 @@ See docs/guide/pytorch.md.
 """
 
 import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-import remora
 from remora._arguments import renamed
 
 from .carry.checkpoints import apply_checkpoints, checkpoints, remove_checkpoints
@@ -41,20 +40,17 @@ __all__ = [
     "Check",
     "CheckError",
     "CheckpointError",
-    "CheckpointPlan",
     "Choice",
     "Difference",
     "FirstOp",
     "FitDevice",
     "FitPlan",
     "FitTable",
-    "FsdpPlan",
     "Kind",
     "Largest",
     "Options",
     "Part",
     "Phase",
-    "PipelineFit",
     "Plan",
     "RemoraWarning",
     "Report",
@@ -62,7 +58,6 @@ __all__ = [
     "TorchError",
     "TrainStep",
     "apply_checkpoints",
-    "apply_fsdp_plan",
     "auto_checkpoint",
     "auto_fsdp",
     "auto_pipeline",
@@ -70,14 +65,12 @@ __all__ = [
     "check",
     "checkpoints",
     "fit_table",
-    "fsdp_plan",
     "largest",
     "measure_device",
     "padded",
     "plan",
     "plans",
     "remove_checkpoints",
-    "remove_fsdp_plan",
     "report",
     "scale_of",
     "train_step",
@@ -85,32 +78,21 @@ __all__ = [
     "wrap",
 ]
 
-CheckpointPlan = Plan
-"""The name of earlier versions."""
-
-
-def _sweep(step: TrainStep, *arguments: Any, **options: Any) -> remora.Curve:
-    if arguments:
-        step(*arguments)
-    return step.sweep(**options)
-
-
 if TYPE_CHECKING:
-    from .ways.fsdp import FsdpPlan, apply_fsdp_plan, auto_fsdp, fsdp_plan, remove_fsdp_plan
-    from .ways.pipeline import PipelineFit, auto_pipeline
+    from .ways.fsdp import auto_fsdp
+    from .ways.pipeline import auto_pipeline
 else:  # for type checkers the renamed ones are gone
     _renamed = renamed(
         __name__,
-        {
-            "Infeasible": ("BudgetError", BudgetError),
-            "SweepPoint": ("remora.CurvePoint", remora.CurvePoint),
-            "sweep": ("TrainStep.sweep", _sweep),
+        dict.fromkeys(("CheckpointPlan", "FsdpPlan", "PipelineFit"), ("Plan", Plan))
+        | {
+            "apply_fsdp_plan": ("apply_checkpoints", apply_checkpoints),
+            "fsdp_plan": ("checkpoints", checkpoints),
+            "remove_fsdp_plan": ("remove_checkpoints", remove_checkpoints),
         },
     )
     # They load torch.distributed, which not every PyTorch has.
-    _late = dict.fromkeys(["FsdpPlan", "apply_fsdp_plan", "auto_fsdp", "fsdp_plan", "remove_fsdp_plan"], ".ways.fsdp")
-    _late |= dict.fromkeys(["PipelineFit", "auto_pipeline"], ".ways.pipeline")
-
+    _late = {"auto_fsdp": ".ways.fsdp", "auto_pipeline": ".ways.pipeline"}
     _gone = ("Device", "DevicePlan", "DeviceTrainStep", "TrainDevice", "train_step_over")
 
     def __getattr__(name):

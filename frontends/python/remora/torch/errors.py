@@ -148,25 +148,23 @@ class BudgetError(TorchError):
         super().__init__(f"{verdict} {amount(budget)}{why}; {known}{whole}")
         self.budget, self.least, self.proved, self.lower = budget, least, proved, lower
         self.op = op[0] if op is not None else ""
-        self._fixed, self._unscheduled, self._op, self._of = fixed, unscheduled, op, of
+        self._given: dict[str, Any] = {"budget": budget, "least": least, "proved": proved, "fixed": fixed}
+        self._given |= {"unscheduled": unscheduled, "lower": lower, "op": op, "of": of}
 
     def __reduce__(self) -> tuple[Any, ...]:
-        sizes = (self.budget, self.least, self.proved, self._fixed, self._unscheduled, self.lower)
-        return type(self), (*sizes, self._op, self._of)
+        return type(self), tuple(self._given.values())
 
     def changed(self, **amounts: Any) -> BudgetError:
-        """The same with some of `budget`, `least`, `proved`, `lower` and `of` replaced."""
-        kept = {name: getattr(self, name) for name in ("budget", "least", "proved", "lower")}
-        given = {**kept, "of": self._of, **amounts}
-        op = self._op if self._op is not None and self._op[1] > given["budget"] else None
-        return BudgetError(**given, fixed=self._fixed, unscheduled=self._unscheduled, op=op)
+        """The same with some of the arguments replaced."""
+        given = {**self._given, **amounts}
+        op = given["op"]
+        return BudgetError(**{**given, "op": op if op is not None and op[1] > given["budget"] else None})
 
     def beside(self, reserve: int) -> BudgetError:
         """The same with so many bytes more in each amount."""
-        op = (self._op[0], self._op[1] + reserve) if self._op is not None else None
-        sizes = (self.budget + reserve, self.least + reserve)
-        fixed, unscheduled = self._fixed + reserve, self._unscheduled + reserve
-        return BudgetError(*sizes, self.proved, fixed, unscheduled, self.lower + reserve, op, self._of)
+        sizes = {name: self._given[name] + reserve for name in ("budget", "least", "fixed", "unscheduled", "lower")}
+        op = self._given["op"]
+        return self.changed(**sizes, op=(op[0], op[1] + reserve) if op is not None else None)
 
     def knowing(self, reached: int) -> BudgetError:
         """The same, where a schedule is known for a budget of `reached` bytes."""

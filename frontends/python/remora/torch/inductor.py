@@ -11,18 +11,14 @@ See docs/guide/inductor.md.
 
 from __future__ import annotations
 
-import importlib
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
 
-import torch
+from torch._inductor import config
 
 from .errors import TorchError
 from .options import Options
-
-if TYPE_CHECKING:
-    from .planning import Plan
-    from .ways.partitioner import Knapsack, MeasuredRuntime, Partitioner
+from .planning import Plan
+from .ways.partitioner import Knapsack, MeasuredRuntime, Partitioner
 
 __all__ = ["Installed", "install", "knapsack_solver", "runtime_estimator", "uninstall"]
 
@@ -72,22 +68,20 @@ def install(
     Raises
     ------
     TorchError
-        Where this version of PyTorch has no place for a partitioner, or another one is installed.
+        Where a partitioner is installed already.
     """
     chosen = Options.of(locals())
-    hooks, config = _hooks(), _config()
     if config.custom_partitioner_fn is not None:
         raise TorchError("a partitioner is installed already: torch._inductor.config.custom_partitioner_fn")
-    partitioner = hooks.Partitioner(chosen)
+    partitioner = Partitioner(chosen)
     partitioner.enter()
     return Installed(partitioner)
 
 
 def uninstall() -> None:
     """Stops planning: code compiled from now on is partitioned by PyTorch alone; code that was compiled stays."""
-    hooks, config = _hooks(), _config()
     partitioner = config.custom_partitioner_fn
-    if not isinstance(partitioner, hooks.Partitioner):
+    if not isinstance(partitioner, Partitioner):
         raise TorchError("no partitioner of remora is installed")
     partitioner.leave()
 
@@ -97,26 +91,9 @@ def runtime_estimator(cost: str = "measured") -> MeasuredRuntime:
 
     torch._functorch.config.activation_memory_budget_runtime_estimator = runtime_estimator()
     """
-    found: MeasuredRuntime = _hooks().MeasuredRuntime(cost, lambda _: None)
-    return found
+    return MeasuredRuntime(cost, lambda _: None)
 
 
 def knapsack_solver() -> Knapsack:
     """A knapsack that never exceeds its capacity: for `torch._functorch.config.activation_memory_budget_solver`."""
-    found: Knapsack = _hooks().Knapsack()
-    return found
-
-
-def _hooks() -> Any:
-    try:
-        return importlib.import_module("remora.torch.ways.partitioner")  # older versions lack what it builds on
-    except ImportError as error:
-        raise TorchError(f"torch {torch.__version__} has no place for a partitioner in Inductor: {error}") from None
-
-
-def _config() -> Any:
-    from torch._inductor import config
-
-    if not hasattr(config, "custom_partitioner_fn"):
-        raise TorchError(f"torch {torch.__version__} has no place for a partitioner in Inductor")
-    return config
+    return Knapsack()

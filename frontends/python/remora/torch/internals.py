@@ -61,9 +61,9 @@ memory and time of calls:
     torch._C._profiler.ProfilerConfig torch._C._profiler.ProfilerState.CPU torch._C._profiler._ExperimentalConfig
 the autograd node that runs, and hooks that a captured step would leave out:
     torch._C._autograd._get_sequence_nr torch._C._current_autograd_node torch.autograd.graph.Node._input_metadata
-    torch.autograd.graph.Node._sequence_nr torch.Tensor._backward_hooks torch.nn.Module._backward_hooks
-    torch.nn.Module._backward_pre_hooks torch.nn.Module._buffers torch.nn.Module._parameters
-    torch.amp.GradScaler._lazy_init_scale_growth_tracker torch.amp.GradScaler._scale
+    torch.autograd.graph.Node._sequence_nr torch.Tensor._backward_hooks torch.Tensor._post_accumulate_grad_hooks
+    torch.nn.Module._backward_hooks torch.nn.Module._backward_pre_hooks torch.nn.Module._buffers
+    torch.nn.Module._parameters torch.amp.GradScaler._lazy_init_scale_growth_tracker torch.amp.GradScaler._scale
 Inductor's compiler, its lowering, and its partitioner:
     torch._functorch._aot_autograd.graph_compile.collect_fw_donated_buffer_idxs
     torch._functorch.partitioners.choose_saved_values_set torch._functorch.partitioners.estimate_runtime

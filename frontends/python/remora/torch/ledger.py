@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import types
 import weakref
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -123,7 +123,10 @@ class Ledger:
         code, frame = frame_of_capture()
         where = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else "a graph"
         kept = [weakref.ref(t) for t in inputs if isinstance(t, torch.nn.Parameter)]
-        part = Part(where, training, accumulates=_hold_gradients(inputs), parameters=kept)
+        leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None]
+        gradients = {id(t.grad) for t in leaves}
+        accumulates = any(id(t) in gradients for t in inputs)
+        part = Part(where, training, accumulates=accumulates, parameters=kept)
         self.parts.append(part)
         self.frames.add(frame)
         self._tell_repeated(where, frame, inputs)
@@ -169,7 +172,8 @@ class Ledger:
         shapes = str([(tuple(t.shape), t.dtype) if isinstance(t, torch.Tensor) else None for t in inputs])
         there = self._shapes[frame, shapes] = self._shapes.get((frame, shapes), 0) + 1
         if there == ANEW:
-            reason = _recompile_reason()
+            metrics = getattr(get_metrics_context(), "_metrics", {})
+            reason = _first_lines(str(metrics.get("recompile_reason") or ""))
             self.tell(
                 f"{where} is captured and planned for the {there}rd time with the same shapes, since something that it "
                 f"reads changes from call to call{f': {reason}' if reason else ''}. Keep numbers and lists that change "
@@ -188,7 +192,9 @@ def report(of: Any) -> Report:
     own = getattr(of, "ledger", None)
     module = of if isinstance(of, torch.nn.Module) else None
     parameters = dict(module.named_parameters()) if module is not None else {}
-    ledgers = [own] if isinstance(own, Ledger) else [x for x in _ledgers if _concerns(x, parameters.values())]
+    ids = {id(p) for p in parameters.values()}
+    concerned = [x for x in _ledgers if any(id(r()) in ids for part in x.parts for r in part.parameters)]
+    ledgers = [own] if isinstance(own, Ledger) else concerned
     parts = [part for ledger in ledgers for part in ledger.parts]
     outside = list(dict.fromkeys(text for ledger in ledgers for text in ledger.outside))
     outside += [f"{part.where}: {part.reason}" for part in parts if part.training and part.plan is None]
@@ -201,18 +207,6 @@ def report(of: Any) -> Report:
         kinds = {name: type(child).__name__ for name, child in module.named_modules()}
         outside += [f"{name} ({kinds.get(name, 'module')}) is in no planned graph" for name in missing]
     return Report(parts, outside)
-
-
-def _hold_gradients(inputs: Sequence[Any]) -> bool:
-    """True if one of a graph's inputs is the gradient of another."""
-    leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None]
-    gradients = {id(t.grad) for t in leaves}
-    return any(id(t) in gradients for t in inputs)
-
-
-def _concerns(ledger: Ledger, parameters: Iterable[torch.nn.Parameter]) -> bool:
-    ids = {id(p) for p in parameters}
-    return any(id(r()) in ids for part in ledger.parts for r in part.parameters)
 
 
 def frame_of_capture() -> tuple[types.CodeType | None, int]:
@@ -229,11 +223,6 @@ def _codes() -> Iterator[types.CodeType]:
             yield frame.f_locals["code"]
 
 
-def _recompile_reason() -> str:
-    metrics = getattr(get_metrics_context(), "_metrics", {})
-    return _first_lines(str(metrics.get("recompile_reason") or ""))
-
-
 def _first_lines(text: str) -> str:
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
     said = lines[0] if lines else ""
@@ -246,16 +235,15 @@ def _first_lines(text: str) -> str:
 
 
 class _Listener:
-    """Hears when Dynamo ends a compilation, and looks whether it gave a frame of ours up."""
+    """Hears when Dynamo ends a compilation, and looks if it gave up a frame of ours."""
 
     def __init__(self) -> None:
         self.known: dict[str, int] = {}
 
     def listen(self) -> None:
         """Begins to listen, if it does not; `torch._dynamo.reset` ends it."""
-        handler = callback_handler
-        if self not in handler.end_callbacks:
-            handler.register_end_callback(self)
+        if self not in callback_handler.end_callbacks:
+            callback_handler.register_end_callback(self)
 
     def __call__(self, _: Any) -> None:
         now = {text: n for kind in ("unimplemented", "graph_break") for text, n in counters[kind].items()}

@@ -192,7 +192,7 @@ class Clock:
     def mark(self) -> Any:
         """Marks a point in time."""
         if not self.gpu:
-            return time.perf_counter() if torch.get_num_threads() > 1 else time.thread_time()
+            return cpu_clock()()
         event = torch.cuda.Event(enable_timing=True)  # type: ignore[no-untyped-call]
         event.record(torch.cuda.current_stream(self.device))
         return event

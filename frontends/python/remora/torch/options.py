@@ -181,11 +181,6 @@ class Options:
         limit = max(self.in_bytes(step), limit or 0)
         return replace(self, budget=limit + self.reserve), limit
 
-    @property
-    def limits(self) -> remora.Limits:
-        """Limits of one call of the engine."""
-        return self.limits_in(self.time_limit)
-
     def limits_in(self, seconds: float, gap: float | None = None) -> remora.Limits:
         """Limits of a call of the engine that may take so many seconds; for a solve, with a gap that is good enough."""
         return remora.Limits(time_limit=seconds, gap=gap, threads=self.threads or None, seed=self.seed)

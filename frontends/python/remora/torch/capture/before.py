@@ -34,7 +34,9 @@ class Before:
 
 def before_this_graph() -> Before:
     """Finds what ran before the graph that is compiled now and leads to its inputs."""
-    inputs = _inputs()
+    context = TracingContext.try_get()
+    mode: Any = context.fake_mode if context is not None else None
+    inputs = list(mode.fake_tensor_converter.meta_converter.describer.lookup_tensor) if mode is not None else []
     sizes: dict[int, int] = {}
     graphs: dict[int, None] = {}
     ahead: list[Any] = [t.grad_fn for t in inputs]
@@ -61,15 +63,6 @@ def this_graph() -> int:
     """AOTAutograd's number of the graph that is partitioned now."""
     context = TracingContext.get()
     return int(context.aot_graph_name[0].partition("_")[0])  # type: ignore[index]
-
-
-def _inputs() -> list[torch.Tensor]:
-    """The real tensors behind the inputs of the graph that is compiled now; none where no graph is."""
-    context = TracingContext.try_get()
-    if context is None or context.fake_mode is None:
-        return []
-    known: Any = context.fake_mode.fake_tensor_converter.meta_converter.describer.lookup_tensor
-    return list(known.keys())
 
 
 def _saved(node: Any) -> Iterator[torch.Tensor]:

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Captures a function with its loss and `backward()` as one graph: Dynamo also traces the ops of autograd."""
+"""Captures a function with its loss and `backward()` as one graph: Dynamo also traces the ops of autograd.
+
+Ops that PyTorch takes apart when it traces, though eager runs them whole, are kept whole: `F.interpolate` has a form
+written in Python for tracing (`torch._decomp`), whose gradients add up in another order than the kernels do.
+
+Eager's batch normalization on a GPU is cuDNN's wherever cuDNN has one. A traced one is PyTorch's own kernel, unless it
+is traced as `_batch_norm_with_update`, which chooses as eager does and hands cuDNN's reserve to the backward op.
+"""
 
 from __future__ import annotations
 
@@ -14,12 +21,12 @@ import torch
 import torch._dynamo
 import torch._functorch.config
 from torch import fx
+from torch._C import DispatchKey
 from torch._dynamo.backends.common import aot_autograd
 
 from ..errors import CaptureError, in_plain_words
-from ..internals import setting_of, traceable_backward
+from ..internals import hidden_kernels, setting_of, traceable_backward
 from ..ledger import Ledger
-from .whole_ops import whole_ops
 
 SHAPES = 64
 """So many shapes of one step are captured before Dynamo gives up."""
@@ -53,7 +60,11 @@ def compiled_step(
     compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
 
     def called(*arguments: Any, **options: Any) -> Any:
-        refuse_anomaly_mode()
+        if torch.is_anomaly_enabled():
+            raise CaptureError(
+                "anomaly mode is on, and a captured step has no autograd nodes that it could check; call the step's "
+                "own function instead (`.function`), or use remora.torch.wrap"
+            )
         with in_plain_words(), tracing(trace_autograd_ops=True), traceable_backward():
             return compiled(*arguments, **options)
 
@@ -80,42 +91,56 @@ def tracing(**patches: Any) -> Any:
         "recompile_limit": max(SHAPES, config.recompile_limit),
         "optimize_ddp": False,  # else DistributedDataParallel's buckets cut the graph, and each part has a budget
         "reorderable_logging_functions": {*config.reorderable_logging_functions, print, warnings.warn},
-        "ignore_logging_functions": setting_of({*getattr(config, "ignore_logging_functions", ()), *ignored}),
+        "ignore_logging_functions": setting_of({*config.ignore_logging_functions, *ignored}),
     }
-    return config.patch({name: value for name, value in {**wanted, **patches}.items() if hasattr(config, name)})
+    return config.patch({**wanted, **patches})
 
 
 _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once")
 """Methods of `logging.Logger`, some of which transformers adds."""
 
 
-def refuse_anomaly_mode() -> None:
-    """Rejects `torch.autograd.detect_anomaly` around a captured step, where no autograd runs that could look.
-
-    Raises CaptureError.
-    """
-    if torch.is_anomaly_enabled():
-        raise CaptureError(
-            "anomaly mode is on, and a captured step has no autograd nodes that it could check; call the step's own "
-            "function instead (`.function`), or use remora.torch.wrap"
-        )
-
-
 @contextlib.contextmanager
 def capturing() -> Iterator[None]:
     """While AOTAutograd traces: ops as eager runs them, and the backward outside of autocast, where users call it."""
-    patches = {name: value for name, value in _TRACING.items() if hasattr(torch._functorch.config, name)}
-    with whole_ops(), torch._functorch.config.patch(patches):
+    patches = {
+        # `loss.backward()` is called outside of `torch.autocast`, so no cast is inserted there.
+        "backward_pass_autocast": "off",
+        # What a model's own checkpoints would make again is left to the schedule.
+        "remat_using_tags_for_fwd_loss_bwd_graph": False,
+    }
+    normalization = torch.ops.aten.batch_norm.default
+    packets = [getattr(torch.ops.aten, name) for name in dir(torch.ops.aten) if name.startswith(_WHOLE)]
+    ops = [*(getattr(packet, name) for packet in packets for name in packet.overloads()), normalization]
+    whole = hidden_kernels(ops, _KEYS, lambda op: batch_norm if op is normalization else None)
+    with whole, torch._functorch.config.patch(patches):
         yield
 
 
-_TRACING = {
-    # `loss.backward()` is called outside of `torch.autocast`, so no cast is inserted there.
-    "backward_pass_autocast": "off",
-    # What a model's own checkpoints would make again is left to the schedule.
-    "remat_using_tags_for_fwd_loss_bwd_graph": False,
-}
-"""Settings of `torch._functorch.config` while a graph is traced."""
+_WHOLE = ("upsample_", "_upsample_")
+_KEYS = (DispatchKey.Autograd, DispatchKey.CompositeImplicitAutograd)
+
+
+def batch_norm(
+    x: torch.Tensor,
+    weight: torch.Tensor | None,
+    bias: torch.Tensor | None,
+    mean: torch.Tensor | None,
+    variance: torch.Tensor | None,
+    training: bool,
+    momentum: float,
+    eps: float,
+    cudnn_enabled: bool,
+) -> torch.Tensor:
+    """`torch.batch_norm` as it is traced: on a GPU as the op that chooses its kernel when it runs."""
+    result: torch.Tensor
+    if x.device.type == "cuda" and cudnn_enabled and training and mean is not None and variance is not None:
+        (result, *_) = torch.ops.aten._batch_norm_with_update(x, weight, bias, mean, variance, momentum, eps)
+    else:
+        (result, *_) = torch.ops.aten._batch_norm_impl_index(
+            x, weight, bias, mean, variance, training, momentum, eps, cudnn_enabled
+        )
+    return result
 
 
 def name_of_input(node: fx.Node) -> str:
@@ -139,7 +164,7 @@ def refuse_hooks(arguments: Sequence[Any], names: Sequence[str]) -> None:
             continue
         hooks = {
             "register_hook": argument._backward_hooks,
-            "register_post_accumulate_grad_hook": getattr(argument, "_post_accumulate_grad_hooks", None),
+            "register_post_accumulate_grad_hook": argument._post_accumulate_grad_hooks,  # type: ignore[attr-defined]
         }
         kind = next((kind for kind, found in hooks.items() if found), None)
         if kind is not None:

@@ -9,9 +9,7 @@ stopped where the kernels would be compiled. So this reads Inductor's decisions,
 from __future__ import annotations
 
 import copy
-import functools
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Any
@@ -65,56 +63,38 @@ def lowered_forward(module: fx.GraphModule, inputs: Sequence[Any], shown: tuple[
     """Lowers the forward part; `shown`: how many outputs are changed inputs, and how many the user's own."""
     from torch._inductor.compile_fx import compile_fx_forward
 
-    metadata = SimpleNamespace(num_mutated_inp_runtime_indices=shown[0], bw_donated_idxs=None, static_input_indices=[])
-    with _stopped(metadata) as (found, extra):
-        compile_fx_forward(_copied(module), inputs, shown[1], len(inputs), extra(module))
-    result: Lowered = found()
-    return result
+    changed, own = shown
+    return _lowered(module, lambda given, extra: compile_fx_forward(given, inputs, own, len(inputs), extra), changed)
 
 
 def lowered_backward(module: fx.GraphModule, inputs: Sequence[Any], donated: list[int]) -> Lowered:
     """Lowers the backward part; the memory of the inputs whose numbers are in `donated` may be used for results."""
     from torch._inductor.compile_fx import compile_fx_backward
 
-    metadata = SimpleNamespace(num_mutated_inp_runtime_indices=0, bw_donated_idxs=donated, static_input_indices=[])
-    with _stopped(metadata) as (found, extra):
-        compile_fx_backward(_copied(module), inputs, extra(module))
-    result: Lowered = found()
-    return result
+    return _lowered(module, lambda given, extra: compile_fx_backward(given, inputs, extra), 0, donated)
 
 
-def _copied(module: fx.GraphModule) -> fx.GraphModule:
-    """As AOTAutograd copies what it compiles, which changes it."""
-    with torch._subclasses.fake_tensor.unset_fake_temporarily():
-        return copy.deepcopy(module)
-
-
-class _Nothing:
-    """Takes the place of a compiled program."""
-
-    def call(self, *_: Any) -> None:
-        raise AssertionError("a graph that was lowered only is called")
-
-
-@contextmanager
-def _stopped(metadata: Any) -> Iterator[tuple[Any, Any]]:
+def _lowered(
+    module: fx.GraphModule, run: Callable[[Any, Any], Any], changed: int, donated: list[int] | None = None
+) -> Lowered:
     """Lets Inductor compile up to its kernels, in the surroundings of the graph that is compiled at present."""
     from torch._inductor import compile_fx, config
     from torch._inductor.graph import GraphLowering
 
     written: list[Lowered] = []
 
-    def stop(graph: Any) -> _Nothing:
+    def stop(graph: Any) -> Any:
         code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
         written.append(_read(graph, code.value))
-        return _Nothing()
-
-    def found() -> Lowered:
-        assert len(written) == 1, "one graph gives one program"
-        return written[0]
+        return SimpleNamespace(call=None)  # in place of the compiled program, which is not called
 
     context = TracingContext.try_get()
     assert context is not None, "a graph is lowered while another is compiled"
+    metadata = SimpleNamespace(
+        num_mutated_inp_runtime_indices=changed, bw_donated_idxs=donated, static_input_indices=[]
+    )
+    with torch._subclasses.fake_tensor.unset_fake_temporarily():
+        copied = copy.deepcopy(module)  # as AOTAutograd copies what it compiles, which changes it
     with (
         instead(context, "fw_metadata", metadata),
         instead(GraphLowering, "compile_to_module", stop),
@@ -123,7 +103,9 @@ def _stopped(metadata: Any) -> Iterator[tuple[Any, Any]]:
         torch._C._DisableAutocast(),
         TracingContext.report_output_strides() as strides,
     ):
-        yield lambda: replace(found(), strides=list(strides or [])), functools.partial(compiler_extra, compile_fx)
+        run(copied, compiler_extra(compile_fx, module))
+    (found,) = written  # one graph gives one program
+    return replace(found, strides=list(strides or []))
 
 
 def _read(graph: Any, source: str) -> Lowered:

@@ -14,7 +14,6 @@ from torch.utils import _pytree as pytree
 from ..errors import CaptureError
 from .graph import Cut, Op, StepGraph, Storage, is_random, may_run_again, tensors_in
 from .regions import Region
-from .whole_ops import dropout_backward
 
 _NORMALIZATIONS = (
     torch.ops.aten.native_layer_norm,
@@ -36,6 +35,11 @@ def read_step(module: fx.GraphModule, cut: Cut | None = None, pure: Sequence[str
     step = StepGraph(module, cut)
     _Reader(step, pure).read()
     return step
+
+
+def dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -> torch.Tensor:
+    """Eager dropout's result on the CPU: unlike the captured op, it rounds the scale to the tensor's type."""
+    return mask.to(gradient.dtype).mul_(scale).mul_(gradient)
 
 
 class _Reader:

@@ -198,11 +198,9 @@ def _is_filled(node: fx.Node) -> bool:
     if node.target is not torch.ops.aten.scatter.value:
         return False
     filled, dim, index = node.args[:3]
-    return isinstance(filled, fx.Node) and filled.target is torch.ops.aten.full.default and _is_row(index, dim)
-
-
-def _is_row(index: Any, dim: Any) -> bool:
-    return isinstance(index, fx.Node) and index.meta["val"].shape[dim] == 1
+    if not isinstance(filled, fx.Node) or not isinstance(index, fx.Node):
+        return False
+    return filled.target is torch.ops.aten.full.default and bool(index.meta["val"].shape[dim] == 1)
 
 
 def _is_plain(target: Any) -> bool:

@@ -179,7 +179,7 @@ def _is_entered(thing: Any) -> bool:
 
 def hooks_of(tensor: torch.Tensor) -> list[Any]:
     """The dictionaries of a tensor's gradient hooks that are not empty."""
-    both = (tensor._backward_hooks, getattr(tensor, "_post_accumulate_grad_hooks", None))
+    both: tuple[Any, Any] = tensor._backward_hooks, tensor._post_accumulate_grad_hooks  # type: ignore[attr-defined]
     return [hooks for hooks in both if hooks]
 
 

@@ -81,7 +81,8 @@ class PipelineFitting:
     ) -> None:
         self.stages, self.options, self.shared, self.tried = stages, options, shared, tried
         self.budgets = [given.in_bytes(stage.sizes) for stage, given in zip(stages, options, strict=True)]
-        self._engine = partial(remora.pipeline, microbatches=microbatches, schedule=order, limits=options[0].limits)
+        limits = options[0].limits_in(options[0].time_limit)
+        self._engine = partial(remora.pipeline, microbatches=microbatches, schedule=order, limits=limits)
         # What the model of a step does not know, or counts though the schedule has given it back.
         plain = self._engine([remora.Stage(str(i), s.modes[:1], s.sizes.fixed) for i, s in enumerate(stages)])
         self.plain = plain.makespan or 0

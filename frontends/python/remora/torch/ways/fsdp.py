@@ -16,15 +16,7 @@ from torch.distributed.fsdp import FSDPModule
 
 from ..capture.graph import tensors_in
 from ..capture.sharded import flags_of, refuse_unlike, settled, step_of, units_of
-from ..carry.checkpoints import (
-    Module,
-    applied,
-    apply_checkpoints,
-    checkpoints,
-    refuse_own_checkpoints,
-    refuse_planned,
-    remove_checkpoints,
-)
+from ..carry.checkpoints import Module, applied, apply_checkpoints, refuse_own_checkpoints, refuse_planned
 from ..decide.checkpoints import Fitting
 from ..job import gathered
 from ..options import Options
@@ -32,9 +24,6 @@ from ..planning import Plan
 from ..problem.sharded import ShardedProblem
 from ..step import CheckpointError, EagerStep, Reference, loss_of
 from ..store import digest
-
-FsdpPlan, apply_fsdp_plan, remove_fsdp_plan, fsdp_plan = (Plan, apply_checkpoints, remove_checkpoints, checkpoints)
-"""Names of earlier versions."""
 
 
 def auto_fsdp(

@@ -30,9 +30,6 @@ T = TypeVar("T")
 SCHEDULES: dict[Any, PipelineOrder] = {Schedule1F1B: "1f1b", ScheduleGPipe: "gpipe"}
 """Those whose order the engine knows."""
 
-PipelineFit = Plan
-"""The name of earlier versions."""
-
 
 def auto_pipeline(
     schedule: Any,
