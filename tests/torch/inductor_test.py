@@ -9,7 +9,6 @@ import os
 import re
 import subprocess
 import sys
-import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -387,43 +386,11 @@ def test_names_for_caches_are_of_the_settings() -> None:
     assert len(names) == 4
 
 
-def test_the_stock_knapsack_takes_measured_times_and_our_solver() -> None:
-    model, inputs = network("perceptron")
-    patched = torch._functorch.config.patch(
-        activation_memory_budget=0.5,
-        activation_memory_budget_runtime_estimator=ri.runtime_estimator(),
-        activation_memory_budget_solver=ri.knapsack_solver(),
-    )
-    with patched, warnings.catch_warnings():
-        loss = step(torch.compile(model), inputs)
-    torch.testing.assert_close(loss, step(copy.deepcopy(model), inputs))
-
-
 def test_examples_of_the_page(tmp_path: Path) -> None:
     text = (Path(__file__).resolve().parents[2] / "docs/guide/inductor.md").read_text()
     page = tmp_path / "page.py"
     page.write_text("\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)))
-    kept = torch._functorch.config.patch(
-        activation_memory_budget=1.0,
-        activation_memory_budget_runtime_estimator="flops",
-        activation_memory_budget_solver="dp",
-    )
-    with kept:
-        exec(compile(page.read_text(), str(page), "exec"), {"__name__": "page"})
-
-
-def test_the_knapsack_is_exact_and_never_exceeds() -> None:
-    from remora.torch.ways.partitioner import GRAIN, _packed
-
-    generator = torch.Generator().manual_seed(1)
-    for _ in range(20):
-        sizes = [int(v) / 128 for v in torch.randint(1, 70, (8,), generator=generator)]
-        values = [float(v) for v in torch.randint(1, 50, (8,), generator=generator)]
-        subsets = [[i for i in range(8) if mask >> i & 1] for mask in range(256)]
-        best = max(sum(values[i] for i in s) for s in subsets if sum(-(-sizes[i] * GRAIN // 1) for i in s) <= GRAIN)
-        found = _packed(sizes, values, 1.0)
-        assert sum(sizes[i] for i in found) <= 1
-        assert sum(values[i] for i in found) == best
+    exec(compile(page.read_text(), str(page), "exec"), {"__name__": "page"})
 
 
 def bare(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...], Callable[..., torch.Tensor]]:

@@ -303,6 +303,8 @@ def test_a_step_in_any_order_has_a_curve(order: str) -> None:
 def test_what_is_gone_names_what_to_use(name: str) -> None:
     with pytest.raises(AttributeError, match=f"{name} is gone: auto_checkpoint also offloads"):
         getattr(rt, name)
+    with pytest.raises(AttributeError, match=r"knapsack_solver is gone: install\(budget\) keeps the peak"):
+        getattr(inductor, "knapsack_solver")  # noqa: B009
 
 
 PLANNING = [rt.train_step, rt.wrap, rt.plan, rt.largest, rt.fit_table, rt.auto_checkpoint, inductor.install]

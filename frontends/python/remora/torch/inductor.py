@@ -18,9 +18,9 @@ from torch._inductor import config
 from .errors import TorchError
 from .options import Options
 from .planning import Plan
-from .ways.partitioner import Knapsack, MeasuredRuntime, Partitioner
+from .ways.partitioner import Partitioner
 
-__all__ = ["Installed", "install", "knapsack_solver", "runtime_estimator", "uninstall"]
+__all__ = ["Installed", "install", "uninstall"]
 
 
 class Installed:
@@ -86,14 +86,7 @@ def uninstall() -> None:
     partitioner.leave()
 
 
-def runtime_estimator(cost: str = "measured") -> MeasuredRuntime:
-    """Measured times for Inductor's own knapsack: for `activation_memory_budget_runtime_estimator`.
-
-    torch._functorch.config.activation_memory_budget_runtime_estimator = runtime_estimator()
-    """
-    return MeasuredRuntime(cost, lambda _: None)
-
-
-def knapsack_solver() -> Knapsack:
-    """A knapsack that never exceeds its capacity: for `torch._functorch.config.activation_memory_budget_solver`."""
-    return Knapsack()
+def __getattr__(name: str) -> None:
+    is_gone = name in ("knapsack_solver", "runtime_estimator")
+    why = "is gone: install(budget) keeps the peak within a budget" if is_gone else "does not exist"
+    raise AttributeError(f"{__name__}.{name} {why}")

@@ -69,8 +69,7 @@ Inductor's compiler, its lowering, and its partitioner:
     torch._functorch.partitioners.choose_saved_values_set torch._functorch.partitioners.estimate_runtime
     torch._inductor.async_compile.AsyncCompile torch._inductor.compile_fx.compile_fx_backward
     torch._inductor.compile_fx.compile_fx_forward torch._inductor.config
-    torch._inductor.custom_graph_pass.CustomKnapsackSolver torch._inductor.custom_graph_pass.CustomPartitionerFn
-    torch._inductor.custom_graph_pass.CustomRuntimeEstimator torch._inductor.decomposition.select_decomp_table
+    torch._inductor.custom_graph_pass.CustomPartitionerFn torch._inductor.decomposition.select_decomp_table
     torch._inductor.dependencies.WeakDep torch._inductor.graph.GraphLowering torch._inductor.ir
     torch._inductor.lowering.fallbacks torch._inductor.lowering.lowerings torch._inductor.virtualized.V
 FSDP2's groups of parameters, the schedules of pipelines, and the store of a job:

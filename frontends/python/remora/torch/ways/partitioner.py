@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Hooks of Inductor: our partitioner, and replacements for two parts of its own.
+"""Inductor's partitioner, replaced by ours.
 
-Inductor's caches ask each for a name (`uuid`), which is that of these sources and of the settings: whatever was
-compiled with them is found again, and nothing is partitioned then.
+Inductor's caches ask it for a name (`uuid`), which is that of these sources and of the settings: whatever was compiled
+with them is found again, and nothing is partitioned then.
 """
 
 from __future__ import annotations
@@ -19,12 +19,11 @@ from typing import Any
 import torch
 from torch import fx
 from torch._guards import CompileContext
-from torch._inductor.custom_graph_pass import CustomKnapsackSolver, CustomPartitionerFn, CustomRuntimeEstimator
+from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
 from remora._engine import engine_schema
 
 from ..capture.before import Before, before_this_graph, this_graph
-from ..capture.launches import Launch, look_of
 from ..cost.kernels import Calls
 from ..decide.partitions import KnownPartitions, Search, key_of, partition_of, sources
 from ..errors import CaptureError, warn
@@ -37,28 +36,11 @@ from ..planning import Parted, Plan
 from ..problem.partition import Halves, Joint, Later, Partition
 from ..store import cache_folder, digest, read_json, write_json
 
-GRAIN = 10_000
-"""A knapsack's capacity in the units in which it is solved; sizes are rounded up, so it is never exceeded."""
-
 FAR = 0.5
 """A warning says if a step on a GPU differs from the sum of its kernels' times by more than this part of the sum."""
 
 SHORT = 1_000_000
 """Nanoseconds: smaller differences are those of launches."""
-
-
-class Named:
-    """An object with an identity for caches: its class, its settings, our sources and the engine's answers."""
-
-    settings: dict[str, Any]
-
-    def uuid(self) -> bytes:
-        """Equal for two objects if and only if they do the same."""
-        text = json.dumps([type(self).__name__, sources(), engine_schema(), self.settings], sort_keys=True)
-        return bytes.fromhex(digest(text))
-
-    def __reduce__(self) -> tuple[Any, ...]:
-        return bytes, (self.uuid(),)  # Inductor's keys hold its settings, and these hold us
 
 
 @dataclass(frozen=True)
@@ -81,7 +63,7 @@ def place_of_capture() -> str:
     return f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
 
 
-class Partitioner(Named, CustomPartitionerFn):
+class Partitioner(CustomPartitionerFn):
     """Partitions each joint graph so that both parts fit within the budget.
 
     `plans`: of the graphs that were parted in this process, in order.
@@ -194,7 +176,14 @@ class Partitioner(Named, CustomPartitionerFn):
 
     def uuid(self) -> bytes:
         """Equal for two partitioners if and only if they do the same with the graph that is compiled now."""
-        return super().uuid() + str((self._before().held, self._later_graphs())).encode()
+        return bytes.fromhex(self._name()) + str((self._before().held, self._later_graphs())).encode()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytes, (self.uuid(),)  # Inductor's keys hold its settings, and these hold us
+
+    def _name(self) -> str:
+        """Digest of our sources, the engine's answers and the settings."""
+        return digest(json.dumps([sources(), engine_schema(), self.settings], sort_keys=True))
 
     def _before(self) -> Before:
         """Code that ran before the graph that is compiled now, if the budget is one for all."""
@@ -210,7 +199,7 @@ class Partitioner(Named, CustomPartitionerFn):
 
     @property
     def _later_path(self) -> Path:
-        return cache_folder() / "partitions" / f"later-{super().uuid().hex()}.json"
+        return cache_folder() / "partitions" / f"later-{self._name()}.json"
 
     def _later_graphs(self) -> Later:
         return self._later.get(place_of_capture(), Later())
@@ -304,65 +293,3 @@ class Partitioner(Named, CustomPartitionerFn):
             predicted_time=chosen.nanoseconds,
         )
         return chosen, plan
-
-
-class MeasuredRuntime(Named, CustomRuntimeEstimator):
-    """Run time of a node of a joint graph by itself, measured, in milliseconds: for Inductor's own knapsack."""
-
-    def __init__(self, cost: str, say: Callable[[str], None]) -> None:
-        self.settings = {"cost": cost, "threads": torch.get_num_threads()}
-        self._calls = Calls(cost, say)
-
-    def __call__(self, node: fx.Node) -> float:
-        """Milliseconds of one run."""
-        given = fx.node.map_arg((node.args, node.kwargs), lambda n: look_of(n.meta["val"]))
-        launch = Launch(node.target, torch.utils._pytree.tree_map(look_of, given), 0, "")
-        self._calls.measure([launch])
-        return self._calls.of(launch)[0] / 1e6
-
-
-class Knapsack(Named, CustomKnapsackSolver):
-    """Inductor's knapsack solved exactly for sizes rounded up to 1/10,000 of the capacity, which is never exceeded."""
-
-    def __init__(self) -> None:
-        self.settings = {}
-
-    def __call__(
-        self,
-        memory: list[float],
-        joint_graph: fx.Graph,
-        max_memory: float,
-        node_info: Any,
-        all_recomputable_banned_nodes: list[fx.Node],
-    ) -> tuple[list[int], list[int]]:
-        """The numbers of the nodes that are saved, and of those that are recomputed.
-
-        The time of the recomputed ones is minimal, each by itself, as `activation_memory_budget_runtime_estimator`
-        says.
-        """
-        from torch._functorch.partitioners import estimate_runtime
-
-        times = [float(estimate_runtime(node)) for node in all_recomputable_banned_nodes]
-        saved = _packed(memory, times, max_memory)
-        return saved, [i for i in range(len(memory)) if i not in set(saved)]
-
-
-def _packed(sizes: Sequence[float], values: Sequence[float], capacity: float) -> list[int]:
-    """The numbers of the items of the largest value that fit; O(items x GRAIN)."""
-    if capacity <= 0:
-        return [i for i, size in enumerate(sizes) if size == 0]
-    units = [-int(-size * GRAIN // capacity) for size in sizes]
-    best = torch.zeros(GRAIN + 1, dtype=torch.float64, device="cpu")
-    taken: list[torch.Tensor] = []
-    for size, value in zip(units, values, strict=True):
-        other = torch.full_like(best, -torch.inf)
-        if size <= GRAIN:
-            other[size:] = best[: GRAIN + 1 - size] + value
-        taken.append(other > best)
-        best = torch.maximum(best, other)
-    room, found = GRAIN, list[int]()
-    for i in reversed(range(len(units))):
-        if taken[i][room]:
-            found.append(i)
-            room -= units[i]
-    return sorted(found)
