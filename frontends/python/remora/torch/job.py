@@ -28,16 +28,11 @@ def is_distributed() -> bool:
     return dist.is_available() and dist.is_initialized() and dist.get_world_size() > 1
 
 
-def unchanged(answer: Any) -> Any:
-    """Encodes and decodes an answer that JSON can hold."""
-    return answer
-
-
 def same_answer(
     question: str,
     answer: Callable[[], T],
-    encode: Callable[[T], Any] = unchanged,
-    decode: Callable[[Any], T] = unchanged,
+    encode: Callable[[T], Any] = lambda answer: answer,
+    decode: Callable[[Any], T] = lambda answer: answer,
 ) -> T:
     """Answers a question equally in all processes: the first one that asks computes the answer for all.
 
@@ -70,11 +65,6 @@ def gathered(value: T, group: Any = None) -> list[T]:
     found: list[Any] = [None] * dist.get_world_size(group)
     dist.all_gather_object(found, value, group=group)
     return found
-
-
-def any_process(flag: bool) -> bool:
-    """True if a flag is set in any process."""
-    return any(gathered(flag))
 
 
 def from_first(make: Callable[[], T], error: type[Exception], group: Any = None) -> T:

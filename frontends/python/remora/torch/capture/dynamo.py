@@ -164,7 +164,7 @@ def refuse_hooks(arguments: Sequence[Any], names: Sequence[str]) -> None:
             continue
         hooks = {
             "register_hook": argument._backward_hooks,
-            "register_post_accumulate_grad_hook": argument._post_accumulate_grad_hooks,  # type: ignore[attr-defined]
+            "register_post_accumulate_grad_hook": argument._post_accumulate_grad_hooks,
         }
         kind = next((kind for kind, found in hooks.items() if found), None)
         if kind is not None:

@@ -208,9 +208,9 @@ def storage_bytes(tensor: torch.Tensor, device: torch.device) -> int:
     return rounded(int(tensor.untyped_storage().nbytes()), device)
 
 
-def storages_bytes(tensors: Iterable[torch.Tensor], device: torch.device) -> int:
-    """Bytes of the storages of some tensors on a device, each counted once."""
-    return sum({t.untyped_storage()._cdata: storage_bytes(t, device) for t in tensors}.values())
+def storages_bytes(tensors: Iterable[torch.Tensor], device: torch.device | None = None) -> int:
+    """Bytes of the storages of some tensors on a device, or of each on its own, counted once."""
+    return sum({t.untyped_storage()._cdata: storage_bytes(t, device or t.device) for t in tensors}.values())
 
 
 def is_random(node: fx.Node) -> bool:

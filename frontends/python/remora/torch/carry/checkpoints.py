@@ -25,7 +25,7 @@ from ..planning import Choice, Plan
 from ..step import CheckpointError
 
 Module = TypeVar("Module", bound=torch.nn.Module)
-_plans = weakref.WeakKeyDictionary[torch.nn.Module, tuple[Plan, Callable[[], None]]]()
+_plans = weakref.WeakKeyDictionary[torch.nn.Module, tuple[Plan, Callable[[], None] | None]]()
 
 
 def apply_checkpoints(model: Module, plan: Plan | str | Path | Sequence[str]) -> Module:
@@ -52,7 +52,7 @@ def apply_checkpoints(model: Module, plan: Plan | str | Path | Sequence[str]) ->
         raise CheckpointError(f"the model has no module {missing[0]!r}: the plan was made for another one")
     refuse_planned(model)
     refuse_own_checkpoints(model)
-    restore = _resharding(model, found.reshard) if found.reshard else _nothing
+    restore = _resharding(model, found.reshard) if found.reshard else None
     for name, choice in found.modules.items():
         module = modules[name]
         inside = tuple(
@@ -64,10 +64,6 @@ def apply_checkpoints(model: Module, plan: Plan | str | Path | Sequence[str]) ->
         module.forward.__wrapped__ = inner
     _plans[model] = found, restore
     return model
-
-
-def _nothing() -> None:
-    """Restores no flags."""
 
 
 def _resharding(model: torch.nn.Module, flags: Mapping[str, bool]) -> Callable[[], None]:
@@ -85,8 +81,9 @@ def _resharding(model: torch.nn.Module, flags: Mapping[str, bool]) -> Callable[[
 
 def remove_checkpoints(model: Module) -> Module:
     """Undoes `apply_checkpoints`, `auto_checkpoint` and `auto_fsdp`: FSDP2's flags are as they were, too."""
-    _, restore = _plans.pop(model, (None, _nothing))
-    restore()
+    _, restore = _plans.pop(model, (None, None))
+    if restore is not None:
+        restore()
     for module in model.modules():
         forward = module.__dict__.get("forward")
         if isinstance(forward, functools.partial) and forward.func in (_checkpointed, _offloaded):
@@ -222,7 +219,7 @@ class _OldBuffers:
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        self.values = [_value(module, key).detach().clone() for module, key in self.buffers]
+        self.values = [module.get_buffer(key).detach().clone() for module, key in self.buffers]
         yield
 
     @contextlib.contextmanager
@@ -235,12 +232,6 @@ class _OldBuffers:
         finally:
             for (module, key), buffer in zip(self.buffers, now, strict=True):
                 module._buffers[key] = buffer
-
-
-def _value(module: torch.nn.Module, key: str) -> torch.Tensor:
-    buffer = module._buffers[key]
-    assert buffer is not None, "the plan says that the forward changes it"
-    return buffer
 
 
 # -- An offloaded forward ----------------------------------------------------------------------------------------------

@@ -22,7 +22,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import CheckError
 from ..internals import instead
-from ..job import any_process
+from ..job import gathered
 from .differences import Difference, described, differences
 from .first import FirstOp, first_between, first_of_recompute, made_again
 from .ops import Call, Phase, Recorder
@@ -145,14 +145,14 @@ class _Checking:
             mine = self._mine()
             plain = self._plain()
             found = self._differences(mine, plain, plain)
-            if any_process(bool(found)):
+            if any(gathered(bool(found))):
                 found = self._differences(mine, plain, self._plain())
             recorded = self._recorded(plainly())
             again = first_of_recompute(recorded)
             compared = dict(Counter(kind for kind, _ in plain))
             if again is not None:
                 found.append(self._recomputed(*again))
-            if not any_process(bool(found)):
+            if not any(gathered(bool(found))):
                 return Check([], compared=compared)
             first = self._first_op(found, recorded)
             return Check(found, first, self._hints(mine, found), compared)

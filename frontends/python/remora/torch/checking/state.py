@@ -179,7 +179,7 @@ def _is_entered(thing: Any) -> bool:
 
 def hooks_of(tensor: torch.Tensor) -> list[Any]:
     """The dictionaries of a tensor's gradient hooks that are not empty."""
-    both: tuple[Any, Any] = tensor._backward_hooks, tensor._post_accumulate_grad_hooks  # type: ignore[attr-defined]
+    both: tuple[Any, Any] = tensor._backward_hooks, tensor._post_accumulate_grad_hooks
     return [hooks for hooks in both if hooks]
 
 
@@ -277,7 +277,7 @@ class State:
         self.roots = roots
         self.found = walk(roots)
         self._tensors = [_kept(tensor) for tensor in self.found.tensors.values()]
-        self._containers = [(thing, _copy_of(thing)) for thing in self.found.containers]
+        self._containers = [(c, dict(c) if isinstance(c, dict) else list(c)) for c in self.found.containers]
         self._generators = [(g, _state_of(g)) for g in {**_generators(), **self.found.generators}.values()]
 
     def restore(self) -> None:
@@ -329,19 +329,10 @@ def _kept(tensor: torch.Tensor) -> _Kept:
     return _Kept(tensor, tensor.data, copied(tensor), gradient, gradient_copy, tensor.requires_grad)
 
 
-def _copy_of(container: Any) -> Any:
-    return dict(container) if isinstance(container, dict) else list(container)
-
-
 def _fill(container: Any, before: Any) -> None:
     """Puts back what was in a container, if anything is other than it was."""
-    now = list(container.items()) if isinstance(container, dict) else list(container)
-    then = list(before.items()) if isinstance(container, dict) else before
-    if len(now) == len(then) and all(_is_same_entry(a, b, container) for a, b in zip(now, then, strict=True)):
+    now, then = ([*c, *(c.values() if isinstance(c, dict) else ())] for c in (container, before))
+    if len(now) == len(then) and all(a is b for a, b in zip(now, then, strict=True)):
         return
     container.clear()
     container.extend(before) if isinstance(container, (list, deque)) else container.update(before)
-
-
-def _is_same_entry(a: Any, b: Any, container: Any) -> bool:
-    return (a[0] is b[0] and a[1] is b[1]) if isinstance(container, dict) else a is b

@@ -271,7 +271,7 @@ def _place(device: str | os.PathLike[str] | FitDevice | None) -> tuple[torch.dev
     if device in ("cpu", "cuda"):
         return torch.device(str(device)), None
     found = device_of(device)
-    return found.place, found
+    return torch.device(found.kind), found
 
 
 def under_budget(captured: Captured, budget: int | str | None, options: Options) -> FitPlan:

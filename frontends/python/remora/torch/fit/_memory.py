@@ -21,7 +21,7 @@ import torch
 
 from remora.errors import InputError
 
-from ..capture.graph import StepGraph, storage_bytes
+from ..capture.graph import StepGraph, storage_bytes, storages_bytes
 from ..measure import rounded
 from ._optimizer import OptimizerMemory
 
@@ -72,11 +72,6 @@ def size_of(tensor: torch.Tensor) -> int:
     return storage_bytes(tensor, tensor.device)
 
 
-def sum_of(tensors: Iterable[torch.Tensor]) -> int:
-    """The bytes of the storages of some tensors, each counted once."""
-    return sum({t.untyped_storage()._cdata: size_of(t) for t in tensors}.values())
-
-
 def units_of(model: torch.nn.Module) -> list[torch.nn.Module]:
     """The modules that are usually sharded one by one: the members of the model's largest list of modules."""
     lists = [m for m in model.modules() if isinstance(m, (torch.nn.ModuleList, torch.nn.Sequential)) and len(m) > 1]
@@ -89,12 +84,12 @@ def whole_for_a_while(model: torch.nn.Module, sharding: Sharding) -> int:
     """The bytes of what FSDP has whole at once, at most."""
     if not sharding.divides:
         return 0
-    sizes = [(sum_of(unit.parameters()), _trained(unit.parameters())) for unit in units_of(model)]
+    sizes = [(storages_bytes(unit.parameters()), _trained(unit.parameters())) for unit in units_of(model)]
     sizes.sort(reverse=True)
     inside = {id(p) for unit in units_of(model) for p in unit.parameters()}
     root = [p for p in model.parameters() if id(p) not in inside]
     of_units = sum(whole + gradients for whole, gradients in sizes[:2])
-    return sum_of(root) + _trained(root) + of_units
+    return storages_bytes(root) + _trained(root) + of_units
 
 
 def _trained(parameters: Iterable[torch.nn.Parameter]) -> int:
@@ -126,17 +121,17 @@ def throughout(
     own = {p.untyped_storage()._cdata for p in parameters}
     buffers = [b for b in model.buffers() if b.untyped_storage()._cdata not in own and b.device.type != "meta"]
     place = parameters[0].device if parameters else torch.device("cpu")
-    held = sum(sharding.part(p) for p in parameters) if sharding.divides else sum_of(parameters)
+    held = sum(sharding.part(p) for p in parameters) if sharding.divides else storages_bytes(parameters)
     parts = f"1 of {sharding.ranks} parts" if sharding.divides else ""
     items = [
         Item("parameters", held, "throughout", True, parts),
-        Item("buffers", sum_of(buffers), "throughout", True),
-        Item("batch", sum_of(t for t in batch if t.device.type == place.type), "throughout", True),
+        Item("buffers", storages_bytes(buffers), "throughout", True),
+        Item("batch", storages_bytes(t for t in batch if t.device.type == place.type), "throughout", True),
     ]
     if optimizer.state:
         items.append(Item("optimizer state", optimizer.state, "throughout", not sharding.divides, parts))
     if average:
-        copied = held + sum_of(buffers) + (8 if place.type == "cpu" else 512)
+        copied = held + storages_bytes(buffers) + (8 if place.type == "cpu" else 512)
         items.append(Item("average of the weights", copied, "throughout", True))
     if sharding.ranks > 1 and sharding.kind == "ddp":
         buckets = sum(size_of(p) for p in trained)

@@ -13,7 +13,6 @@ from __future__ import annotations
 import functools
 import json
 import os
-from collections.abc import Callable
 from dataclasses import asdict, dataclass, field, fields
 from pathlib import Path
 from typing import Any
@@ -76,11 +75,6 @@ class FitDevice:
     source: str
     kind: str = "cuda"
     aliases: tuple[str, ...] = field(default=())
-
-    @property
-    def place(self) -> torch.device:
-        """PyTorch's name of it."""
-        return torch.device(self.kind)
 
     def costs(self, step: StepGraph) -> dict[fx.Node, Cost]:
         """Cost of each node of a step; workspaces are not modelled."""
@@ -217,12 +211,13 @@ def _measured(place: torch.device, name: str) -> FitDevice:
     convolved = 2 * images.numel() * 64 * 9 / timed(lambda: torch.conv2d(images, weights, padding=1), place)
     half = kinds["bf16"] if place.type == "cuda" else kinds["fp32"]
     heads = torch.ones(4, 16, 1024, 64, dtype=half, device=place)
-    attended = 4 * 4 * 16 * 1024**2 * 64 / timed(_attention(heads), place)
+    attention = torch.nn.functional.scaled_dot_product_attention
+    attended = 4 * 4 * 16 * 1024**2 * 64 / timed(lambda: attention(heads, heads, heads), place)
     many = torch.ones(COPIED[place.type] // 4, device=place)
     into = torch.empty_like(many)
     bandwidth = 2 * many.nbytes / timed(lambda: into.copy_(many), place)
     one = torch.ones((), device=place)
-    launch = timed(lambda: _often(one), place) / MANY
+    launch = timed(lambda: [one.add_(1.0) for _ in range(MANY)], place) / MANY
     on_gpu = place.type == "cuda"
     of_attention = rates["bf16"] if on_gpu else rates["fp32"]
     shares = {
@@ -235,7 +230,7 @@ def _measured(place: torch.device, name: str) -> FitDevice:
     properties: Any = torch.cuda.get_device_properties(place) if on_gpu else None
     return FitDevice(
         name=name,
-        memory=int(properties.total_memory) if on_gpu else _memory(),
+        memory=int(properties.total_memory) if on_gpu else os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
         bandwidth=bandwidth,
         rates={**rates, "tf32": rates["fp32"]},
         multiprocessors=int(properties.multi_processor_count) if on_gpu else 1,
@@ -249,16 +244,3 @@ def _measured(place: torch.device, name: str) -> FitDevice:
         source="measured on this machine",
         kind=place.type,
     )
-
-
-def _attention(heads: torch.Tensor) -> Callable[[], Any]:
-    return lambda: torch.nn.functional.scaled_dot_product_attention(heads, heads, heads)
-
-
-def _often(one: torch.Tensor) -> None:
-    for _ in range(MANY):
-        one.add_(1.0)
-
-
-def _memory() -> int:
-    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")

@@ -22,8 +22,6 @@ from ._memory import Item
 from ._rates import FitDevice, device_from
 
 FORMAT = "remora-fit"
-_LATER_FIELDS = ("accumulate", "checkpoints", "lower", "op")
-"""Fields that files of earlier versions do not have."""
 HOLES = 0.1
 """The share of tensors' bytes by which CUDA's allocator was seen to hold more (docs/guide/pytorch.md): no proof."""
 
@@ -183,7 +181,7 @@ class FitPlan:
         names = [name for name in FitPlan.__dataclass_fields__ if name not in ("device", "items", "step")]
         try:
             return FitPlan(
-                **{name: value[name] for name in names if name in value or name not in _LATER_FIELDS},
+                **{name: value[name] for name in names},
                 device=device_from(json.dumps(value["device"]), "device") if value["device"] else None,
                 items=[Item(**item) for item in value["items"]],
                 step=Plan.read(value["plan"]) if value["plan"] else None,

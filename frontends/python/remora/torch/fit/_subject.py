@@ -74,7 +74,7 @@ class Subject:
             return _program(module, self.mode)
 
         def step(batch: Any) -> torch.Tensor:
-            with self._casting():
+            with torch.autocast(self.device.type, kind) if (kind := self.autocast) else contextlib.nullcontext():
                 value = called(self.loss, self.model, batch)
             value.backward()  # type: ignore[no-untyped-call]
             return value.detach()
@@ -97,9 +97,6 @@ class Subject:
         assert graph.accumulates == accumulate, "the second micro-step is captured with the gradients of the first"
         return CapturedStep(graph, trained, part.checkpoints)
 
-    def _casting(self) -> Any:
-        return torch.autocast(self.device.type, self.autocast) if self.autocast else contextlib.nullcontext()
-
 
 @dataclass
 class CapturedStep:
@@ -113,17 +110,15 @@ class CapturedStep:
 def _program(module: fx.GraphModule, mode: FakeTensorMode) -> Callable[[list[Any]], list[Any]]:
     """Runs nothing, and returns fake results: parameters then have the gradients that the step would leave behind."""
 
+    def like(value: torch.Tensor) -> torch.Tensor:
+        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+
     def run(_: list[Any]) -> list[Any]:
+        results = [node.meta.get("val") if isinstance(node, fx.Node) else node for node in results_of(module)]
         with mode:
-            return [_like(node.meta.get("val")) if isinstance(node, fx.Node) else node for node in results_of(module)]
+            return [like(value) if isinstance(value, torch.Tensor) else value for value in results]
 
     return boxed(run)
-
-
-def _like(value: Any) -> Any:
-    if not isinstance(value, torch.Tensor):
-        return value
-    return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
 
 
 def called(loss: Callable[..., torch.Tensor], model: torch.nn.Module, batch: Any) -> torch.Tensor:
