@@ -156,8 +156,8 @@ class Plan:
 
     @property
     def digest(self) -> str:
-        """SHA-256 of the plan; equal on all processes of a job."""
-        return digest(self.to_json())
+        """SHA-256 of the plan without the times of this process; equal on all processes of a job."""
+        return digest({n: v for n, v in self.document().items() if n not in ("measured_time", "seconds")})
 
     @cached_property
     def graph(self) -> dict[str, Any]:

@@ -132,14 +132,12 @@ class _Rewriter:
         return self.copies[given, order]
 
     def _copy(self, given: fx.Node, order: torch.memory_format) -> fx.Node:
-        """Written where the graph is being written."""
         copy = self.graph.call_function(torch.ops.aten.clone.default, (given,), {"memory_format": order})
         copy.meta.update({k: v for k, v in given.meta.items() if k != "tensor_meta"})
         copy.meta["val"] = self._run(copy)
         return copy
 
     def _as_captured(self, node: fx.Node, source: fx.Node | None = None) -> fx.Node:
-        """Returns the step's outputs in their captured layout."""
         source = source or self.made[node]
         mine, captured = source.meta["val"], node.meta["val"]
         if not isinstance(mine, torch.Tensor) or mine.stride() == captured.stride():

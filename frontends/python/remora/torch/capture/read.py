@@ -190,7 +190,6 @@ class _Reader:
         self._changed |= {storage} if fixed else set()
 
     def _is_there(self, read: Iterable[int], op: Op) -> bool:
-        """True if storages exist when an op ends."""
         made = {s for o in self.step.ops[: self.step.ops.index(op) + 1] for s in o.outputs}
         return all(s in made or self.storages[s].fixed for s in read)
 

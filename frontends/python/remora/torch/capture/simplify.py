@@ -87,7 +87,6 @@ def _offer_storages(step: StepGraph) -> None:
 
 
 def _commutes(node: fx.Node) -> bool:
-    """True if a node's two tensors may be exchanged without changing a bit."""
     commuting = (torch.ops.aten.add.Tensor, torch.ops.aten.mul.Tensor)
     return node.target in commuting and not node.kwargs and len(node.all_input_nodes) == len(node.args) == 2
 

@@ -125,7 +125,6 @@ def _regions(step: StepGraph, loops: Mapping[Op, bool], again: Container[fx.Node
 
 
 def _members(ops: Iterable[Op], first: Callable[[Op], Op]) -> dict[Op, list[Op]]:
-    """The ops of each region."""
     found: dict[Op, list[Op]] = {}
     for op in ops:
         found.setdefault(first(op), []).append(op)

@@ -195,7 +195,6 @@ class _Checking:
             raise CheckError(f"plain eager fails, though the step runs: {error}") from error
 
     def _recorded(self, how: contextlib.AbstractContextManager[Any]) -> list[Call]:
-        """The ops of a run."""
         self.state.restore()
         recorder = Recorder(self.state.found.modules, self.names)
         self.reached = []
@@ -212,8 +211,6 @@ class _Checking:
 
     @contextlib.contextmanager
     def _note_gradients(self) -> Iterator[None]:
-        """While it lasts, notes the order in which parameters get their gradients."""
-
         def note(tensor: torch.Tensor) -> None:
             self.reached.append(self.names[id(tensor)])
 

@@ -41,7 +41,6 @@ _GENERATORS = ("_checkpoint_without_reentrant_generator", "_checkpoint_without_r
 
 @contextlib.contextmanager
 def _emptied(dictionaries: Sequence[Any]) -> Iterator[None]:
-    """While it lasts, dictionaries of hooks are empty."""
     before = [dict(dictionary) for dictionary in dictionaries]
     for dictionary in dictionaries:
         dictionary.clear()

@@ -225,7 +225,6 @@ def _set_state(generator: Any, state: Any) -> None:
 
 
 def _generators() -> dict[str, Any]:
-    """Those that everybody shares."""
     found: dict[str, Any] = {"CPU's": torch.default_generator, "Python's": random}
     if "numpy" in sys.modules:
         found["numpy's"] = sys.modules["numpy"].random
@@ -239,8 +238,6 @@ def _generators() -> dict[str, Any]:
 
 @dataclass
 class _Kept:
-    """A tensor as it was."""
-
     tensor: torch.Tensor
     memory: torch.Tensor  # the same, so that it is known if other memory is put in its place
     copy: torch.Tensor

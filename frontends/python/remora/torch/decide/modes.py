@@ -109,7 +109,6 @@ class ModePlans:
         return plan
 
     def _peaks(self, load: torch.Tensor, i: int, mode: int) -> list[int]:
-        """The peak with each mode of a unit, now in one of them."""
         found: list[int] = (load + self.saved[i][mode] - self.saved[i]).amax(1).tolist()
         return found
 

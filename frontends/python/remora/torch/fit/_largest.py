@@ -123,8 +123,6 @@ def largest(
 
 
 class _Search:
-    """Tried sizes, in multiples."""
-
     def __init__(
         self,
         question: Question,

@@ -114,7 +114,7 @@ def family_of(replay: Replay, offload: bool) -> Family:
                 run = replay.run(choices)
                 saved = [most - max(run.high[a:b]) for most, (a, b) in zip(base, slots, strict=True)]
                 unit.modes.append(Mode(choices, int(1e9 * run.seconds), saved))
-            unit.modes = worthwhile(unit.modes, unit.active)
+            unit.modes = undominated(unit.modes)
     return Family(base, slots, classes, _cuts(classes, inner, freed), excluded)
 
 
@@ -209,43 +209,13 @@ def choices_for(
     return [*found, {name: Choice(offload=True)}] if offload else found
 
 
-def worthwhile(modes: list[Mode], active: tuple[int, int]) -> list[Mode]:
-    """The modes on the lower hull of time against what is saved while the unit is active.
-
-    And what takes longer still, but less memory somewhere, as units inside of units do. Between two modes of the hull
-    there may be others; a plan comes as near with some units in the one, some in the other.
-    """
-    freed = [max(m.saved[slice(*active)], default=0) for m in modes]
-    points = sorted(range(1, len(modes)), key=lambda i: (freed[i], modes[i].time))
-    hull = [0]
-    for i in points:
-        while len(hull) > 1 and _above(hull[-2:], i, freed, modes):
-            hull.pop()
-        if freed[i] > freed[hull[-1]]:
-            hull.append(i)
-    kept = [modes[i] for i in hull]
-    return _extended(kept, sorted((m for m in modes if m.time > kept[-1].time), key=lambda m: m.time))
-
-
 def undominated(modes: list[Mode]) -> list[Mode]:
     """The first mode, and the others by their time that save more somewhere than each that is as fast."""
-    return _extended(modes[:1], sorted(modes[1:], key=lambda m: (m.time, -sum(m.saved))))
-
-
-def _extended(kept: list[Mode], modes: Sequence[Mode]) -> list[Mode]:
-    """With each mode in turn that saves more somewhere than each one before it."""
-    for mode in modes:
+    kept = modes[:1]
+    for mode in sorted(modes[1:], key=lambda m: (m.time, -sum(m.saved))):
         if not any(all(a >= b for a, b in zip(m.saved, mode.saved, strict=True)) for m in kept):
             kept.append(mode)
     return kept
-
-
-def _above(line: list[int], i: int, freed: list[int], modes: list[Mode]) -> bool:
-    """True if the second of two points lies on or above the line from the first to a third."""
-    a, b = line
-    return (modes[b].time - modes[a].time) * (freed[i] - freed[a]) >= (modes[i].time - modes[a].time) * (
-        freed[b] - freed[a]
-    )
 
 
 # -- Classes and cuts --------------------------------------------------------------------------------------------------

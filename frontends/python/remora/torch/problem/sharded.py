@@ -26,7 +26,7 @@ from ..capture.trace import Event
 from ..planning import Choice, Plan
 from .checkpoints import EagerProblem, choices_of
 from .eager import Replay, Replayed
-from .family import Family, Mode, Unit, choices_for, policies_of, refused_in, undominated, worthwhile
+from .family import Family, Mode, Unit, choices_for, policies_of, refused_in, undominated
 
 ROOT_ASKED = "FSDP::pre_backward"
 
@@ -128,11 +128,10 @@ class ShardedProblem(EagerProblem):
                 k is Event.SAVE for k, _ in trace.events[call.start : call.end]
             )
             rows = choices_for(unit.name, policies_of(self.replay, unit.call) if runs_again else [], [], offload=False)
-            kept = [Mode(choices, 0, []) for choices in (rows if runs_again else rows[:1])]
-            kept = worthwhile([self._measured(mode, base, slots) for mode in kept], active)
-            freed = [Mode(mode.choices, 0, [], (unit.name,)) for mode in kept]
-            modes = undominated([*kept, *(self._measured(mode, base, slots) for mode in freed)])
-            found.append(Unit(unit.name, [unit.call], active, modes))
+            again: list[tuple[str, ...]] = [(), (unit.name,)]
+            rows = rows if runs_again else rows[:1]
+            modes = [self._measured(Mode(choices, 0, [], freed), base, slots) for freed in again for choices in rows]
+            found.append(Unit(unit.name, [unit.call], active, undominated(modes)))
         return Family(base, slots, [found], [[0]], excluded)
 
     def _measured(self, mode: Mode, base: Sequence[int], slots: Sequence[tuple[int, int]]) -> Mode:

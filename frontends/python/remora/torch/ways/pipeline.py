@@ -126,7 +126,6 @@ def _measured(step: ScheduledStep, schedule: Any, modes: int) -> tuple[StageProb
 
 
 def _by_stage(stage: Any, value: T) -> list[T]:
-    """Values of all processes, by their stages."""
     found = gathered((stage.stage_index, value), stage.group)
     if sorted(index for index, _ in found) != list(range(len(found))):
         raise CheckpointError("each process has to have one stage of the pipeline")

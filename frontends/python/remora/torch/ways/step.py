@@ -123,8 +123,6 @@ def padded(tensor: torch.Tensor, lengths: Sequence[int], dim: int = -1, value: f
 
 @dataclass
 class _Captured:
-    """A captured step, and the program that runs now."""
-
     problem: StepProblem
     plan: Plan
     program: Program
