@@ -166,7 +166,7 @@ def drawn(draw: random.Random) -> Family:
             more = [size if again and i < slot < ahead else 0 for slot in range(slots)]
             both = [a + b for a, b in zip(saved, more, strict=True)]
             modes.append(Mode({}, time + gathered * again, both, (f"{i}",) if again else ()))
-        units.append(Unit(f"{i}", [i], (i + 1, 2 * count - i), undominated(modes)))
+        units.append(Unit(f"{i}", [i], undominated(modes)))
         for slot in range(i, 2 * count - i + 1):
             base[slot] += size + (activations if slot > i else 0)
     return Family(base, [(i, i + 1) for i in range(slots)], [units], [[0]], {})

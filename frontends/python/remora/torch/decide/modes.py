@@ -23,7 +23,7 @@ import remora
 from remora.asking import ask
 from remora.graph import OpLike
 
-from ..problem.family import Family, Mode, Unit
+from ..problem.family import Family, Mode
 
 NEVER = 2**62
 """A bound for the plans of a cut that has none within the budget."""
@@ -47,7 +47,8 @@ class ModePlans:
         self.units, self.slots = family.units(cut), family.slots
         self.base = torch.tensor(family.base, device="cpu")
         self.saved = [torch.tensor([m.saved for m in unit.modes], device="cpu") for unit in self.units]  # modes x slots
-        self.freed = [_freed(unit) for unit in self.units]
+        # Bytes that each mode saves at most, and no less than the mode before.
+        self.freed = [list(itertools.accumulate(saved.amax(1).tolist(), max)) for saved in self.saved]
         self.fastest = [min(enumerate(unit.modes), key=lambda row: row[1].time)[0] for unit in self.units]
 
     def loads(self, plan: Sequence[int]) -> torch.Tensor:
@@ -168,12 +169,6 @@ class ModeSearch:
         chosen = {step.op.name: step.mode for step in found.steps}
         self._offer(cut, [chosen.get(str(i), m) for i, m in enumerate(cut.fastest)])
         return max(bound, least + found.bound)
-
-
-def _freed(unit: Unit) -> list[int]:
-    """Bytes that each mode saves at most while the unit is active, and no less than the mode before."""
-    a, b = unit.active
-    return list(itertools.accumulate((max(m.saved[a:b], default=0) for m in unit.modes), max))
 
 
 def _graph(cut: ModePlans, budget: int) -> tuple[remora.Graph, dict[OpLike, remora.OpModes], int] | None:

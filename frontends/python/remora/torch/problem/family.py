@@ -67,7 +67,6 @@ class Unit:
 
     name: str
     calls: list[int]  # of the trace
-    active: tuple[int, int] = (0, 0)  # slots between its last forward and its first backward
     modes: list[Mode] = field(default_factory=list)  # the first is the module as it is; the others by their time
 
 
@@ -98,7 +97,6 @@ def family_of(replay: Replay, offload: bool) -> Family:
     bounds = sorted({0, len(trace.events), *(b for u in units for w in _windows(trace, u) for b in w)})
     slots = [(a, b) for a, b in itertools.pairwise(bounds) if a < b]
     base = [max(eager.high[a:b]) for a, b in slots]
-    starts = {a: i for i, (a, _) in enumerate(slots)} | {len(trace.events): len(slots)}
     classes = _classes(trace, units)
     inner = _inside(classes)
     freed = [sum(eager.turn - alone[u.name].turn for u in units) for units in classes]
@@ -106,9 +104,6 @@ def family_of(replay: Replay, offload: bool) -> Family:
         policies = policies_of(replay, members[0].calls[0])
         levels = [[u.name for c in level for u in classes[c]] for level in _levels(inner, number)]
         for unit in members:
-            windows = _windows(trace, unit)
-            count = len(unit.calls)
-            unit.active = starts[max(b for _, b in windows[:count])], starts[min(a for a, _ in windows[count:])]
             own = [[name for name in level if _is_inside(name, unit.name)] for level in levels]
             for choices in choices_for(unit.name, policies, own, offload):
                 run = replay.run(choices)

@@ -116,22 +116,23 @@ class ShardedProblem(EagerProblem):
     @cached_property
     def family(self) -> Family:
         """The outermost units, each with what may be done with its activations and its parameters."""
-        replay, trace = self.sharded, self.replay.trace
-        units, count, excluded = replay.outermost, len(replay.outermost), refused_in(trace)
+        trace, units = self.replay.trace, self.sharded.outermost
+        excluded = refused_in(trace)
         starts = [0, *(u.gathered for u in units[1:]), units[-1].left, *(u.asked for u in reversed(units))]
         slots = list(zip(starts, [*starts[1:], len(trace.events)], strict=True))
         base = self._tops([], slots)
         found = []
-        for i, unit in enumerate(units):
-            call, active = trace.calls[unit.call], (i + 1, 2 * count - i)
+        for unit in units:
+            call = trace.calls[unit.call]
             runs_again = unit.name not in excluded and any(
                 k is Event.SAVE for k, _ in trace.events[call.start : call.end]
             )
-            rows = choices_for(unit.name, policies_of(self.replay, unit.call) if runs_again else [], [], offload=False)
+            rows: list[dict[str, Choice]] = [{}]
+            if runs_again:
+                rows = choices_for(unit.name, policies_of(self.replay, unit.call), [], offload=False)
             again: list[tuple[str, ...]] = [(), (unit.name,)]
-            rows = rows if runs_again else rows[:1]
             modes = [self._measured(Mode(choices, 0, [], freed), base, slots) for freed in again for choices in rows]
-            found.append(Unit(unit.name, [unit.call], active, undominated(modes)))
+            found.append(Unit(unit.name, [unit.call], undominated(modes)))
         return Family(base, slots, [found], [[0]], excluded)
 
     def _measured(self, mode: Mode, base: Sequence[int], slots: Sequence[tuple[int, int]]) -> Mode:
