@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import sys
+import textwrap
 from pathlib import Path
 
 import torch
@@ -16,29 +17,37 @@ HEAD = """# PyTorch: what is supported
 
 What works in and around training steps with `remora.torch`, and what is rejected. Each row is a test (`ctest -L
 support`): it runs as plain eager code and with Remora from the same state. It works if results, gradients, parameters,
-buffers and the generator are bitwise equal in two runs. Otherwise the table shows the message of the rejection.
-[Complete training loops](pytorch_details.md#tested) (Hugging Face, Lightning, several processes) are tested as well.
-`tests/torch/support_table.py` writes this page.
+buffers and the generator are bitwise equal in two runs. Otherwise the table shows the message of the rejection; *not
+captured* stands for "PyTorch cannot capture this step". [Complete training loops](pytorch_details.md#tested) (Hugging
+Face, Lightning, several processes) are tested as well. `tests/torch/support_table.py` writes this page.
 """
 
 COMMAND = "python tests/torch/support_table.py docs/guide/pytorch_support.md"
 WAYS = ("train_step", "wrap")
-SAME = "rejected with the same message"
+SAME = "the same"
+WORKS = "`train_step` and `wrap` support: "
+CAPTURE = ("rejected: PyTorch cannot capture this step: ", "not captured: ")
 
 
 def read(page: Path) -> dict[tuple[str, str, str], str]:
     """The verdicts of a page by group, row and way."""
     found: dict[tuple[str, str, str], str] = {}
     group = ""
-    for line in page.read_text(encoding="utf-8").splitlines():
-        if line.startswith("## "):
-            group = line[3:]
-        elif line.startswith("- "):
-            found |= {(group, line[2:], way): "works" for way in WAYS}
-        elif line.startswith("| ") and " | `" not in line:
-            what, *verdicts = [cell.strip() for cell in line.strip().strip("|").split("|")]
-            verdicts = [verdicts[0] if verdict == SAME else verdict for verdict in verdicts]
-            found |= {(group, what, way): verdict for way, verdict in zip(WAYS, verdicts, strict=True) if verdict}
+    for part in page.read_text(encoding="utf-8").split("\n\n"):
+        text = " ".join(part.splitlines())
+        if part.startswith("## "):
+            group = part[3:]
+        elif text.startswith(WORKS):
+            found |= {(group, what, way): "works" for what in text[len(WORKS) : -1].split("; ") for way in WAYS}
+        for line in part.splitlines():
+            if line.startswith("| ") and " | `" not in line:
+                names, *cells = [cell.strip() for cell in line.strip().strip("|").split("|")]
+                cells = [cells[0] if cell == SAME else cell for cell in cells]
+                cells = [
+                    CAPTURE[0] + cell[len(CAPTURE[1]) :] if cell.startswith(CAPTURE[1]) else cell for cell in cells
+                ]
+                verdicts = [(way, cell) for way, cell in zip(WAYS, cells, strict=True) if cell]
+                found |= {(group, what, way): cell for what in names.split("; ") for way, cell in verdicts}
     return found
 
 
@@ -58,22 +67,25 @@ def main(page: Path) -> None:
 
 
 def written(groups: dict[str, dict[str, list[str]]]) -> str:
-    """The page, from the verdicts of each group's rows: a list of what works both ways, and a table of the others."""
-    source = f"<!-- measured {datetime.date.today()}: {COMMAND} -->"
-    lines = [HEAD]
+    """The page, from the verdicts of each group's rows: what works both ways, and a table of the others."""
+    parts = [HEAD.rstrip()]
     for group, rows in groups.items():
-        works = [what for what, verdicts in rows.items() if set(verdicts) == {"works"}]
-        lines += [f"## {group}\n", source]
-        if works:
-            lines += ["Both `train_step` and `wrap` support:\n", *(f"- {what}" for what in works), ""]
-        if len(works) < len(rows):
-            lines += ["| what | `train_step` | `wrap` |", "|---|---|---|"]
-        for what, (first, second) in rows.items():
+        parts.append(f"## {group}")
+        if works := [what for what, verdicts in rows.items() if set(verdicts) == {"works"}]:
+            parts.append(textwrap.fill(WORKS + "; ".join(works) + ".", 100, break_on_hyphens=False))
+        same: dict[tuple[str, ...], list[str]] = {}
+        for what, verdicts in rows.items():
             if what not in works:
-                same = first.startswith("rejected") and second == first
-                lines.append(f"| {what} | {first} | {SAME if same else second} |")
-        lines += [""] * (lines[-1] != "")
-    return "\n".join(lines).rstrip() + "\n"
+                same.setdefault(tuple(verdicts), []).append(what)
+        table = ["| what | `train_step` | `wrap` |", "|---|---|---|"]
+        for (first, second), names in same.items():
+            second = SAME if first.startswith("rejected") and second == first else second
+            table.append(f"| {'; '.join(names)} | {first.replace(*CAPTURE)} | {second.replace(*CAPTURE)} |")
+        if len(table) > 2:
+            text = "\n".join(table)
+            source = f"<!-- measured {datetime.date.today()}: {COMMAND} -->\n" * ("%" in text)
+            parts.append(source + text)
+    return "\n\n".join(parts) + "\n"
 
 
 if __name__ == "__main__":
