@@ -4,7 +4,7 @@
 
 usage: reading_test.py BIN ENVIRONMENT
 
-Prints the table of docs/guide/onnx.md. Exit 77: the environment is not there (tests/onnxruntime/setup).
+Prints the figures of docs/guide/onnx.md. Exit 77: the environment is not there (tests/onnxruntime/setup).
 """
 
 import collections
