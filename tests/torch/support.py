@@ -69,7 +69,7 @@ def one_line(text: str) -> str:
         said += f" ({hints[0].removeprefix('Explanation:').strip()})"
         said = re.sub(r"0x[0-9a-f]+", "0x...", re.sub(r"(/[\w.\-]+)+/", "", said))
     said = re.sub(r"\b[uz]\d+\b", "u", said).replace("|", "/").partition(" PyTorch says: ")[0]
-    return said if len(said) <= 240 else said[:237] + "..."
+    return said if len(said) <= 160 else said[:157] + "..."
 
 
 def clean(*modules: nn.Module) -> None:
