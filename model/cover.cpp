@@ -12,7 +12,7 @@ bool cheaper(const CoverOffer& a, const CoverOffer& b) {
   return left != right ? left < right : a.item < b.item;
 }
 
-/// What `part` bytes cost at the offer's price, rounded up, but at most `most`.
+/// The cost of `part` bytes at the offer's price, rounded up, but at most `most`.
 Duration share(const CoverOffer& offer, Bytes part, Duration most) {
   const Wide product = Wide{offer.cost.count()} * part.count();
   const Wide rounded = (product + offer.gain.count() - 1) / offer.gain.count();

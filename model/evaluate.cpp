@@ -62,8 +62,8 @@ std::vector<RetentionInterval> retention_intervals(const Instance& instance, std
   return intervals;
 }
 
-/// What the step takes beside all that it reads and writes: its workspace, or its highest inner peak. `readings`: those
-/// of this step and later ones; this one's are taken off. `last`: the last step releases nothing that must be kept.
+/// The step's memory beyond all that it reads and writes: its workspace, or its highest inner peak. `readings` of this
+/// step (which are subtracted) and later ones. `last`: the last step releases nothing that must be kept.
 Bytes workspace_of(const Instance& instance, int step, bool last, const Compute& compute,
                    const std::vector<RetentionInterval>& intervals, std::span<const Reading>& readings) {
   const auto peaks = instance.inner(compute.op, compute.mode);

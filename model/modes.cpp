@@ -124,7 +124,7 @@ Bytes Instance::largest(TensorId tensor) const {
   return result;
 }
 
-/// What the mode takes beside all inputs and outputs if everything is released that may be.
+/// The mode's memory beyond all inputs and outputs if everything is released that may be.
 Bytes Instance::min_workspace(OpId op, ModeNumber mode) const {
   const auto peaks = inner(op, mode);
   if (peaks.empty()) return workspace(op, mode);
@@ -204,7 +204,7 @@ void Instance::index_modes() {
     leaders_[op] = (*modes_)[entry].follows;
   }
   check_modes();
-  // What an input leaves may be larger by another mode.
+  // The rest of an input after a takeover may be larger in another mode.
   for (const OpId v : in_place_.ids()) {
     if (!in_place_[v].empty()) workspaces_[v] = min_workspace(v, 0);
   }

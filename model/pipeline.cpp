@@ -127,7 +127,7 @@ class Orders {
   std::vector<PipelineTask> tasks_;
 };
 
-/// What the task reads; none for the first stage's forward task.
+/// The task whose result this task reads; none for the first stage's forward task.
 std::optional<PipelineTask> source_of(const Pipeline& pipeline, const PipelineTask& task) {
   const bool is_last = task.stage.index() + 1 == pipeline.stages.size();
   if (task.kind == Kind::weight_gradient) return PipelineTask{Kind::backward, task.stage, task.microbatch};
@@ -143,7 +143,7 @@ Duration lasts(const Pipeline& pipeline, const StageMode& mode, Kind kind) {
   return pipeline.order == PipelineOrder::zero_bubble ? mode.backward : mode.backward + mode.weight_gradient;
 }
 
-/// Of a device whose tasks are these.
+/// The peak of a device with these tasks.
 Bytes peak_of(const Pipeline& pipeline, const ModeChoice& choice, std::size_t device,
               const std::vector<TimedTask>& tasks) {
   Bytes now;

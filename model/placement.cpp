@@ -61,7 +61,7 @@ struct Change {
   bool begins;
   std::size_t buffer;
 
-  /// What ends makes room for what begins.
+  /// Ends come before beginnings at the same time.
   friend bool operator<(const Change& a, const Change& b) {
     return std::tie(a.time, a.begins, a.buffer) < std::tie(b.time, b.begins, b.buffer);
   }
@@ -155,7 +155,7 @@ std::string placement_fault(std::span<const Buffer> buffers, std::span<const Byt
       if (!alive(buffer).empty()) return what() + ", size " + number(buffer.size) + ": ends beyond " + number(capacity);
     }
   }
-  // What is alive, by offset: whatever begins must lie between its neighbours there.
+  // Live buffers by offset: a beginning buffer must lie between its neighbors there.
   std::map<Bytes, std::size_t> resident;
   const auto end_of = [&](std::size_t i) { return offsets[i] + buffers[i].size; };
   for (const Change& change : changes_of(buffers)) {

@@ -23,7 +23,7 @@ bool is_one_of(Id<Tag> id, const Table& table) {
   return id.valid() && index(id) < table.size();
 }
 
-/// Whether all ids of the op are the graph's.
+/// True if all ids of the op are the graph's.
 bool knows_its_own(const Graph& graph, const Op& op) {
   const auto has_tensor = [&](TensorId t) { return is_one_of(t, graph.tensors); };
   const auto has_op = [&](OpId v) { return is_one_of(v, graph.ops); };
@@ -302,7 +302,7 @@ class ArenaReplay {
     }
   }
 
-  /// Whether it could be laid there.
+  /// Returns true if the buffer could be placed there.
   bool lay(const std::string& what, Bytes offset, Bytes size, const std::string& here) {
     if (offset < Bytes() || offset.count() % arena_.alignment.count() != 0) {
       error(here + ": the offset " + number(offset) + " of " + what + " is not a multiple of " +
@@ -330,7 +330,7 @@ class ArenaReplay {
   const Arena& arena_;
   /// By offset: the end, and what it is.
   std::map<Bytes, std::pair<Bytes, std::string>> resident_;
-  /// Of every tensor, or -1.
+  /// The offset of every tensor, or -1.
   std::vector<Bytes> lies_at_;
   Bytes highest_{};
   std::vector<std::string> errors_;

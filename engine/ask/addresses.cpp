@@ -35,8 +35,8 @@
 namespace remora {
 namespace {
 
-/// What of the limits the first solve may take once it has a schedule, and each further one of what is left; and without
-/// one: the rest is for placing it.
+/// Parts of the remaining limits: for the first solve with a schedule, for each further one, and for one without a
+/// schedule. The rest is for placing.
 constexpr double kFirstPart = 0.7;
 constexpr double kFurtherPart = 0.4;
 constexpr double kMaxPart = 0.9;
@@ -45,7 +45,7 @@ constexpr int kMaxRounds = 48;
 constexpr int kFirstRandomRound = 2;
 /// Incumbents that are kept to fall back on.
 constexpr std::size_t kMaxKept = 16;
-/// What one placement may take.
+/// Work limit of one placement.
 constexpr std::int64_t kPlacementWork = 5'000;
 constexpr double kPlacementPart = 0.1;
 /// One whose place must not depend on limits.
@@ -57,7 +57,7 @@ std::int64_t rounded_up(std::int64_t amount, std::int64_t alignment) {
   return (amount + alignment - 1) / alignment * alignment;
 }
 
-/// Whether sizes, each rounded up, add up to less than `place` refuses.
+/// True if sizes, each rounded up, add up to less than `place` rejects.
 bool can_be_rounded(const Graph& graph, Bytes alignment) {
   const std::int64_t more = alignment.count() - 1;
   std::int64_t total = graph.fixed_memory.count();
@@ -69,7 +69,7 @@ bool can_be_rounded(const Graph& graph, Bytes alignment) {
   });
 }
 
-/// Whether solve_with_addresses() takes such a problem.
+/// True if solve_with_addresses() accepts such a problem.
 bool can_have_addresses(const Instance& instance, Bytes alignment) {
   return !instance.has_modes() && can_be_rounded(instance.graph(), alignment) &&
          std::ranges::all_of(instance.graph().ops, [](const Op& op) { return op.in_place.empty(); });
@@ -195,7 +195,7 @@ class AddressSearch {
     return schedule;
   }
 
-  /// Whether the schedule packs; then it is the best one if it is shorter. What was tried is kept for tighten().
+  /// Returns true if the schedule can be placed; keeps it if it is shorter than the best one.
   bool settle(const Schedule& schedule) {
     const ScheduleBuffers buffers = buffers_of(instance_.graph(), schedule, alignment_);
     const PlaceResult result = place_within(buffers, 1, capacity_);
@@ -204,7 +204,7 @@ class AddressSearch {
     return true;
   }
 
-  /// Whether it is the input order, and the budget is what that is said to take (placed_baseline).
+  /// Returns true if the schedule is the input order, and fits as placed_baseline places it.
   bool settle_on_baseline(const Schedule& schedule) {
     const Order order = input_order(instance_);
     if (!std::ranges::equal(ops_of(schedule), order)) return false;
@@ -370,7 +370,7 @@ class AddressSearch {
     if (!best_ && schedule.certificate) {
       Certificate& certificate = *schedule.certificate;
       certificate.required -= slack(certificate.tensors, instance_.graph()[certificate.op].workspace);
-      // Of rounded sizes it was no less; the budget is refuted all the same.
+      // It counts rounded sizes, which may exceed the budget where the real ones do not; the budget stays refuted.
       if (certificate.required <= instance_.budget()) schedule.certificate.reset();
     }
     if (best_) {
@@ -400,7 +400,7 @@ class AddressSearch {
   const SolveOptions& options_;
   Bytes alignment_;
   const SolveCallbacks& callbacks_;
-  /// Of the first round.
+  /// From the first round.
   Prover::Step proof_;
   Allowance allowance_;
   Random random_;

@@ -91,7 +91,7 @@ Prover::Step AnyNumber::steps_before(const Instance& stated) {
   return [first, own = std::make_shared<PeriodProof>(stated), is_first = true](const ProofLimits& limits) mutable {
     if (!std::exchange(is_first, false)) return own->step(limits);
     ProofUpdate update = first(limits);
-    // What it cannot do, the other may.
+    // If one relaxation fails, the other may still succeed.
     update.finished = update.infeasible || update.bound >= limits.cutoff;
     return update;
   };

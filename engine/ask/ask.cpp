@@ -23,13 +23,13 @@
 namespace remora {
 namespace {
 
-/// Of the look, by op: some passes of list scheduling, and some search.
+/// Work per op for the quick search for another order: some passes of list scheduling, and some search.
 constexpr std::int64_t kWorkPerOp = 200;
 constexpr std::int64_t kMinWork = 20'000;
 constexpr std::int64_t kMaxWork = 500'000;
-/// Of the solve's time limit the look takes no more than this part.
+/// The largest part of the solve's time limit for the quick search.
 constexpr double kTimeShare = 0.1;
-/// Of the input order's peak above fixed memory: what another order must save.
+/// The part of the input order's peak above fixed memory that another order must save.
 constexpr double kWorthwhile = 0.01;
 
 constexpr std::array<std::pair<OrderRequest, const char*>, 3> kRequests{
@@ -41,7 +41,7 @@ std::string per_cent(double part) {
   return std::to_string(tenths / 10) + "." + std::to_string(tenths % 10) + " %";
 }
 
-/// Whether `op` must come after the op before it.
+/// True if `op` must come after the op before it.
 bool follows(const Instance& instance, OpId op, OpId former) {
   const auto& after = instance.graph().ops[op].after;
   const auto inputs = instance.inputs(op);
@@ -186,7 +186,7 @@ void check_request(const Request& request) {
   }
   const Strategy strategy = request.options.strategy;
   const std::string name = strategy_name(strategy);
-  // What is asked for in vain must not pass in silence.
+  // An option without effect is reported.
   if (is_search(strategy)) return;
   if (request.options.work_limit > 0 && strategy != Strategy::checkmate) {
     throw InputError::of_option("work_limit", name + " has none");

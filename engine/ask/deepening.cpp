@@ -33,13 +33,13 @@
 namespace remora {
 namespace {
 
-/// Of what is left of the limits, for each problem but the last: where there is no schedule, or checkpoints of one compute
-/// more are better. Half after the first, and where there is no fallback but groups may give one, which take as much as they need.
+/// The part of the remaining limits for each problem but the last; the longer one without a fallback, after the first
+/// problem or if groups may give one.
 constexpr double kShareBeforeMore = 0.25;
 constexpr double kLongerShareBeforeMore = 0.5;
 constexpr double kSecondsOfDoubt = 0.6;  // then checkpoints of one compute more are looked for
 constexpr double kPartOfDoubt = 0.05;
-/// What is constructed, where there is no schedule, may take as many, and such a part of what is left of the time.
+/// The maximum runs of constructed schedules, and the part of the remaining time for constructing them.
 constexpr int kMaxConstructedComputes = static_cast<int>(kComputesWithin64Bits);
 constexpr double kPartOfConstruction = 0.2;
 constexpr const char* kShorter = "shorter than with fewer";
@@ -77,7 +77,7 @@ class Deepening {
         combined_(instance.budget(), callbacks_, allowance_, [this] { return bound_for_any(); }),
         any_(std::in_place, instance, Duration::max(), cheap_bound_for_any()) {}
 
-  /// Of a schedule that was found with the instance's computes.
+  /// Continues from a schedule found with the instance's number of runs.
   Schedule run_beyond(Schedule known) {
     const std::int64_t worked = known.solver.work;
     best_ = std::move(known);
@@ -134,7 +134,7 @@ class Deepening {
   }
 
  private:
-  /// What is said of the whole: where the number of computes is open, bound and status are for any number.
+  /// Completes the answer: if the number of runs is open, bound and status are for any number.
   void conclude() {
     if (best_.status != Status::infeasible) {
       const bool is_optimal = best_.status == Status::optimal;
@@ -151,8 +151,8 @@ class Deepening {
     combined_.close(best_);
   }
 
-  /// What was found beside the searches: the answer until one of them has a better one. Without steps if it takes more than
-  /// the budget.
+  /// A schedule found in addition to the searches: the answer until one of them has a better one. Without steps if it
+  /// exceeds the budget.
   struct Fallback {
     Schedule schedule{};
     Source source = Source::segments;
@@ -181,7 +181,8 @@ class Deepening {
     return as_fallback(instance, start_from_segments(instance, [&] { return deadline.reached(); }), Source::segments);
   }
 
-  /// What holds the budget with however many computes: checkpoints, one part cut within another, or a method of the literature.
+  /// A schedule within the budget with any number of runs: checkpoints, nested segments, or a method from the
+  /// literature.
   [[nodiscard]] Fallback construct_any() const {
     const Deadline deadline(allowance_.uncounted_seconds(kPartOfConstruction), callbacks_.cancel);
     const int fewest = instance_.problem().max_computes;
@@ -203,7 +204,8 @@ class Deepening {
     return {std::move(schedule), source};
   }
 
-  /// Whether it is the answer so far; false where more computes have brought no schedule. What is proved of them holds of fewer.
+  /// Returns true if it is the answer so far, false if more runs brought no schedule. Proofs for more runs hold for
+  /// fewer.
   bool take(const Instance& stated, Schedule found) {
     const bool is_first = best_.solver.max_computes == 0;
     const bool had_schedule = best_.has_schedule();
@@ -218,7 +220,7 @@ class Deepening {
     return pays;
   }
 
-  /// What is proved of the problem as it is stated holds of the best schedule, and, where no shorter one needs more computes, of any number.
+  /// Raises the bound of the best schedule, and the one for any number of runs if no shorter schedule needs more.
   void learn_bound(const Instance& stated, Duration bound) {
     if (!best_.has_schedule()) return;
     best_.lower_bound = std::max(best_.lower_bound, std::min(bound, best_.duration));
@@ -267,23 +269,23 @@ class Deepening {
     }
   }
 
-  /// Whether there is something to look for beyond the problem as it is stated, and somebody who wants it.
+  /// True if the caller wants schedules beyond the stated problem, and there may be some.
   [[nodiscard]] bool is_open(const Instance& stated) const {
     return !caller_has_enough_ && !allowance_.is_over() && !is_near(bound_for_any()) && !holds_for_any(stated);
   }
 
-  /// Whether the best schedule is as near to the bound as the caller wants it.
+  /// True if the best schedule is as close to the bound as the caller asked.
   [[nodiscard]] bool is_near(Duration bound) const {
     const auto duration = static_cast<double>(best_.duration.count());
     return static_cast<double>((best_.duration - bound).count()) <= options_.gap * duration;
   }
 
-  /// Whether no schedule that is shorter than the best one needs more computes than the instance allows.
+  /// True if no schedule that is shorter than the best one needs more runs than the instance allows.
   [[nodiscard]] bool holds_for_any(const Instance& stated) const {
     return !needs_more(stated, best_.duration - best_.baseline_duration);
   }
 
-  /// Whether a schedule that takes less than `extra` beyond the baseline may need more computes than the instance allows.
+  /// True if a schedule with less than `extra` beyond the baseline may need more runs than the instance allows.
   [[nodiscard]] bool needs_more(const Instance& stated, Duration extra) const {
     return extra > Duration(0) && !AnyNumber(instance_, extra).is_within(stated);
   }
@@ -295,10 +297,10 @@ class Deepening {
     if (extra < any_->extra()) any_.emplace(instance_, extra, bound);
   }
 
-  /// Whether more computes may hold the budget, or cost less.
+  /// True if more runs may fit within the budget, or cost less.
   [[nodiscard]] bool may_pay() const {
     if (caller_has_enough_) return false;
-    // What one op needs at once it needs whatever the computes.
+    // The needs of a single op do not depend on the number of runs.
     if (!best_.has_schedule()) return least_budget(instance_) <= instance_.budget();
     return !allowance_.is_over() && stopped_early_;
   }
@@ -315,7 +317,7 @@ class Deepening {
     return now.seconds > std::min(seconds, limits_.part(part).seconds);
   }
 
-  /// Whether one compute more is worth more than what this problem's solve has still to say.
+  /// True if one more run per op is more useful than the rest of this problem's solve.
   [[nodiscard]] bool should_stop_early(const Instance& stated, const Instance& next, const Progress& now) {
     const bool has_none = now.peak > instance_.budget();
     if (!has_none && !is_later_than(now, kSecondsOfDoubt, kPartOfDoubt)) return false;
@@ -330,7 +332,8 @@ class Deepening {
     return has_none || is_beaten || is_open_;
   }
 
-  /// Whether as many computes as may pay could give a shorter schedule. Of the staged form, in which more computes make a problem no larger.
+  /// True if more runs per op could give a shorter schedule; only for the staged form, where they make a problem no
+  /// larger.
   [[nodiscard]] bool is_open_beyond(const Instance& stated, Duration duration) const {
     const bool is_staged = stated.problem().order == OrderMode::input && !stated.has_modes() && !alignment_;
     return is_staged && bound_for_any() < duration && needs_more(stated, duration - stated.baseline_duration());
@@ -358,7 +361,7 @@ class Deepening {
     return schedule;
   }
 
-  /// Of the whole: what ended the last problem's solve may have been what came next, or a proof for its computes alone.
+  /// Why the whole solve stopped, which may differ from why the last problem's solve did.
   [[nodiscard]] Stop reason_to_stop() const {
     if (best_.status == Status::optimal) return Stop::optimum;
     if (best_.status == Status::infeasible) return Stop::infeasible;
@@ -382,7 +385,7 @@ class Deepening {
   /// Checkpoints with one compute more than the problem at hand, and what was constructed with any number; each asked once.
   std::optional<Fallback> cut_{};
   std::optional<Fallback> construction_{};
-  /// What is proved for any number of computes.
+  /// The proof for any number of runs.
   std::optional<AnyNumber> any_{};
   Duration bound_for_any_{};   // of solves whose computes are as many as a shorter schedule may need
   int proved_for_ = 0;         // computes for which the best schedule is proved, where it is for any

@@ -32,15 +32,15 @@ namespace {
 using Cause = Refusal::Cause;
 using Help = Refusal::Help;
 
-/// Of the short search: each of its searches takes no more work, and all of them no more time. Where work is limited, they
-/// take less of it, and no time ends them: the answer to a request with a work limit does not depend on a clock.
+/// Work limit of each search of the short search; together they also have a time limit. Under a work limit they take
+/// less work, and no clock ends them: the answer does not depend on time.
 constexpr std::int64_t kWork = 2'000;
 constexpr std::int64_t kWorkUnderLimit = 200;
 constexpr double kSeconds = 0.3;
-/// Of larger graphs the relaxation alone takes longer.
+/// Larger graphs are skipped: the relaxation alone takes longer.
 constexpr int kMaxOpsToRelax = 1'000;
 
-/// Whether the op's own inputs, outputs and workspace are all that its certificate counts.
+/// True if the certificate counts only the op's own inputs, outputs and workspace.
 bool is_alone(const Graph& graph, const Certificate& certificate) {
   const Op& op = graph[certificate.op];
   const auto is_own = [&](TensorId t) {
@@ -52,7 +52,7 @@ bool is_alone(const Graph& graph, const Certificate& certificate) {
          certificate.required <= Instance(std::make_shared<const Graph>(graph), {}).footprint(certificate.op);
 }
 
-/// Whether it counts what is left after the last op, all of which must be kept.
+/// True if the certificate counts what must be kept after the last op.
 bool is_kept(const Graph& graph, const Certificate& certificate) {
   return certificate.op.index() + 1 == graph.ops.size() &&
          std::ranges::all_of(certificate.tensors, [&](TensorId t) { return graph[t].keep; });
@@ -66,7 +66,7 @@ Cause cause_of(const Graph& graph, const Schedule& schedule) {
   return is_kept(graph, *schedule.certificate) ? Cause::kept : Cause::event;
 }
 
-/// What no other budget, order or limit takes the place of.
+/// Suggestions for causes that no other budget, order or limit removes.
 std::vector<Help> help_by_cause(Cause cause) {
   switch (cause) {
     case Cause::none:
@@ -86,7 +86,7 @@ std::vector<Help> help_by_cause(Cause cause) {
   return {Help::larger_budget};
 }
 
-/// Of causes that another order, more evaluations or longer limits may remove.
+/// True for causes that another order, more evaluations or longer limits may remove.
 bool is_of_the_problem(Cause cause) {
   return cause == Cause::event || cause == Cause::search || cause == Cause::packing || cause == Cause::limits;
 }
@@ -101,7 +101,7 @@ void take(const Instance& instance, Sequence sequence, BudgetBracket& bracket) {
   bracket.sequence = std::move(sequence);
 }
 
-/// What needs many evaluations of an op where it reaches less: checkpoints between segments, and the methods of the literature.
+/// Tries methods that reach less memory with many runs per op: checkpoints between segments, and the literature's.
 void construct_less(const Instance& unlimited, const Request& request, const Deadline& deadline,
                     BudgetBracket& bracket) {
   const bool applies = unlimited.problem().order == OrderMode::input && !unlimited.has_modes() &&
@@ -142,7 +142,7 @@ std::optional<BudgetBracket> short_search(const Instance& unlimited, const Reque
   return bracket;
 }
 
-/// What the short search finds, in which order, and what that takes: the peak, or with addresses fixed memory and arena.
+/// A schedule of the short search, its order, and its peak (with addresses: fixed memory and arena).
 struct Known {
   BudgetBracket bracket{};
   OrderMode order = OrderMode::input;
@@ -162,7 +162,7 @@ Known with_addresses(const Instance& stated, BudgetBracket bracket, Bytes alignm
     known.enough = fixed + known.arena->size;
     return known;
   };
-  // What lies highest need not be rounded.
+  // The highest buffer need not be rounded.
   bracket.proved = std::max(Bytes(), bracket.proved - alignment + Bytes(1));
   Known baseline = known_of(input_order(stated));
   if (bracket.sequence.empty()) return baseline;
@@ -193,11 +193,11 @@ std::optional<Known> lowest_of(const Request& request, const Instance& stated, c
   return known && other && other->is_below(*known) ? other : known;
 }
 
-/// What the short search has found is a schedule within the budget.
+/// The short search has found a schedule within the budget: it becomes the answer.
 void adopt(const Request& request, const Instance& stated, Known known, Schedule& schedule) {
   SolverReport& report = schedule.solver;
   const int computes = std::max(report.max_computes, known.bracket.max_computes);
-  // What is proved of another problem is not proved of this one.
+  // A proof for another problem does not hold for this one.
   const bool is_same = computes == report.max_computes && request.max_computes && known.order == stated.problem().order;
   if (!is_same || schedule.status == Status::infeasible) schedule.lower_bound = stated.baseline_duration();
   schedule.order = known.order;
@@ -229,7 +229,7 @@ Refusal explain(const Graph& graph, const Schedule& schedule) {
 
 void advise(const SearchedProblem& problem, Refusal& refusal) {
   refusal.help = help_by_cause(refusal.cause);
-  // What is copied to another device is not what the op needs at once.
+  // Copying to another device does not help an op that needs all of it at once.
   if (problem.has_devices) std::erase(refusal.help, Help::offload);
   if (!is_of_the_problem(refusal.cause)) return;
   if (problem.order == OrderMode::input) refusal.help.push_back(Help::free_order);

@@ -51,8 +51,8 @@ bool refuted_by_search(const Instance& instance, const SolveOptions& options, co
   return false;
 }
 
-/// Of the staged form with so many computes an op: bisects for the lower end, then searches at that budget (phase 1). `start`:
-/// a sequence of the instance's problem to begin with.
+/// For the staged form with this number of runs per op: bisects for the lower end, then searches at that budget (phase
+/// 1). `start`: a sequence of the instance's problem to begin with.
 BudgetBracket bracket_staged(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel,
                              const Sequence& start = {}) {
   if (instance.has_modes() && !modes_hold(instance, computes_of(input_order(instance)))) {

@@ -104,7 +104,7 @@ Schedule search_any_order(const Instance& instance, const SolveOptions& options,
   return search.answer();
 }
 
-/// What a method of the literature finds, written into the schedule; nothing if the instance does not permit it.
+/// Writes the plan of a method from the literature into the schedule, if the instance permits it.
 void write_method(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                   const Deadline& deadline, Schedule& schedule) {
   MethodResult result = run_method({instance, options, deadline});

@@ -54,7 +54,7 @@ void Probe::learn(const Probe& other) {
   if (search_.offer(other.search_.incumbent(), Source::another_budget)) found_under_ = other.found_under_;
   if (other.budget() < budget()) return;
   search_.raise_bound(other.search_.lower_bound());
-  // What does not fit into the larger budget does not fit into this one.
+  // A problem that is infeasible with the larger budget is infeasible with this one.
   if (other.search_.infeasible() && !search_.infeasible()) search_.refute(other.search_.certificate());
 }
 
@@ -126,11 +126,11 @@ Schedule Probe::schedule() const {
 
 namespace {
 
-/// Of what is left of the limits, the first pass over the budgets takes this part, the second this, and the third all.
+/// The parts of the remaining limits for the first and the second pass over the budgets; the third takes the rest.
 /// Measured in benchmarks/README.md.
 constexpr double kFirstPass = 0.4;
 constexpr double kSecondPass = 0.5;
-/// What a budget counts in a pass, as a part of the largest gap: at least, and where it has no schedule.
+/// Minimum weight of a budget in a pass, and weight of one without a schedule, as parts of the largest gap.
 constexpr double kMinWeight = 0.05;
 constexpr double kUnknownWeight = 0.5;
 /// Where the first bound takes more than this part of a session, other budgets do without CBC.
@@ -152,7 +152,7 @@ class SearchSweep {
     visit_all_once();
     bool ascending = true;
     revisit(kSecondPass, ascending);
-    // What a pass leaves, because budgets were proved or refuted, is for another.
+    // Another pass uses what is left after budgets were proved or refuted.
     for (Work before(-1); allowance_.spent() > before && !allowance_.is_over() && !open_probes().empty();) {
       ascending = !ascending;
       before = allowance_.spent();

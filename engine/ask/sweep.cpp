@@ -24,7 +24,7 @@
 namespace remora {
 namespace {
 
-/// Of the time limit, for the least budget's bound.
+/// The part of the time limit for the minimum budget's bound.
 constexpr double kMinBudgetShare = 0.05;
 /// No schedule holds a smaller budget. Bisection begins there, so it is worth some time; a list does without.
 Bytes lower_end(const Instance& instance, const SweepOptions& sweep_options, const Allowance& allowance) {
@@ -34,7 +34,7 @@ Bytes lower_end(const Instance& instance, const SweepOptions& sweep_options, con
                              sweep_options.resolution);
 }
 
-/// What one budget's schedule says as a point of the curve.
+/// The point of the curve for one budget's schedule.
 CurvePoint point_of(const Schedule& schedule) {
   CurvePoint point{.budget = schedule.budget,
                    .status = schedule.status,
@@ -118,7 +118,7 @@ SweepResult sweep_stated(const Instance& instance, const SolveOptions& options, 
   return result;
 }
 
-/// What a sweep does after it has solved every budget with the instance's computes.
+/// The part of a sweep that follows after every budget is solved with the instance's number of runs.
 class WiderSweep {
  public:
   WiderSweep(const Instance& instance, const SolveOptions& options, const SweepCallbacks& callbacks)

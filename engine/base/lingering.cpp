@@ -49,7 +49,7 @@ class Lingering {
   std::vector<std::pair<std::thread, std::function<bool()>>> threads_;
 };
 
-/// Whether there ever was one.
+/// True if there ever was one.
 std::atomic<bool> any_lingered{false};
 
 }  // namespace

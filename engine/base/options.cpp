@@ -14,7 +14,7 @@
 namespace remora {
 namespace {
 
-/// What the values of an enumeration are called.
+/// Names of the values of an enumeration.
 template <class Value>
 struct Name {
   Value value;
@@ -145,7 +145,7 @@ T choice(const std::string& name, const std::string& text) {
   throw InputError::of_option(name, "'" + text + "' is not one of " + listed<T>(", "));
 }
 
-/// What an option's amount is of.
+/// The unit of an option's amount.
 enum class Measure : std::uint8_t {
   count,
   seconds,

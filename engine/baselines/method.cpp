@@ -19,9 +19,9 @@
 namespace remora {
 namespace {
 
-/// Of the time limit, for what constructs starts.
+/// The part of the time limit for constructing starts.
 constexpr double kPartForStarts = 0.05;
-/// What greedy may look at as a start: a hundredth of a second.
+/// The effort limit of greedy as a start: a hundredth of a second.
 constexpr Effort kEffortOfStart = 5'000'000;
 constexpr int kMaxOpsUnderWorkLimit = 5'000;
 
@@ -170,7 +170,7 @@ void relieve(EventKey event, PlanMoves& moves, const Deadline& deadline, Effort 
 RecomputePlan greedy_plan(const Instance& instance, const Deadline& deadline, Effort most) {
   PlanMoves moves(instance);
   const EventKey end = EventKey::end(instance.op_count());
-  // What is given up at an event runs again later, so that nothing is added behind.
+  // Tensors given up at an event are recomputed later, so nothing is added behind.
   for (EventKey event = EventKey::first_compute(0);
        event < end && !deadline.reached() && moves.state().effort() <= most; event = moves.state().event_after(event)) {
     relieve(event, moves, deadline, most);

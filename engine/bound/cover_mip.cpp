@@ -77,7 +77,7 @@ class NewRows {
   std::vector<double> most_;
 };
 
-/// Whether no neighbour is above; of equal neighbours the last counts.
+/// True if no neighbor is above; of equal neighbors the last counts.
 template <class Value>
 bool is_peak(const std::vector<Value>& values, std::size_t k) {
   return (k == 0 || values[k] >= values[k - 1]) && (k + 1 == values.size() || values[k] > values[k + 1]);
@@ -212,7 +212,7 @@ class CoverMip {
     return result;
   }
 
-  /// What the item covers of the event's excess, at most all of it.
+  /// The part of the event's excess that the item covers, at most all of it.
   [[nodiscard]] double part(std::size_t item, std::size_t event) const {
     const Bytes gain = problem_.items[item].gain(Stage(event));
     return std::min(1.0, static_cast<double>(gain.count()) / static_cast<double>(problem_.excess[event].count()));

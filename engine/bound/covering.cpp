@@ -92,7 +92,7 @@ class DualAscent {
   std::vector<CoverOffer> offers_;
 };
 
-/// Whether the input, freed by op v's first compute in some schedule, is read later in the one without recompute.
+/// True if the input, freed by op v's first run in some schedule, is read later if nothing is recomputed.
 bool read_later(const Instance& instance, OpId v, TensorId input) {
   return instance.keep(input) || instance.users(input).back() != v;
 }
@@ -110,7 +110,7 @@ void for_each_taken_over(const Instance& instance, OpId op, Visit visit) {
   }
 }
 
-/// What the op's first compute takes at least beside its inputs and outputs: an input that is read later is taken over
+/// The minimum memory of the op's first run beyond its inputs and outputs: an input that is read later is taken over
 /// only where its op runs again.
 Bytes first_workspace(const Instance& instance, OpId op) {
   Bytes workspace = instance.workspace(op);
@@ -137,7 +137,7 @@ CoverProblem covering_relaxation(const Instance& instance, bool limit_computes) 
   for (const Bytes live : evaluate(instance, input_order(instance)).memory) {
     problem.excess.push_back(live - instance.budget());
   }
-  // What is read for the last time is taken over in the memory above.
+  // The memory above takes over inputs that are read for the last time.
   for (const OpId op : instance.ops()) {
     for_each_taken_over(instance, op, [&](TensorId input, Bytes saved) {
       if (read_later(instance, op, input) && may_run_again(instance, input)) problem.excess[op.index()] -= saved;
@@ -160,7 +160,7 @@ Certificate cover_certificate(const Instance& instance, const CoverProblem& prob
   const auto used = instance.inputs(event);
   for (const RetentionInterval& interval : evaluate(instance, input_order(instance)).intervals) {
     if (interval.first_step > event || interval.last_step < event) continue;
-    // What is kept may also come back after the last op.
+    // A tensor to keep may also be recomputed after the last op.
     const bool comes_later = interval.last_step > event || instance.keep(interval.tensor);
     const bool in_gap = interval.first_step < event && comes_later &&
                         std::find(used.begin(), used.end(), interval.tensor) == used.end();
@@ -208,14 +208,14 @@ class Ancestors {
   std::vector<std::uint64_t> bits_;
 };
 
-/// Whether the tensor is certainly needed after `op`'s first compute, beside being read by `op` itself.
+/// True if the tensor is certainly needed after `op`'s first run, apart from being read by `op` itself.
 bool needed_later(const Instance& instance, const Ancestors& ancestors, TensorId tensor, OpId op) {
   const auto users = instance.users(tensor);
   return instance.keep(tensor) ||
          std::any_of(users.begin(), users.end(), [&](OpId user) { return ancestors.contains(user, op); });
 }
 
-/// What the op's outputs hold across the event if it is not recomputed.
+/// Bytes of the op's outputs that are resident across the event if it is not recomputed.
 Bytes held_across(const Instance& instance, const Ancestors& ancestors, OpId op, OpId event) {
   const auto used = instance.inputs(event);
   Bytes total;
@@ -295,7 +295,7 @@ Wide demand(const CoverProblem& problem, const IntegerPrices& rounded) {
   return total;
 }
 
-/// What each item earns at the prices; no more at an event than its excess asks for.
+/// The reward of each item at the prices; at an event no more than its excess.
 std::vector<Wide> rewards(const CoverProblem& problem, const IntegerPrices& rounded) {
   std::vector<Stage> priced;
   for (std::size_t k = 0; k < rounded.prices.size(); ++k) {
@@ -365,7 +365,7 @@ Duration safe_bound(double units, std::int64_t unit) {
   constexpr double kRelativeError = 1e-9;
   const double safe = std::ceil(units * (1.0 - kRelativeError) - kTolerance);
   if (!(safe > 0)) return Duration(0);
-  // What CBC says of a program without solutions may be beyond all durations.
+  // For a program without solutions, CBC's value may exceed all durations.
   const double most = static_cast<double>(kSaturated);
   return Duration(saturating_product(static_cast<std::int64_t>(std::min(safe, most)), unit));
 }

@@ -157,7 +157,7 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   found.infeasible = least_budget(instance) > instance.budget();
   found.certificate = footprint_certificate(instance);
   if (found.infeasible || options.covering == Covering::off) return found;
-  // Of a large graph the relaxation alone takes seconds: not after a signal.
+  // The relaxation of a large graph takes seconds: skipped after a signal.
   if (deadline.cancel() != nullptr && deadline.cancel()->load(std::memory_order_relaxed)) return found;
   if (instance.has_modes()) {
     const std::optional<Instance> least = least_of_modes(instance);
@@ -172,7 +172,7 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   const auto ascent = covering_bound(problem, [&deadline] { return deadline.cancelled(); });
   found.infeasible = ascent.infeasible;
   found.lower_bound = found.exact_bound = ascent.extra;
-  // What is resident at an event is known for the input order only.
+  // The tensors resident at an event are determined in the input order only.
   if (ascent.event.valid() && instance.problem().order == OrderMode::input)
     found.certificate = cover_certificate(instance, problem, ascent.event);
   const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });

@@ -114,7 +114,7 @@ std::vector<std::string> brought_along() {
     places.push_back(folder.parent_path() / REMORA_PRIVATE_FOLDER / kBroughtAlong);
   };
   Dl_info self{};
-  // Of the program itself this is what it was called by: no path where the shell looked it up.
+  // For the program itself this is the name by which it was called: no path if the shell looked it up.
   const bool is_found = dladdr(reinterpret_cast<const void*>(&find_highs), &self) != 0 && self.dli_fname != nullptr;
   if (is_found && std::string_view(self.dli_fname).find('/') != std::string_view::npos) add_those_of(self.dli_fname);
   add_those_of("/proc/self/exe");
@@ -204,7 +204,7 @@ class Run {
     changed_.notify_all();
   }
 
-  /// What is known until now: a bound.
+  /// The bound known so far.
   HighsAnswer cancel() {
     const std::lock_guard lock(mutex_);
     is_cancelled_ = true;

@@ -14,7 +14,7 @@ namespace remora::devices {
 
 namespace {
 
-/// What memory adds to that before all steps, in input order: the covering relaxation (engine/bound/covering.hpp) on each device.
+/// The bound that memory adds, in input order: the covering relaxation (engine/bound/covering.hpp) on each device.
 struct Cover {
   /// An op whose first run has no room on the device: so many bytes must be there, whatever is given up.
   struct Crowded {
@@ -43,7 +43,7 @@ class Covering {
     Bytes least = excess(event);
     for (const CoverItem& item : problem_.items) least -= item.gain(Stage{event});
     if (certain_[event]) return least;
-    // What it reads is counted with it, and may be held for others.
+    // Its inputs are counted with it, and may be resident for others.
     for (const TensorId t : instance_.op(event).inputs) {
       const std::vector<OpId> uses = certain_uses(t);
       if (!uses.empty() && uses.front() < event && uses.back() > event) least -= instance_.size(t);
@@ -94,7 +94,7 @@ class Covering {
     problem_.all_recomputes = Duration(kSaturated);
   }
 
-  /// Of the op's first run here, without anything given up. Unlimited devices have none.
+  /// The excess at the op's first run here if nothing is given up. Unlimited devices have none.
   [[nodiscard]] Bytes excess(OpId v) const {
     const RunCost* const run = run_cost(graph_, v, device_);
     if (run == nullptr || !instance_.problem().budget[device_]) return Bytes(0);
@@ -131,7 +131,7 @@ class Covering {
       if (items.empty() || gap.first > last_of(items.back())) items.push_back({.op = producer});
       items.back().gaps.push_back(gap);
     }
-    // What is copied out once may come in often.
+    // A tensor that is copied out once may be copied in often.
     const auto count = static_cast<std::int64_t>(items.size());
     const std::int64_t paged = in == kNoWay || out == kNoWay ? kNoWay : in + out / count;
     const std::int64_t price = std::min(paged, producer.valid() ? again(producer) : kNoWay);
@@ -200,7 +200,7 @@ Cover cover_of(const Instance& instance, const Allowed& allowed, const std::func
       if (excess > Bytes(0)) cover.crowded.push_back({.op = v, .device = d, .needed = instance.budget(d) + excess});
     }
     CoverBoundResult ascent = covering_bound(covering.problem());
-    // What cannot be covered is told above.
+    // Events that cannot be covered are reported above.
     if (ascent.infeasible) continue;
     std::int64_t extra = ascent.extra.count();
     if (extra > 0 && cover_mip_available()) {
@@ -254,7 +254,7 @@ class Rooms {
     return changed;
   }
 
-  /// Whether that is new of any.
+  /// Returns true if any of them is new.
   bool rule_out(const Cover& cover) {
     for (const auto& [op, device, needed] : cover.crowded) {
       const auto& runs = instance_.graph().runs[op];
@@ -273,7 +273,7 @@ class Rooms {
       for (std::size_t i = 0; i < runs.size() && !is_open(v, i); ++i) {
         const DeviceId d = runs[i].device;
         refusal.shortages.push_back({d, needed_[v][i], instance_.budget(d)});
-        // What else must be resident then.
+        // Other tensors must be resident then.
         if (instance_.has_room(v, runs[i])) refusal.cause = Refusal::Cause::event;
       }
       if (refusal.shortages.size() == runs.size()) return refusal;

@@ -107,7 +107,7 @@ class Retiming {
     return latest;
   }
 
-  /// Whether the copy's target has room for it from before step `place` up to itself; then it counts there.
+  /// True if the copy's target has room for the tensor from before step `place` on, where it is then counted.
   [[nodiscard]] bool has_room(std::size_t copy, std::size_t place) const {
     const DeviceId d = plan_[copy].to;
     return !problem_.budget[d] || memory_[d][place] + graph_.graph[plan_[copy].copied].size <= *problem_.budget[d];
@@ -151,7 +151,7 @@ class Retiming {
     keys_[copy] = static_cast<double>(place) - 0.5;
   }
 
-  /// Whether there is room for what a copy reads, from it up to before step `place`.
+  /// True if there is room for the copy's source from the copy up to before step `place`.
   bool source_stays(std::size_t copy, std::size_t place) {
     const DeviceId d = plan_[copy].device;
     const Bytes size = graph_.graph[plan_[copy].copied].size;

@@ -27,11 +27,11 @@
 namespace remora::devices {
 namespace {
 
-/// Of all streams together.
+/// The sum of the weights of all streams.
 constexpr std::int64_t kWeights = 60;
 /// How fast weights follow loads.
 constexpr double kPace = 4;
-/// Of what is left, for either part of a round; no less than of the whole.
+/// The part of the remaining limits for either part of a round; at least this part of the whole.
 constexpr double kShare = 0.12;
 constexpr double kMinShare = 0.03;
 /// Seconds; each turn may take twice as long.
@@ -167,7 +167,7 @@ std::int64_t per_weight(std::int64_t bound, std::int64_t weights) {
   return bound / weights + (bound % weights > 0 ? 1 : 0);
 }
 
-/// What a lane has to do by itself, while all other streams work for nothing; of the lanes the most.
+/// The largest work of a lane by itself, with no work for all other streams.
 std::int64_t busiest_lane(const DeviceGraph& graph, const Problem& problem, const std::function<bool()>& interrupted) {
   const Weights lanes = plain_weights(graph, 0);
   std::int64_t most = 0;
@@ -229,12 +229,12 @@ class OverlappedSearch final : public SlicedSearch {
   }
 
  private:
-  /// Whether it matters how long schedules take.
+  /// True if the duration of schedules matters.
   [[nodiscard]] static bool weighs(const Problem& problem) {
     return problem.objective == Objective::duration || problem.duration_limit.has_value();
   }
 
-  /// Of what is left, for a part of a round.
+  /// The remaining limits for a part of a round.
   [[nodiscard]] Limits limits(double share) const {
     const Limits left = allowance_.left();
     // Without a limit that anybody waits for, inner grow.
@@ -289,7 +289,7 @@ class OverlappedSearch final : public SlicedSearch {
     look_at(part.work.count());
   }
 
-  /// What has much to do in the best schedule becomes expensive.
+  /// Streams with much work in the best schedule get larger weights.
   void weigh() {
     if (best_cost_ == kNoWay) return;
     std::vector<double> loads(weights_.size(), 0.0);

@@ -130,8 +130,9 @@ void Program::add_reruns(OpId v) {
   add(all, 1 - instance_.most_runs(v));
 }
 
-/// What one run again reads comes to the device once: where there is no other, all those in any stretch of periods need together what
-/// is there when it begins or comes there in it (of reserved parts the minimum cuts, docs/design/bounds.md).
+/// An input of recomputed ops comes to the device once. If it is the only one, all recomputations in a stretch of
+/// periods need what is resident when it begins or comes within it (for reserved parts the minimum cuts,
+/// docs/design/bounds.md).
 void Program::add_reads(OpId v, DeviceId d, TensorId t) {
   const bool once = instance_.most_runs(v) == 2;
   const auto& reruns = columns_.reruns(v);
@@ -151,7 +152,7 @@ void Program::add_reads(OpId v, DeviceId d, TensorId t) {
   }
 }
 
-/// What a run takes beside its inputs, and less what is taken over of them.
+/// The memory of a run beyond its inputs, less what it takes over from them.
 Bytes Program::own_bytes(OpId v, DeviceId d) const {
   Bytes own = run_cost(graph_, v, d)->workspace;
   for (const TensorId t : instance_.op(v).outputs) own += instance_.size(t);

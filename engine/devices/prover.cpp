@@ -171,7 +171,7 @@ ProverUpdate Prover::solve_whole(const Limits& limits) {
     if (answer.complete && !refined) update.finished = true;
   }
   if (!answer.complete) time_factor_ *= kTimeFactorGrowth;
-  // What leads nowhere in one way may in the other.
+  // If one way leads nowhere, the other may.
   if (!answer.complete && answer.solution.empty()) {
     branching_ = branching_ == Branching::cuts ? Branching::devices : Branching::cuts;
   }
@@ -234,8 +234,8 @@ std::vector<bool> Prover::neighbourhood(const Program& program, std::size_t most
   return columns;
 }
 
-/// What neighbourhoods are parts of. Memory is counted wherever plans of theirs broke budgets: the whole of it would take too
-/// long to solve. Its linear program, which makes neighbourhoods smaller, takes no more time than they do.
+/// The relaxation whose parts are neighborhoods. It counts memory only where their plans exceeded budgets: all of it
+/// would take too long. Its linear program, which makes neighborhoods smaller, takes no more time than they do.
 Prover::Relaxation& Prover::finer(const Limits& limits, ProverUpdate& update) {
   if (!finer_.program && finer_.detail.size() > whole_.detail.size()) {
     build(finer_);

@@ -134,7 +134,7 @@ RemainingCost cheapest_devices(const Instance& instance, const State& state, con
   return cost;
 }
 
-/// Of two computing devices.
+/// The minimum cut between two computing devices.
 class AssignmentCut {
  public:
   AssignmentCut(const Instance& instance, const State& state, const Allowed& allowed)

@@ -16,7 +16,7 @@ constexpr std::size_t kMaxWays = 40;
 constexpr std::uint64_t kMaxChanges = 4;
 /// Without a better plan for so many rounds, the search goes on from the best one.
 constexpr int kMaxIdle = 200;
-/// Of a new plan: how often its copies are put elsewhere, as long as that makes it better.
+/// How often the copies of a new plan are moved, as long as that improves it.
 constexpr int kRetimings = 6;
 /// Places by which a copy is put elsewhere, at most.
 constexpr std::uint64_t kFarthest = 40;

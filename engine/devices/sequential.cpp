@@ -53,7 +53,7 @@ class SequentialSearch final : public SlicedSearch {
     return sequential_search(graph_, once, options, past_limit(options), false);
   }
 
-  /// What a new incumbent rules out raises the bound.
+  /// Exclusions by a new incumbent raise the bound.
   void use_incumbent() override {
     if (best_cost_ >= known_) return;
     known_ = best_cost_;
@@ -159,10 +159,10 @@ class SequentialSearch final : public SlicedSearch {
   Prover prover_;
   std::int64_t turn_length_ = kFirstTurn;
   std::int64_t nodes_ = 0;
-  /// What the best one known cost when the bound was last looked at.
+  /// The best known cost when the bound was last computed.
   std::int64_t known_ = kNoWay;
   std::thread beside_;
-  /// Of what follows, and nothing else is shared with the thread.
+  /// Guards the members below; nothing else is shared with the thread.
   std::mutex mutex_;
   std::optional<EvaluatedPlan> incumbent_;
   std::int64_t below_ = kNoWay;

@@ -9,19 +9,19 @@ namespace {
 
 /// Plans evaluated at most to mend one that somebody else found.
 constexpr std::int64_t kMending = 4000;
-/// Of the limits, for a first session; at least, for a later one; and for a turn of the search itself, at most.
+/// Parts of the limits: for a first session; at least, for a later one; at most, for a slice of the search itself.
 constexpr double kFirst = 0.1;
 constexpr double kMinimum = 0.02;
 constexpr double kTurn = 0.05;
 constexpr std::int64_t kMinTurn = 250;
-/// Of what the search with all choices has had: for one device alone, at most, and for copies alone where the best schedule
-/// known is one of theirs, and for others.
+/// Relative to the time of the search with all choices: the maximum for one device alone, and for copies alone if the
+/// best known schedule is theirs, or for others.
 constexpr double kLeadingAlone = 8;
 constexpr double kLeading = 1;
 constexpr double kBehind = 0.125;
-/// Of the limits, the end that a member whose schedule is the best known has for itself (one device alone: at most).
+/// The last part of the limits, for the member with the best schedule alone (one device alone: at most).
 constexpr double kEnd = 0.25;
-/// Of the limits, before more computes an op are taken up where they are known to cost less; without any schedule; and where
+/// Parts of the limits before more runs per op are tried: if they are known to cost less; without any schedule; and if
 /// one device alone leads.
 constexpr double kShareBeforeMore = 0.2;
 constexpr double kShareWithoutAny = 0.5;
@@ -140,7 +140,7 @@ void SlicedSearch::report_best(Source source) {
   if (options_.reporter != nullptr) options_.reporter->schedule(source, best_cost_, work_, [this] { return best_; });
 }
 
-/// What the local search has done and found.
+/// Takes over the local search's schedules and work.
 void SlicedSearch::take_found(Source source) {
   spend(local_.work() - std::exchange(plans_, local_.work()));
   if (local_.plan() == nullptr || local_.cost() >= best_cost_) return;
@@ -199,7 +199,7 @@ double SlicedSearch::first() const {
   return kFirst * (whole_.counts_work() ? amount(whole_) : std::min(whole_.seconds, allowance_.left().seconds));
 }
 
-/// Of what there may be to save, what its own problem may save.
+/// The part of the possible saving that this entry's own problem may bring.
 double SlicedSearch::part_of_gap(const Entry& entry) const {
   const double whole = gap();
   return whole > 0 ? std::min(1.0, entry.member->gap() / whole) : 1;
@@ -247,7 +247,7 @@ void SlicedSearch::run_member(Entry& entry, double due) {
   entry.spent += used() - before;
 }
 
-/// Of what members wish for, the cheapest where it beats all that is known.
+/// Takes the cheapest wish of the members that beats all known schedules.
 void SlicedSearch::look_for_more() {
   if (used() < kShareBeforeMore * amount(whole_)) return;
   std::int64_t least = best_cost_;

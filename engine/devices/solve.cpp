@@ -62,8 +62,8 @@ Answer solve_or_wish(const DeviceGraph& graph, const Problem& problem, const Opt
   return answer;
 }
 
-/// Of schedules that cost less than this one, by op, the most runs on all devices together. Costs add up but for durations beside each
-/// other.
+/// For each op, the most runs on all devices together in schedules that cost less than this one. Costs add up, except
+/// for durations that overlap.
 Table<OpId, int> runs_that_pay(const DeviceGraph& graph, const Problem& problem, std::int64_t cost) {
   const Instance instance(graph, problem);
   const auto cheapest = [&](OpId op) {
@@ -85,7 +85,7 @@ Table<OpId, int> runs_that_pay(const DeviceGraph& graph, const Problem& problem,
   });
 }
 
-/// Of any op, in the steps.
+/// The most runs of any op in the steps.
 int most_runs_in(const std::vector<DeviceStep>& steps) {
   std::map<OpId, int> runs;
   int most = 0;
@@ -117,7 +117,7 @@ class Ladder {
       Answer found = solve_or_wish(graph_, problem_, options(), may_go_on ? &wish : nullptr, is_first);
       allowance_.spend(Work(found.schedule.solver.work));
       const bool pays = take(std::move(found));
-      // What is wished for and known is taken, however late.
+      // A wish whose schedule is known is taken, however late.
       if (!pays || !may_go_on || ((allowance_.is_over() || has_enough()) && wish.steps.empty())) break;
       if (wish.computes == 0 && !may_hold()) break;
       start_ = !wish.steps.empty() ? std::move(wish.steps) : best_.has_schedule() ? best_.steps : start_;
@@ -156,7 +156,7 @@ class Ladder {
     return options;
   }
 
-  /// Whether it is the answer so far; false where more computes have brought nothing.
+  /// Returns true if it is the answer so far; false if more runs have brought nothing.
   bool take(Answer found) {
     const bool is_first = best_.solver.max_computes == 0;
     const bool had_schedule = best_.has_schedule();
@@ -198,10 +198,10 @@ class Ladder {
     best_.solver.optimal_for_max_computes = is_whole ? kAnyNumber : is_part ? proved : 0;
   }
 
-  /// Whether more computes may hold the budgets, where the problem's number does not.
+  /// True if more runs may fit within the budgets that the problem's number does not.
   [[nodiscard]] bool may_hold() const {
     if (best_.has_schedule()) return false;
-    // What no number of computes can mend.
+    // Infeasible with any number of runs.
     Problem most = problem_;
     most.max_computes = kMaxComputes;
     return !bound_of(graph_, most, [&] { return allowance_.deadline().reached(); }).is_infeasible();

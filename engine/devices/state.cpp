@@ -39,7 +39,7 @@ bool State::finished(const Instance& instance) const {
   });
 }
 
-/// What a run takes beside what is resident, the new outputs included.
+/// The memory of a run beyond what is resident, the new outputs included.
 Bytes State::beside(const Instance& instance, const Move& run) const {
   const Op& op = instance.op(run.op);
   Bytes bytes = run_cost(instance.graph(), run.op, run.device)->workspace;
@@ -97,7 +97,7 @@ class State::MoveFinder {
 
   [[nodiscard]] std::int32_t rank(OpId v, DeviceId d) const { return v * instance_.device_count() + d; }
 
-  /// Whether somebody may still read it.
+  /// True if some op may still read it.
   [[nodiscard]] bool is_wanted(TensorId t) const {
     if (graph_.graph[t].keep) return true;
     const auto& readers = instance_.readers(t);
@@ -139,7 +139,7 @@ class State::MoveFinder {
     if (!fits(copy.to, bytes)) wanting_.push_back({copy, bytes});
   }
 
-  /// What could give way to a step that does not fit.
+  /// Adds the releases that could make room for a step that does not fit.
   void add_releases() {
     for (const DeviceId d : graph_.devices.ids()) {
       if (!concerns(d)) continue;

@@ -249,7 +249,7 @@ class StateSearch::Engine {
   TimedInstance of_;
   std::function<bool()> interrupted_;
   std::vector<Label> labels_;
-  /// Of states in which the same ops have run, those that no other one dominates.
+  /// The undominated states, by the ops that have run.
   std::unordered_map<std::uint32_t, std::vector<std::int32_t>> by_ops_;
   std::priority_queue<Open> open_;
   std::size_t bytes_ = 0;

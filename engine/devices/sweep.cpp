@@ -47,7 +47,7 @@ class Sweep {
       }
     }
     for (std::size_t i = 0; i < points_.size(); ++i) {
-      // Of what no search has come to.
+      // Budgets that no search has reached.
       if (!points_[i]) points_[i] = solve(graph_, problem_of(i), {.time_limit = 0}).schedule;
     }
     share();
@@ -99,7 +99,7 @@ class Sweep {
                static_cast<int>(points_.size()), settled});
   }
 
-  /// What is known of this budget, or else of the nearest one.
+  /// The known steps for this budget, or otherwise for the nearest one.
   [[nodiscard]] std::vector<DeviceStep> start_for(std::size_t i) const {
     for (std::size_t away = 0; away < points_.size(); ++away) {
       if (i + away < points_.size() && has_steps(i + away)) return points_[i + away]->steps;
@@ -140,7 +140,7 @@ class Sweep {
       DeviceSchedule up = *points_[i];
       up.budget[device_] = budgets_[i + 1];
       if (problem_.copies == CopyMode::overlap) {
-        // What waited for memory may wait less.
+        // Steps that waited for memory may wait less.
         const DeviceVerdict verdict = verify(graph_, up);
         up.duration = verdict.duration;
         up.peak_memory = verdict.peak;

@@ -139,7 +139,7 @@ class Following {
   const TimedState& state_;
   /// By place: when it can be read there.
   std::vector<std::int64_t> there_;
-  /// Of the next run at the earliest.
+  /// The earliest start of each op's next run.
   Table<OpId, std::int64_t> starts_;
   Table<OpId, std::int64_t> ends_;
   Table<OpId, bool> certain_;

@@ -55,9 +55,9 @@ class MoveFinder {
     std::size_t stream = 0;
     std::int64_t earliest = 0;
     std::int64_t lasts = 0;
-    /// What it takes beside what is resident once the move's releases are made.
+    /// Memory of the step beyond what is resident after the move's releases.
     std::int64_t bytes = 0;
-    /// What may be released besides.
+    /// Places that may be released in addition.
     Places offers = 0;
   };
 
@@ -80,7 +80,7 @@ class MoveFinder {
   }
   [[nodiscard]] std::int32_t rank(OpId v, DeviceId d) const { return v * instance_.device_count() + d; }
 
-  /// Of these, what is there but not yet, or is still being read: a step that makes it again may be of use.
+  /// The places among these that are not yet available, or still being read: recomputing them may be useful.
   [[nodiscard]] Places late_of(Places made, std::int64_t start) const {
     Places result = 0;
     for_each_place(made & state_.resident, [&](std::size_t place) {
@@ -207,7 +207,7 @@ class MoveFinder {
     return starts;
   }
 
-  /// Whether the step starts later without any one of the releases on offer.
+  /// True if the step starts later without any one of the offered releases.
   [[nodiscard]] bool is_least(Draft& draft, std::int64_t starts) const {
     for (Places left = draft.move.released & draft.offers; left != 0; left &= left - 1) {
       const std::optional<std::int64_t> without = start_with(draft, left & (~left + 1));
@@ -328,7 +328,7 @@ class MoveFinder {
     next.latest = is_first ? -1 : rank(v, d);
   }
 
-  /// What nobody can read any more, and need not be kept.
+  /// Places that no step can read any more, and that need not be kept.
   [[nodiscard]] Places unread(const TimedState& state) const {
     Places places = 0;
     for_each_place(state.resident & ~of_.home(), [&](std::size_t place) {

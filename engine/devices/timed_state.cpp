@@ -24,13 +24,13 @@ bool none_later(const std::vector<std::int64_t>& a, const std::vector<std::int64
   return true;
 }
 
-/// What of one state, against another one, is still to come back on a device.
+/// The memory of one state that is still to be returned on a device, compared with another state.
 class MemoryDue {
  public:
   MemoryDue(const TimedInstance& of, const TimedState& a, const TimedState& b, DeviceId d)
       : of_(of), a_(a), b_(b), device_(d), places_(of.on(d) & a.resident & ~of.home()) {}
 
-  /// Whether `a` has no more of it at any time. Its memory only falls but where `b` gets something back or may release it.
+  /// True if `a` never has more of it. Its memory only decreases, except where `b` gets or may release something.
   [[nodiscard]] bool is_no_more() const {
     const std::int64_t now = b_.last_start[device_.index()];
     if (!is_no_more_at(now)) return false;

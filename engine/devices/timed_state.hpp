@@ -157,7 +157,7 @@ std::optional<std::int64_t> for_each_move(const TimedInstance& of, const TimedSt
                                           const std::function<bool(std::int64_t)>& enough,
                                           const std::function<void(const TimedMove&, TimedState&&)>& visit);
 
-// What can be said of all that follows a state, whatever memory says (timed_bound.cpp).
+// Bounds on everything that follows a state, regardless of memory (timed_bound.cpp).
 
 struct TimedBound {
   /// When all can have ended at the earliest, and what it takes in energy; kNoWay where something cannot be done.

@@ -20,7 +20,7 @@ namespace {
 
 /// Steps between two changes of the recomputes, per node.
 constexpr double kStepsOfChange = 0.3;
-/// What a change looks at, per node.
+/// The effort of a change, per node.
 constexpr std::int64_t kChangeEffort = 60;
 constexpr double kHotShare = 0.5;
 constexpr double kChainShare = 0.3;
@@ -194,16 +194,16 @@ bool JointAnnealingWorker::add(const Instance& instance, Sequence& sequence) {
 
 namespace {
 
-/// What one order may take, in looks a node.
+/// The effort limit of one order, per node.
 constexpr double kMinEffort = 50;
 constexpr double kMaxEffort = 5000;
-/// Of its annealing, in mean sizes: the order is a good one already.
+/// The temperature of its annealing, in mean sizes: the order is a good one already.
 constexpr double kTemperature = 0.2;
 /// Recomputes that one exchange puts in at most.
 constexpr int kMaxAdded = 3;
 /// A blur of what a recompute is worth, so that others than the best get their turn.
 constexpr double kNoise = 0.5;
-/// Of making an order problem, by compute; orders are counted in it, too.
+/// The effort of making an order problem, per run; orders are counted in it, too.
 constexpr Effort kEffortOfCompute = 30;
 
 }  // namespace

@@ -13,7 +13,7 @@ namespace {
 using Kind = BlockOp::Kind;
 using Role = BlockTensor::Role;
 
-/// Whether every op of the child may run again as often as any.
+/// True if every op of the child may run as often as any.
 bool may_run_again(const ChildSchedules& child) {
   return child.pass != nullptr && child.pass->repeatable;
 }

@@ -31,7 +31,7 @@ struct Evaluated {
 /// Steps [first, end) of a sequence, one half of a schedule, and what is resident in it.
 class Half {
  public:
-  /// What the half makes for others is there at step `handed_over`.
+  /// Outputs of the half for others are resident at step `handed_over`.
   Half(const Evaluated& evaluated, int first, int end, int handed_over)
       : block_(evaluated.block),
         instance_(evaluated.instance),
@@ -97,7 +97,7 @@ class Half {
     std::vector<int> freed;
     for (int i = 0; i < static_cast<int>(interface_.size()); ++i) {
       const int last = last_use_[at(i)];
-      // Whether an input goes at the step of its last use, too, is for the parent to say: others may need it.
+      // The parent decides whether an input is also released at the step of its last use: others may need it.
       const bool goes = last == step && std::ranges::binary_search(whole, TensorId(interface_[at(i)]));
       if (last >= 0 && (last < step || goes)) freed.push_back(i);
     }
@@ -105,8 +105,8 @@ class Half {
     peaks.push_back({here, std::move(freed)});
   }
 
-  /// What is freed altogether, sorted. A half says no more of its inputs than that they are gone, so that one of which
-  /// an output takes over a part is counted in full.
+  /// Tensors that are freed entirely, sorted. A half reports only that inputs are gone, so an input of which an output
+  /// takes over a part is counted in full.
   [[nodiscard]] std::vector<TensorId> freed_whole(const std::vector<FreedInput>& done) const {
     std::vector<TensorId> result;
     for (const FreedInput& freed : done) {
@@ -116,7 +116,7 @@ class Half {
     return result;
   }
 
-  /// What a child's half releases before its peak of the tensors that are no inputs of this half.
+  /// Bytes that a child's half releases before its peak, of tensors that are no inputs of this half.
   [[nodiscard]] Bytes released_inside(int step, const InnerPeak& peak, const std::vector<int>& serving) const {
     const bool last_step = at(step) + 1 == evaluation_.memory.size();
     Bytes sum;
@@ -128,8 +128,8 @@ class Half {
     return sum;
   }
 
-  /// What is retained at each step of the half less its inputs and outputs, of which the parent counts all at every
-  /// step; what was handed over and is gone here is still there for the parent.
+  /// Retained bytes at each step of the half, less its inputs and outputs, of which the parent counts all at every
+  /// step. Tensors that were handed over and released here are still resident for the parent.
   [[nodiscard]] std::vector<Bytes> beyond_interface() const {
     std::vector<Bytes> change(at(end_ - first_) + 1);
     const auto add = [&](int from, int to, Bytes size) {
@@ -214,7 +214,7 @@ void append_own(const BlockProblem& problem, const std::vector<Compute>& sequenc
   }
 }
 
-/// What stays between the halves: the phantom, and which of the interface the backward half reads.
+/// Notes the tensors between the halves: the phantom, and which of the interface the backward half reads.
 void note_saved(const Block& block, const Evaluation& evaluation, int away, int steps, BlockSchedule& schedule) {
   const std::vector<int> interface = block.interface();
   schedule.reads.assign(interface.size(), false);
@@ -313,7 +313,7 @@ BlockSchedule passing_schedule(const BlockProblem& problem, const Instance& inst
     const bool offered = child && instance.offers(OpId(o), pass);
     sequence.push_back({OpId(o), offered ? pass : 0});
   }
-  // What the group makes for others stays until it leaves.
+  // Outputs of the group for others stay resident until it leaves.
   if (block.has_halves()) sequence.push_back({OpId(block.leave), 0});
   BlockSchedule schedule = measure_schedule(problem, instance, std::move(sequence));
   schedule.reads.assign(block.interface().size(), false);

@@ -32,7 +32,7 @@ constexpr std::size_t kMaxFreedInputs = 10'000'000;
 /// Below, the flat search alone does as well.
 constexpr int kMinOps = 500;
 
-/// Whether sums over the events of a block, of its tensors and of schedules' times stay within 64 bits.
+/// True if sums over the events of a block, of its tensors and of schedules' times stay within 64 bits.
 bool amounts_fit(const Instance& instance) {
   constexpr double kMaximum = 9e18;
   constexpr double kEvents = 4096;
@@ -233,7 +233,7 @@ class GroupFinder {
     }
     kept.schedules = select_schedules(std::move(schedules), at(kMaxSchedules));
     groups_.work += work;
-    // What was cut short others should rather solve again.
+    // An interrupted result is not stored: others had better solve the problem again.
     if (store_ != nullptr && !is_over()) store_->keep(problem.key, text_of_schedules({kept.schedules, work.count()}));
   }
 

@@ -18,7 +18,7 @@
 namespace remora {
 namespace {
 
-/// Of the limits, for all groups.
+/// The part of the limits for all groups.
 constexpr double kScheduleShare = 0.25;
 
 /// Limits on the peak, as parts of the way from the least that an op needs to what the schedule without a limit needs.
@@ -36,7 +36,7 @@ Bytes no_limit(const BlockProblem& problem) {
   return sum + sum + workspace;
 }
 
-/// What is in memory between the halves, the interface's share included.
+/// Memory between the halves, the interface's part included.
 Bytes held_between(const BlockProblem& problem, const BlockSchedule& schedule) {
   const std::vector<int> interface = problem.block->interface();
   Bytes sum = schedule.saved;
@@ -85,7 +85,7 @@ class Row {
 
   [[nodiscard]] bool stopped() const { return deadline_.reached(); }
 
-  /// What the schedule keeps between the halves of what counts.
+  /// Bytes that the schedule saves between the halves.
   [[nodiscard]] Bytes held(const BlockSchedule& schedule) const {
     return row_.interface == Interface::counted ? held_between(problem_, schedule) : schedule.saved;
   }
@@ -253,7 +253,7 @@ RowResult solve_row(const BlockProblem& problem, const GridRow& row, const Block
 
 namespace {
 
-/// Whether a is nowhere worse than b, peaks compared as if nothing were freed inside.
+/// True if a is nowhere worse than b, peaks compared as if nothing were freed inside.
 bool beats(const BlockSchedule& a, const BlockSchedule& b) {
   const auto no_more = [](const auto& x, const auto& y) { return !(y < x); };
   if (!no_more(a.duration(), b.duration()) || !no_more(a.saved, b.saved) || a.computes > b.computes) return false;

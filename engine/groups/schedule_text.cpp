@@ -103,7 +103,7 @@ class ScheduleParser {
     if (value < 0 || value > std::numeric_limits<int>::max()) fail();
     return static_cast<int>(value);
   }
-  /// Of numbers that follow, of which each takes two characters at least.
+  /// Reads the number of the numbers that follow, each of at least two characters.
   std::size_t count() {
     const std::int64_t value = number();
     if (value < 0 || static_cast<std::uint64_t>(value) > text_.size() / 2) fail();

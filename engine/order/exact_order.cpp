@@ -13,7 +13,7 @@ namespace remora {
 
 namespace {
 
-/// What a limit may cost in the first round; then four times as much each.
+/// The work limit of a peak limit in the first round; then four times as much each.
 constexpr std::int64_t kFirstShare = 1 << 14;
 
 class LimitSearch {
@@ -86,7 +86,7 @@ class LimitSearch {
   const OrderProblem& problem_;
   const ExactOrderSettings& settings_;
   OrderEnd easy_end_ = OrderEnd::first;
-  /// Whether in this round some limit was given up for want of work.
+  /// True if in this round some limit was given up because the work limit was reached.
   bool starved_ = false;
   ExactOrderResult result_;
 };
@@ -99,10 +99,10 @@ ExactOrderResult exact_order(const OrderProblem& problem, const ExactOrderSettin
 
 namespace {
 
-/// What bounds may cost at most, a second or two: on the largest graphs they'd leave no time for the search.
+/// The maximum work for bounds, a second or two: on the largest graphs they would leave no time for the search.
 constexpr std::int64_t kMaxBoundWork = 1 << 24;
 
-/// What crosses the parts, of which part i is the nodes from bounds[i] to bounds[i + 1] - 1.
+/// The buffers that cross parts; part i is the nodes from bounds[i] to bounds[i + 1] - 1.
 class Crossings {
  public:
   Crossings(const OrderProblem& problem, const std::vector<int>& bounds)
@@ -178,7 +178,7 @@ class Partwise {
   }
 
  private:
-  /// What a part needs not be lower than.
+  /// The peak of a part that need not be improved.
   [[nodiscard]] Bytes enough() const { return std::max(result_.lower_bound, settings_.enough); }
 
   [[nodiscard]] bool over() const {

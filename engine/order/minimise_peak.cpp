@@ -204,7 +204,7 @@ std::vector<NodeId> depth_first_order(const OrderProblem& problem, double noise,
 
 namespace {
 
-/// What a round may take of each worker: a tenth of a second or less. The first rounds are shorter, for easy problems.
+/// The effort of each worker in a round: at most a tenth of a second. The first rounds are shorter.
 constexpr std::int64_t kRoundEffort = 5'000'000;
 constexpr std::int64_t kFirstRoundEffort = kRoundEffort / 64;
 constexpr std::size_t kAnnealers = 4;
@@ -292,7 +292,7 @@ class PeakSearch {
     merge({std::move(exact.order), exact.peak, 0});
   }
 
-  /// What is left of the work limit, in the unit of which so many are one of work.
+  /// The remaining work limit, in units of which `per_work` are one of work.
   [[nodiscard]] std::int64_t limit_of(std::int64_t per_work) const {
     return work_left() > INT64_MAX / per_work ? INT64_MAX : work_left() * per_work;
   }

@@ -109,7 +109,7 @@ std::int64_t OrderProfile::list_steps_late(NodeId node, int to) {
     if (last == node) {
       shift += bytes;
     } else if (place(last) <= to) {
-      // What ran at that place still has it for itself; the next one has it in addition.
+      // The former node at that place keeps its bytes; the next one has them in addition.
       add_step(place(last) + 1, bytes);
     }
   }
@@ -117,7 +117,7 @@ std::int64_t OrderProfile::list_steps_late(NodeId node, int to) {
   return shift;
 }
 
-/// What the node leaves is there earlier, and its inputs end earlier if nobody else reads them.
+/// The node's outputs are resident earlier, and its inputs end earlier if no other node reads them.
 std::int64_t OrderProfile::list_steps_early(NodeId node, int to) {
   steps_.clear();
   std::int64_t shift = leaves_[node];

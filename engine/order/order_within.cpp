@@ -156,7 +156,7 @@ class NodeSets {
 
 /// Looking at so many ready nodes is as much as running one.
 constexpr std::int64_t kReadyOfWork = 64;
-/// Of the sets that failed and of what is still to be tried.
+/// Memory for failed sets and for open ones.
 constexpr std::size_t kMaxBytes = std::size_t{1} << 28U;
 
 class OrderWithin {
@@ -210,11 +210,11 @@ class OrderWithin {
     /// Where its candidates begin, up to those of the next frame; and the next one to try.
     std::size_t first = 0;
     std::size_t next = 0;
-    /// Whether it is worth remembering if it fails.
+    /// True if the set is worth remembering if it fails.
     bool branches = false;
   };
 
-  /// What a node that may run next comes to; the least is tried first.
+  /// The result of running a node next; the smallest is tried first.
   struct Candidate {
     Bytes left{};
     Bytes needed{};

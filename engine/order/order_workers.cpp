@@ -155,7 +155,7 @@ constexpr int kMinWindow = 16;
 constexpr int kMaxWindow = 2048;
 /// A window's beam is so wide that it takes about this effort.
 constexpr std::int64_t kBeamEffort = 500'000;
-/// Of a state and each of its nodes.
+/// The effort of a state and of each of its nodes.
 constexpr int kEffortOfState = 32;
 constexpr int kMinWidth = 4;
 

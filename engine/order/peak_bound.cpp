@@ -74,7 +74,7 @@ std::int64_t MinimumCut::solve() {
       boost::make_iterator_property_map(colours.begin(), vertex_index),
       boost::make_iterator_property_map(distances.begin(), vertex_index), vertex_index,
       static_cast<std::size_t>(kSource), static_cast<std::size_t>(kSink));
-  // What the last search reached from the source; the rest has no residual path from it.
+  // Vertices that the last search reached from the source; the others have no residual path from it.
   with_source_.assign(vertices, false);
   for (int i = 0; i < vertex_count_; ++i) with_source_[i] = colours[at(i)] == boost::black_color;
   return flow;
@@ -89,7 +89,7 @@ struct LeastResident::Uses {
 
   [[nodiscard]] int vertex(NodeId node) const { return vertices[node]; }
 
-  /// Whether it stays whatever runs.
+  /// True if the buffer is resident whichever nodes have run.
   [[nodiscard]] bool stays(BufferId buffer) const {
     if (problem.keep(buffer)) return true;
     for (const NodeId reader : problem.readers(buffer)) {

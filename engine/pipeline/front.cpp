@@ -51,7 +51,7 @@ Graph with_border(const Graph& graph, OpId border, Bytes workspace) {
   return result;
 }
 
-/// What a sequence of the graph with the stand-in takes.
+/// The amounts of a sequence of the graph with the stand-in.
 StageMode mode_of(const Instance& instance, const Sequence& sequence, OpId stand_in) {
   const Evaluation evaluation = evaluate(instance, sequence);
   const auto border = std::find(sequence.begin(), sequence.end(), stand_in);

@@ -24,7 +24,7 @@ class MinimumSearch {
     try_one_mode();
     if (!is_done()) open(found_.bound);
     while (!levels_.empty() && !is_done() && !is_over()) step();
-    // What is left to explore, and nothing once all is explored.
+    // The smallest unexplored peak; nothing once all is explored.
     std::int64_t unexplored = found_.peak;
     for (std::size_t i = 0; i < levels_.size(); ++i) {
       const std::size_t begun = i + 1 < levels_.size() ? 1 : 0;

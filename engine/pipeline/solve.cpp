@@ -27,7 +27,7 @@ using Gecode::Int::IntView;
 
 constexpr std::int64_t kNoMakespan = std::numeric_limits<std::int64_t>::max();
 
-/// What all spaces of one search share.
+/// Data that all spaces of one search share.
 struct Context {
   Context(const Pipeline& given, const Allowance& limits) : pipeline(given), allowance(limits), timing(given) {
     for (const StageId s : given.stages.ids()) {
@@ -49,7 +49,7 @@ struct Context {
   [[nodiscard]] std::int64_t budget(std::size_t device) const {
     return pipeline.budget[device].value_or(Bytes::max()).count();
   }
-  /// What the modes of a variable take, the fastest first.
+  /// The amounts of a variable's modes, the fastest first.
   [[nodiscard]] std::span<const ModeAmounts> rows(std::size_t variable) const {
     return amounts[timing.stage_of(variable)];
   }
@@ -71,7 +71,7 @@ struct Context {
   std::int64_t below = kNoMakespan;
 };
 
-/// What the domains of a space's variables leave.
+/// The rows that the domains of a space's variables leave.
 class RowsLeft {
  public:
   explicit RowsLeft(const Context& context) : context_(context), rows_(context.all_rows()), own_(rows_.size()) {}
@@ -326,7 +326,7 @@ class PipelineSolver {
     return root.least_makespan();
   }
 
-  /// Whether it came to its end.
+  /// Returns true if the search was completed.
   bool search() {
     PipelineSpace root(context_);
     StopAtLimits stop(allowance_);

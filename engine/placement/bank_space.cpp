@@ -161,7 +161,7 @@ class BankBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::I
     }
   };
 
-  /// What moves cost at least, where cheapest choices do not fit: of every bank the costliest section.
+  /// A lower bound on the cost of moves where cheapest choices do not fit: of every bank the costliest section.
   [[nodiscard]] std::int64_t least_moves() {
     const std::size_t banks = context_->problem().banks.size();
     std::vector<std::vector<int>> open(banks);
@@ -173,7 +173,8 @@ class BankBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::I
     return sum;
   }
 
-  /// Of one bank, whose cheapest choice these variables are. A sweep that keeps the moves of what is alive sorted.
+  /// The costliest section of a bank, the cheapest choice of these variables: a sweep over the sorted moves of live
+  /// buffers.
   [[nodiscard]] std::int64_t costliest_section(std::size_t bank, const std::vector<int>& open) {
     struct Change {
       int section;
@@ -187,7 +188,7 @@ class BankBounds : public Gecode::NaryPropagator<Gecode::Int::IntView, Gecode::I
         changes.push_back({stretch.end, false, i});
       }
     }
-    // What ends goes first: a buffer may end and begin in one section.
+    // Ends come first: a buffer may end and begin in one section.
     std::ranges::sort(changes, {}, [](const Change& change) { return std::pair(change.section, change.begins); });
     std::set<Move> moves;
     std::int64_t sizes = 0;

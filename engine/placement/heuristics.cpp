@@ -178,7 +178,7 @@ class Waiting {
     return ranks;
   }
 
-  /// Whether that changed it.
+  /// Returns true if that changed it.
   bool join(std::size_t node) {
     const Node& a = nodes_[2 * node];
     const Node& b = nodes_[2 * node + 1];
@@ -226,7 +226,7 @@ class Outline {
     add({0, sections, height});
   }
 
-  /// Of equal ones the first.
+  /// The lowest terrace; the first of equal ones.
   [[nodiscard]] Terrace lowest() {
     while (height_[at(by_height_.top().second)] != by_height_.top().first) by_height_.pop();
     return terrace_at(by_height_.top().second);

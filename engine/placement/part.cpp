@@ -22,7 +22,7 @@ Bytes grain_of(std::span<const Buffer> buffers, std::span<const std::size_t> mem
   for (const std::size_t i : members) {
     sizes = std::gcd(sizes, (buffers[i].size.count() + alignments - 1) / alignments * alignments);
   }
-  // What is no divisor has to be a multiple.
+  // An alignment that does not divide the grain has to be a multiple of it.
   for (bool changed = true; changed;) {
     changed = false;
     for (const std::size_t i : members) {

@@ -55,7 +55,7 @@ class Placing {
     return 1 + static_cast<std::int64_t>(share * static_cast<double>(settings_.work_limit));
   }
 
-  /// Whether fixed buffers share bytes.
+  /// True if fixed buffers share bytes.
   [[nodiscard]] bool fixed_clash() const {
     std::vector<Buffer> fixed;
     std::vector<Bytes> offsets;

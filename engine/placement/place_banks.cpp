@@ -25,7 +25,7 @@ constexpr int kNeighbourhoods = 10;
 
 using Stretch = BankContext::Stretch;
 
-/// Of every buffer the sections in which it is alive, of those of which no other holds all buffers; and their number.
+/// For every buffer its sections, without those whose buffers are all in another one; and the number of sections.
 std::pair<std::vector<std::vector<Stretch>>, int> sections_of(const std::vector<Buffer>& buffers) {
   std::set<std::int64_t> begins;
   std::set<std::int64_t> ends;
@@ -60,7 +60,7 @@ std::pair<std::vector<std::vector<Stretch>>, int> sections_of(const std::vector<
   return {std::move(sections), static_cast<int>(tops.size())};
 }
 
-/// What moving it from its cheapest bank to the next one costs, for each byte and section.
+/// The cost of moving the buffer from its cheapest bank to the next one, per byte and section.
 double worth(const BankContext::Variable& variable, const Buffer& buffer) {
   if (variable.choices.size() < 2) return std::numeric_limits<double>::max();
   const auto area = static_cast<double>(buffer.size.count()) * static_cast<double>(variable.sections());
@@ -214,7 +214,7 @@ BankPlacement BankContext::placement() const {
     for (const int i : members) {
       const std::size_t buffer = variables_[at(i)].buffer;
       result.banks[buffer] = bank;
-      // Of those that never hold memory.
+      // Buffers that never occupy memory.
       result.offsets[buffer] = problem_.buffers[buffer].offset.value_or(Bytes());
     }
     for (const std::vector<int>& part : parts(members)) {

@@ -331,7 +331,7 @@ Gecode::ExecStatus StackBounds::propagate(Gecode::Space& home, const Gecode::Mod
   context_->moved.clear();
   std::fill(context_->has_moved.begin(), context_->has_moved.end(), char{0});
   context_->has_risen = true;
-  // Of what does not wait: no bound of another item refers to it.
+  // For items that are placed: no bound of another item refers to them.
   std::fill(context_->low.begin(), context_->low.end(), kHigh);
   std::fill(context_->high.begin(), context_->high.end(), kHigh);
   for (int i = 0; i < x.size(); ++i) {

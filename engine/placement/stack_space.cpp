@@ -184,7 +184,7 @@ class StackBrancher : public Gecode::Brancher {
     });
   }
 
-  /// Whether an equal item that may lie as low is to be placed before it.
+  /// True if an equal item that may lie as low must be placed before this one.
   [[nodiscard]] bool comes_after_equal(const StackSpace& space, int item) const {
     if (!context_->settings.inferences.twins) return false;
     const std::vector<int>& others = context_->problem.overlaps[at(item)];
@@ -194,7 +194,7 @@ class StackBrancher : public Gecode::Brancher {
     });
   }
 
-  /// What waits, in groups that share no time.
+  /// The waiting items, in groups that share no time.
   [[nodiscard]] std::vector<std::vector<int>> groups_of(const StackSpace& space) const {
     const StackProblem& problem = context_->problem;
     // Sections that somebody's life goes on from into the next one.
@@ -433,7 +433,7 @@ std::optional<StackProblem> stack_problem(const Part& part, const std::vector<st
   problem.section_count = 1 + *std::max_element(number.begin(), number.end());
   for (int i = 0; i < part.count(); ++i) {
     const Item& item = part.items[at(i)];
-    // What does not fit has no place whatever its size, which stays below the limit then.
+    // An item that is too large fits nowhere, whatever its size, which then stays below the limit.
     problem.size.push_back(static_cast<int>(std::min(item.size, kMaxGrains)));
     problem.alignment.push_back(static_cast<int>(std::min(item.alignment, kMaxGrains)));
     problem.fixed.push_back(static_cast<int>(std::min(item.fixed, kMaxGrains)));

@@ -32,7 +32,7 @@ constexpr double kFirstMipSecondsOfHighs = 30;
 
 }  // namespace
 
-/// What the calling thread may still use of its core.
+/// The time that the calling thread may still use of its core.
 class Prover::Ration {
  public:
   /// The deadline outlives this.

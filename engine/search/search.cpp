@@ -44,7 +44,7 @@ constexpr double kHopelessGap = 0.3;
 /// From such a part on the prover takes the place of one of the search's threads.
 constexpr double kShareOfThread = 0.5;
 
-/// What each worker has brought: of the peak above the budget or else of the extra duration, and of the bound.
+/// Each worker's improvement of the peak above the budget, otherwise of the extra duration; and of the bound.
 std::vector<Mix::Outcome> outcomes_of(const std::vector<Worker*>& workers, const std::vector<RoundResult>& results,
                                       const RoundInput& input) {
   std::vector<Mix::Outcome> round;
@@ -353,7 +353,7 @@ bool Search::limit_reached() const {
   return deadline_.reached() || work_ >= until_ || enough();
 }
 
-// What is known, and who is told.
+// Knowledge, and messages about it.
 
 bool Search::is_decided() const {
   const auto duration = static_cast<double>((instance_.baseline_duration() + incumbent_.extra).count());

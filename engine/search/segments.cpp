@@ -15,7 +15,7 @@ namespace remora {
 namespace {
 
 constexpr int kMaxSegments = 128;
-/// Of segments that are cut further, and of parts of one.
+/// The maximum number of segments that are divided further, and of parts of one.
 constexpr int kMaxOuter = 32;
 constexpr int kMaxInner = 8;
 /// So often at most is one part cut within another: an op then runs again once for each of them.

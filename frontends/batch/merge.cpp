@@ -45,7 +45,7 @@ class Merger {
   }
 
  private:
-  /// Whether there is a record, be it damaged.
+  /// Returns true if there is a record, even a damaged one.
   bool take_record(MergedTask& merged) const {
     try {
       merged.record = store_.result(merged.key);
@@ -64,7 +64,7 @@ class Merger {
     return true;
   }
 
-  /// Whether there is an error, be it damaged itself.
+  /// Returns true if there is an error, even a damaged one.
   bool take_error(MergedTask& merged) const {
     try {
       const std::optional<TaskError> error = store_.error(merged.task);
@@ -138,7 +138,7 @@ constexpr double kPercent = 100;
 constexpr std::size_t kNarrowestId = 4;
 constexpr std::size_t kWidestId = 60;
 
-/// Of a wide table; a narrow one leaves peaks and seconds out.
+/// Prints the rows of a wide table; a narrow one leaves peaks and seconds out.
 void print_rows(std::ostream& out, const std::vector<MergedTask>& tasks, bool is_wide) {
   constexpr std::size_t kWidestOfNarrow = 25;
   const std::size_t widest = is_wide ? kWidestId : kWidestOfNarrow;

@@ -114,7 +114,7 @@ std::string host_name() {
   return gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "unknown";
 }
 
-/// What came of one attempt.
+/// The result of one attempt.
 struct Attempt {
   Question question{};
   std::optional<Begun> begun{};

@@ -46,7 +46,7 @@ Instance problem_of(const Request& request) {
 Schedule schedule_from(const Instance& instance, std::span<const std::int32_t> ops) {
   const Sequence sequence = sequence_from(instance, ops);
   Schedule schedule = schedule_of(instance, sequence);
-  // Of memory it says nothing here, for the budget is the peak; all else is the problem's rules.
+  // The verdict does not check memory, because the budget is the peak; everything else follows the problem's rules.
   const Verdict verdict = verify(instance.graph(), schedule);
   if (!verdict.valid()) throw InputError("ops", verdict.errors.front());
   schedule.budget = instance.budget();
@@ -99,7 +99,7 @@ std::string refusal_line(const remora_schedule& schedule, const Graph& graph) {
   return text::refusal_line(graph, schedule.value, refusal_of(schedule, graph));
 }
 
-/// Of a schedule for one device or for several: null for a step that it does not have.
+/// For a schedule over one device or several: null for a step that it does not have.
 template <class AnySchedule>
 auto step_at(const AnySchedule* schedule, std::size_t step) -> decltype(&schedule->value.steps.front()) {
   if (schedule == nullptr || step >= schedule->value.steps.size()) return nullptr;
@@ -293,7 +293,7 @@ remora_status remora_schedule_refusal_text(const remora_schedule* schedule, cons
   });
 }
 
-// Of several devices.
+// Several devices.
 
 remora_status remora_device_schedule_read(const remora_device_graph* graph, const char* path,
                                           remora_device_schedule** made) {

@@ -221,7 +221,7 @@ Buffer buffer_from(const remora_buffer& given, std::size_t number) {
   return buffer;
 }
 
-/// What placements take of the options, and what they tell.
+/// Reads the options of placements and reports their progress.
 class Placer {
  public:
   Placer(const remora_options* options, const remora_stop* stop, remora_result* result, std::int64_t* arena,

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Of the C interface what looks at more than one problem of a graph: many budgets, and other orders.
+// The part of the C interface that looks at more than one problem of a graph: many budgets, and other orders.
 #include <ostream>
 #include <string>
 #include <utility>

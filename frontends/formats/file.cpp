@@ -92,7 +92,7 @@ void write_directly(const std::string& path, std::string_view text) {
   if (file.number() < 0 || !write_all(file.number(), text) || !file.close()) fail(path, "write", errno);
 }
 
-/// Whether `path` is still the open file.
+/// True if `path` is still the open file.
 bool is_at(int descriptor, const std::string& path) {
   struct stat open {};
   struct stat named {};

@@ -28,8 +28,8 @@ namespace {
 constexpr std::array<std::string_view, 3> kDeviceKeys = {"name", "fixed_memory", "lanes"};
 constexpr std::array<std::string_view, 6> kLinkKeys = {"from", "to", "latency", "bytes", "per", "energy"};
 
-/// What the names of one list in the file stand for. Refuses empty and repeated ones, which `validate` would do as
-/// well, but only after the references to them had been taken for the fault.
+/// Maps the names of one list in the file to ids. Rejects empty and repeated ones, which `validate` would also do, but
+/// only after blaming the references to them.
 template <class Identifier>
 NameTable<Identifier> read_names(const Node& list, const std::string& kind) {
   list.expect_array();
@@ -177,7 +177,7 @@ class GraphReader {
     return names;
   }
 
-  /// Of an op, or of its entry in `on`.
+  /// The lane of an op, or of its entry in `on`.
   [[nodiscard]] LaneId lane(const Node& node, DeviceId where) const {
     if (version_ < 3 || !node.has("lane")) return LaneId(0);
     const Node named = node.at("lane");
@@ -257,7 +257,7 @@ class GraphReader {
     result_.graph.ops.push_back(std::move(op));
   }
 
-  /// Of a collective it also says whether it may run again, where the op does not.
+  /// For a collective, also decides whether it may be recomputed, if the op does not say so.
   void read_runs(const Node& node, Op& op) {
     const bool is_collective = version_ >= 3 && node.has("collective");
     std::vector<RunCost> runs;
@@ -521,7 +521,7 @@ class GraphWriter {
     });
   }
 
-  /// Whether the op is a collective that, by its kind, must not run again.
+  /// True if the op is a collective of a kind that must not run again.
   [[nodiscard]] bool runs_once_by_kind(const Op& op) const {
     if (version_ < 3 || op.extra.empty()) return false;
     const Document extra = parse(op.extra);

@@ -21,7 +21,7 @@ namespace {
 using json::Document;
 using json::Node;
 
-/// What a key may be called, the first one that is there being taken.
+/// The possible names of a key; the first one that is present counts.
 constexpr std::array<std::string_view, 4> kDurations{"cost_cpu", "duration", "time", "cost"};
 constexpr std::array<std::string_view, 5> kSizes{"cost_ram", "out_cost", "size", "memory", "bytes"};
 

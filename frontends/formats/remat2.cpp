@@ -175,7 +175,7 @@ class Parser {
 
   Words words_;
   std::vector<Remat2Node> nodes_;
-  /// Of every node, as written.
+  /// The ids of every node's dependencies, as written.
   std::vector<std::vector<std::int64_t>> dependency_ids_;
   std::unordered_map<std::int64_t, std::size_t> position_;
 };
@@ -293,7 +293,7 @@ class Lowering {
 
   const Remat2Text& text_;
   Graph graph_;
-  /// What every pointer points at, through pointers; empty for other nodes.
+  /// The nodes at which every pointer points, through pointers; empty for other nodes.
   std::vector<Positions> storage_;
   /// The op of every node that was added, which is also the number of its tensor.
   Positions op_;

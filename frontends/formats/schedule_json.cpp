@@ -176,7 +176,7 @@ class ScheduleReader {
   }
 
  private:
-  /// What all schedules begin with; the version.
+  /// Reads the keys with which all schedules begin; returns the version.
   template <class Any>
   static std::int64_t read_head(const Node& root, Any& schedule) {
     const std::int64_t version = expect_format(root, "remora-schedule", 2);
@@ -322,7 +322,7 @@ DeviceSchedule read_schedule(Text text, const DeviceGraph& graph) {
 
 namespace {
 
-/// What all schedules begin with.
+/// Writes the keys with which all schedules begin.
 template <class Any>
 void write_head(ObjectText& object, const Any& schedule, int version) {
   object.string("format", "remora-schedule");

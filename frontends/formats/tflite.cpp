@@ -135,7 +135,7 @@ class LifeReader {
     written_[i] = true;
     lives_[i].add(scope);
   }
-  /// What nobody has written is there from the beginning.
+  /// A tensor that no operator writes is resident from the beginning.
   void use(std::size_t i, std::int64_t scope) {
     if (!written_[i]) lives_[i].add(0);
     lives_[i].add(scope);
@@ -228,7 +228,7 @@ class Addition {
   void refer(Position at, Position added) { set(at, static_cast<std::uint32_t>(added - at)); }
   void refer_to_old(Position at, Position old) { old_.emplace_back(at, old); }
 
-  /// What is added, and then what the old model has behind its header.
+  /// Appends the new parts, and then everything behind the header of the old model.
   std::string finish(std::string_view old) {
     constexpr std::size_t kLargest = 64;  // no alignment inside a model is larger
     pad(kLargest, kLargest - kHeader);

@@ -16,11 +16,11 @@ struct Stretch {
   [[nodiscard]] bool meets(const Stretch& other) const { return first <= other.last && other.first <= last; }
 };
 
-/// What XLA places as one: a storage, or several where one value takes over the memory of another.
+/// A unit of XLA's placement: a storage, or several where one value takes over the memory of another.
 struct Block {
   Bytes size{};
   std::vector<Stretch> stretches{};
-  /// Of the value that is written first, by which XLA sorts.
+  /// The stretch of the value that is written first, by which XLA sorts.
   Stretch leading{std::numeric_limits<int>::max(), 0};
 
   [[nodiscard]] bool meets(const Block& other) const {
@@ -64,7 +64,7 @@ class Times {
     for (const std::size_t i : computation.order) {
       const Instruction& instruction = computation.instructions[i];
       if (!dataflow_.runs_inside(instruction).empty()) {
-        // Of a loop the condition runs before the body.
+        // The condition of a loop runs before its body.
         for (auto called = instruction.called.rbegin(); called != instruction.called.rend(); ++called) run(*called);
       }
       if (!is_alias(instruction)) {
@@ -197,7 +197,7 @@ class Assignment {
   }
 
  private:
-  /// What lies in one output or donated argument.
+  /// The contents of one output or donated argument.
   struct Allocation {
     Bytes size{};
     std::vector<StorageId> storages{};
@@ -270,7 +270,7 @@ class Assignment {
     return false;
   }
 
-  /// Whether `user` is written when `operand` ends, by an instruction that may write where it reads.
+  /// True if `user` is written when `operand` ends, by an instruction that may write where it reads.
   [[nodiscard]] bool takes_over(ValueId user, ValueId operand) const {
     const Value& value = dataflow_[user];
     if (times_[operand].last != times_[user].first || value.kind != ValueKind::computed) return false;
@@ -316,7 +316,7 @@ class Assignment {
     }
   }
 
-  /// Whether something in the block is still needed after the time.
+  /// True if something in the block is still needed after the time.
   [[nodiscard]] bool outlives(StorageId block, int time) const {
     const std::vector<Stretch>& own = blocks_[block.index()].stretches;
     return std::any_of(own.begin(), own.end(), [&](const Stretch& one) { return one.last > time; });

@@ -11,7 +11,7 @@ namespace {
 /// An id: the computation's in the upper half, or one of the whole module.
 constexpr int kHalf = 32;
 
-/// Whether a copy of the instruction needs copies of what it calls.
+/// True if a copy of the instruction needs copies of the computations that it calls.
 bool owns_called(const Instruction& instruction) {
   static constexpr std::array<std::string_view, 5> kOwners{"fusion", "while", "conditional", "call", "custom-call"};
   return std::find(kOwners.begin(), kOwners.end(), instruction.opcode) != kOwners.end();

@@ -26,7 +26,7 @@ std::int64_t elements_in(const Shape& shape) {
   return elements;
 }
 
-/// Whether it reads of its first operand no more than it writes.
+/// True if it reads no more of its first operand than it writes.
 bool is_lookup(std::string_view opcode) {
   return opcode == "slice" || opcode == "dynamic-slice" || opcode == "gather";
 }
@@ -97,7 +97,7 @@ class Counts {
     return sum;
   }
 
-  /// What a fusion writes: of an update in place, no more than the update.
+  /// Bytes that a fusion writes: for an update in place, no more than the update.
   [[nodiscard]] std::int64_t written_inside(std::size_t c) const {
     const Computation& fused = module_.computations[c];
     const Instruction& root = fused.instructions[fused.root];
@@ -105,7 +105,7 @@ class Counts {
     return bytes_in(is_update ? fused.instructions[root.operands[1]].shape : root.shape);
   }
 
-  /// What a fusion reads of its parameter k: all of it, unless it only looks things up.
+  /// Bytes that a fusion reads of its parameter k: all of it, unless it only looks things up.
   [[nodiscard]] std::int64_t read_inside(std::size_t c, std::size_t k) const {
     const Computation& fused = module_.computations[c];
     std::int64_t read = 0;

@@ -17,7 +17,7 @@ bool is_one_of(std::string_view opcode, const std::array<std::string_view, n>& o
   return std::find(opcodes.begin(), opcodes.end(), opcode) != opcodes.end();
 }
 
-/// Of one leaf each, element by element (HloInstruction::IsElementwise); a copy shares no memory with what it copies.
+/// Opcodes with one leaf that work element by element (HloInstruction::IsElementwise), without copies.
 constexpr std::array<std::string_view, 58> kElementwise{"abs",
                                                         "add",
                                                         "and",
@@ -242,7 +242,7 @@ void Dataflow::add_branches(std::size_t c, std::size_t i) {
   }
 }
 
-/// What a computation gives back as it got it: of `values`, which are those of all its parameters, the one that it is.
+/// The one of `values` (those of all parameters) that a computation returns unchanged, if any.
 std::optional<ValueId> Dataflow::passed_on(std::size_t called, ValueId made, std::span<const ValueId> values) const {
   if (values_[made.index()].kind != ValueKind::parameter || values_[made.index()].computation != called) return {};
   for (std::int64_t number = 0; !values.empty(); ++number) {
@@ -398,7 +398,7 @@ std::vector<Pair> Dataflow::fusion_pairs(std::size_t c, std::size_t i) const {
   return pairs;
 }
 
-/// Whether what a fusion reads of this parameter goes element by element into what it writes
+/// True if a fusion writes this parameter's elements one by one into its result
 /// (HloDataflowAnalysis::AreTransitiveUsesElementwiseOrTuple).
 bool Dataflow::is_elementwise_path(std::size_t c, ValueId parameter) const {
   const Computation& fused = module_.computations[c];

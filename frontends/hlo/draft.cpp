@@ -12,7 +12,7 @@
 namespace remora::hlo {
 namespace {
 
-/// Of ShapeProto and LayoutProto.
+/// Fields of ShapeProto and LayoutProto.
 enum : std::uint64_t { kType = 2, kDimensions, kParts, kLayout, kIsDynamic };
 enum : std::uint64_t { kMinorToMajor = 1, kTailPadding = 16 };
 constexpr std::uint64_t kTupleType = 13;

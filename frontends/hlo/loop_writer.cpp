@@ -99,7 +99,7 @@ class PairWriter {
     return module_.computations[c].instructions[i];
   }
 
-  // What is stacked.
+  // Stacks.
 
   void choose_stacks() {
     forward_state_ = state_of(pair_.forward);
@@ -148,7 +148,7 @@ class PairWriter {
     new_.push_back({value, slice, all, forward_state_.shapes.size() - 1, backward_state_.shapes.size() - 1});
   }
 
-  /// Of a value as F's body has it.
+  /// The shape of a value in F's body.
   [[nodiscard]] std::string value_shape(const Origin& value) const {
     const Loop& loop = pair_.forward;
     if (value.kind == Origin::state) return parts_of(shape_of(at(loop.computation, loop.instruction)))[value.leaf];
@@ -292,9 +292,9 @@ class PairWriter {
     body_.put(std::move(copy));
   }
 
-  // What F computed, in B.
+  // Values that F computed, in B.
 
-  /// What F wrote into the stack, in the shape of a slice.
+  /// The update that F wrote into the stack, in the shape of a slice.
   std::int64_t update_in_backward(const Stack& stack) {
     const auto [made, is_new] = updates_.try_emplace(stack.leaf, 0);
     if (!is_new) return made->second;
@@ -682,8 +682,8 @@ class PairWriter {
     draft.put(std::move(copy));
   }
 
-  /// What F's state is at first. Whatever lies in a stack is overwritten before it is read: where a stack that goes was made first, and
-  /// another one is a copy of it, that one is made without a copy. The rest serves new stacks.
+  /// The initial state of F. A stack is overwritten before it is read: one that is a copy of a removed stack is made
+  /// without a copy, and the others serve new stacks.
   std::vector<std::int64_t> forward_operands() {
     const Computation& around = module_.computations[pair_.computation()];
     const Instruction& tuple = around.instructions[around.instructions[pair_.forward.instruction].operands[0]];

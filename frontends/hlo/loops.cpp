@@ -55,7 +55,7 @@ std::vector<std::size_t> places_of(const Module& module, const Dataflow& dataflo
   return places;
 }
 
-/// Whether a slice [1, ...] of the stack begins at `first` operands: a slot that is known, then zeros.
+/// The slot of a slice [1, ...] of the stack that begins at `first` operands: a known slot, then zeros.
 Number slot_of(const Module& module, const Frame& frame, const Instruction& slicing, std::size_t first) {
   for (std::size_t k = first + 1; k < slicing.operands.size(); ++k) {
     const Number zero = number_of(module, frame, slicing.operands[k]);
@@ -70,7 +70,7 @@ bool is_slice_of(const Shape& slice, const Shape& stack) {
          slice.type == stack.type;
 }
 
-/// What is looked at in a fusion, or in the body itself.
+/// The computation that is examined: a fusion, or the body itself.
 struct Inside {
   std::size_t computation = 0;
   std::size_t instruction = 0;
@@ -262,7 +262,7 @@ class Pairing {
     return slots;
   }
 
-  /// What is written: something of the body, behind bitcasts, or something that the fusion computes.
+  /// The value that is written: one of the body, behind bitcasts, or one that the fusion computes.
   [[nodiscard]] Origin written_value(const Loop& loop, const Stack& stack, const Inside& inside) const {
     if (!inside.fusion) return origin_of(module_, dataflow_, loop.body, stack.update);
     std::size_t i = stack.update;
@@ -313,7 +313,7 @@ class Pairing {
     return partner;
   }
 
-  /// Whether the reader takes only slices of the operand, all at the same slots as `read`, and such as are written.
+  /// True if the reader takes only slices of the operand, all at the same slots as `read`, and only written ones.
   bool add_slots(const LoopPair& pair, const Stack& stack, std::size_t reader, std::size_t place,
                  std::optional<std::vector<std::int64_t>>& read) const {
     const Instruction& instruction = at(pair.backward.body, reader);
@@ -349,7 +349,7 @@ class Pairing {
 
   // The graph of one iteration.
 
-  /// Whether an op of F's body may run once more, in B.
+  /// True if an op of F's body may run once more, in B.
   [[nodiscard]] bool can_repeat(const Instruction& instruction) const {
     return !has_effect(module_, instruction) && instruction.control_predecessors.empty();
   }
@@ -430,7 +430,7 @@ class Pairing {
     return std::none_of(pair.stacks.begin(), pair.stacks.end(), [&](const Stack& one) { return one.leaf == leaf; });
   }
 
-  /// What the op reads; of an update, what goes into the slice.
+  /// The inputs of the op; for an update, the values that it writes into the slice.
   [[nodiscard]] std::set<Origin> inputs_of(const LoopPair& pair, std::size_t i, bool is_update) const {
     const Instruction& instruction = at(pair.forward.body, i);
     std::set<Origin> inputs;

@@ -81,7 +81,7 @@ void each_field(std::string_view message, const char* what, const Visit& visit) 
   }
 }
 
-/// Of a field that is repeated: packed, or one at a time.
+/// Adds the numbers of a repeated field: packed, or one at a time.
 void add_numbers(const wire::Field& field, std::vector<std::int64_t>& numbers) {
   if (field.type == 0) {
     numbers.push_back(static_cast<std::int64_t>(field.value));
@@ -167,7 +167,7 @@ Shape read_shape(std::string_view bytes, int depth = 0) {
   return shape;
 }
 
-/// What XLA notes of a loop: {"known_trip_count":{"n":"5"}, ...}.
+/// XLA's note on a loop's number of rounds: {"known_trip_count":{"n":"5"}, ...}.
 std::int64_t trips_of(std::string_view config) {
   constexpr std::string_view kMark = "\"known_trip_count\":{\"n\":\"";
   const std::size_t mark = config.find(kMark);
@@ -178,7 +178,7 @@ std::int64_t trips_of(std::string_view config) {
   return read.ec == std::errc() ? std::max<std::int64_t>(1, trips) : 1;
 }
 
-/// Of a literal of one integer or truth value (LiteralProto: preds, u8s, s32s, s64s, u32s, u64s).
+/// The value of a literal of one integer or truth value (LiteralProto: preds, u8s, s32s, s64s, u32s, u64s).
 std::optional<std::int64_t> number_in(std::string_view literal) {
   std::vector<std::int64_t> numbers;
   bool is_scalar = true;

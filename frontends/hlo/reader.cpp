@@ -21,12 +21,12 @@ Bytes rounded(Bytes size) {
   return Bytes((size.count() + unit - 1) / unit * unit);
 }
 
-/// What the computations that the instruction calls take at most at once: values that are neither given nor given back.
+/// The peak inside the computations that an instruction calls: values that are neither arguments nor results.
 class InnerPeak {
  public:
   InnerPeak(const Module& module, const Dataflow& dataflow) : module_(module), dataflow_(dataflow) {}
 
-  /// Of a call, a conditional or a loop in computation c; 0 for others.
+  /// The inner peak of a call, a conditional or a loop in computation c; 0 for other instructions.
   [[nodiscard]] Bytes of(std::size_t c, std::size_t i) const {
     const Instruction& instruction = module_.computations[c].instructions[i];
     if (dataflow_.runs_inside(instruction).empty()) return Bytes(0);
@@ -75,7 +75,7 @@ class InnerPeak {
   const Dataflow& dataflow_;
 };
 
-/// Whether an argument of the computation lies there, or something that is never written.
+/// True if the storage has an argument of the computation, or something that is never written.
 bool lies_in_argument(const Dataflow& dataflow, std::size_t c, StorageId storage) {
   const std::vector<ValueId>& members = dataflow.members(storage);
   return dataflow.is_fixed(storage) || std::any_of(members.begin(), members.end(), [&](ValueId member) {

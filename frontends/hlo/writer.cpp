@@ -95,7 +95,7 @@ class Writer {
 /// Numbers for expressions: equal ones for instructions that say the same of the same, whatever their names and ids.
 class Expressions {
  public:
-  /// Of the entry's root.
+  /// The id of the entry's root.
   std::int64_t root(const Module& module) {
     std::vector<std::int64_t> computations;
     for (const Computation& computation : module.computations) {

@@ -28,7 +28,7 @@ namespace {
 
 using mlir::memref::AllocOp;
 
-/// What becomes of one allocation in its block.
+/// The life of one allocation in its block.
 struct Life {
   AllocOp alloc{};
   std::int64_t bytes = 0;
@@ -42,12 +42,12 @@ struct Life {
   std::string obstacle{};
 };
 
-/// Whether a value of the type may lead to memory.
+/// True if a value of the type may lead to memory.
 bool may_hold_address(mlir::Type type) {
   return !type.isIntOrIndexOrFloat() && !mlir::isa<mlir::VectorType, mlir::ComplexType, mlir::NoneType>(type);
 }
 
-/// Whether the user keeps the address or changes who releases it, so that nobody here knows how long the memory is needed.
+/// True if the user keeps the address or changes who releases it, so that the end of its use is unknown.
 bool hides_memory(mlir::OpOperand& use) {
   const llvm::StringRef name = use.getOwner()->getName().getStringRef();
   if (use.getOwner()->getDialect() != nullptr && use.getOwner()->getDialect()->getNamespace() == "llvm") return true;
@@ -110,7 +110,7 @@ class LifeTracer {
       life.last_user = outer;
     }
     used = true;
-    // What the op gives, and what it hands to its regions, may be this memory.
+    // The op's results, and the arguments of its regions, may be this memory.
     for (mlir::Operation* op = user;; op = op->getParentOp()) {
       for (const mlir::Value result : op->getResults()) {
         if (may_hold_address(result.getType())) names.insert(result);
@@ -162,7 +162,7 @@ class ArenaPass : public mlir::PassWrapper<ArenaPass, mlir::InterfacePass<mlir::
   }
 
  private:
-  /// What the function's allocations may take, and at multiples of what they lie.
+  /// The size and the alignment of the function's allocations.
   struct Promise {
     std::optional<std::int64_t> capacity{};
     std::int64_t alignment = 1;
@@ -226,7 +226,7 @@ class ArenaPass : public mlir::PassWrapper<ArenaPass, mlir::InterfacePass<mlir::
     return mlir::success();
   }
 
-  /// Of the allocations that can be placed. The others get a remark, and their bytes are added to `apart`.
+  /// The allocations that can be placed. The others get a remark, and their bytes are added to `apart`.
   std::vector<Life> find_lives(mlir::Block& block, std::int64_t& apart) {
     std::vector<Life> lives;
     LifeTracer tracer(block);

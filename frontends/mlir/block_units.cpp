@@ -66,8 +66,8 @@ namespace {
 
 using mlir::tensor::InsertSliceOp;
 
-/// Whether the op is nothing but a value known now. Traits would say so, but a template's type id is made from its name
-/// as the compiler spells it, and MLIR may come from another compiler: no hasTrait here.
+/// True if the op is a constant. Traits would say so, but a template's type id is made from its name as the compiler
+/// spells it, and MLIR may come from another compiler: no hasTrait here.
 bool is_constant(mlir::Operation& op) {
   if (op.getNumOperands() != 0 || op.getNumRegions() != 0 || !mlir::isMemoryEffectFree(&op)) return false;
   llvm::SmallVector<mlir::OpFoldResult> folded;
@@ -80,7 +80,7 @@ bool makes_undefined(mlir::Operation& op) {
          (op.getName().getStringRef() == "bufferization.alloc_tensor" && op.getNumOperands() == 0);
 }
 
-/// Whether the operand is what the op writes its result into.
+/// True if the op writes its result into the operand.
 bool is_destination_of(mlir::OpOperand& use) {
   auto style = mlir::dyn_cast<mlir::DestinationStyleOpInterface>(use.getOwner());
   return style && style.isDpsInit(&use);
@@ -117,8 +117,8 @@ class Grouping {
            llvm::all_of(op.getOperands(), [&](mlir::Value value) { return stays(value); });
   }
 
-  /// Whether somebody writes into the buffer that the view would share. Bufferization then copies what is viewed, where
-  /// the view stands, or what is written.
+  /// True if some op writes into the buffer that the view would share. Bufferization then copies the viewed or the
+  /// written tensor.
   static bool source_is_overwritten(mlir::Operation& view) {
     mlir::Value source = view.getOperand(0);
     while (source.getDefiningOp() != nullptr && is_view(*source.getDefiningOp())) {
@@ -127,7 +127,7 @@ class Grouping {
     return llvm::any_of(source.getUses(), is_destination_of);
   }
 
-  /// Whether the value is there throughout.
+  /// True if the value is permanently resident.
   bool stays(mlir::Value value) const {
     mlir::Operation* const producer = value.getDefiningOp();
     return producer == nullptr || result_.residents.contains(producer);

@@ -49,7 +49,7 @@ std::int64_t body_cost(mlir::Operation& op) {
   return std::max<std::int64_t>(1, total);
 }
 
-/// Of all its results, or of the source for insertions, which write only that.
+/// The number of elements of all its results, or of the source for insertions, which write only that.
 std::optional<std::int64_t> moved_elements(mlir::Operation& op) {
   if (auto insertion = mlir::dyn_cast<mlir::tensor::InsertSliceOp>(op)) return elements(insertion.getSourceType());
   std::int64_t total = 0;
@@ -61,7 +61,7 @@ std::optional<std::int64_t> moved_elements(mlir::Operation& op) {
   return total;
 }
 
-/// What LLVM allocates for a number in an array: a power of two of bytes up to 16, multiples of 16 beyond.
+/// Bytes that LLVM allocates for a number in an array: a power of two up to 16, multiples of 16 beyond.
 std::int64_t allocated_bytes(unsigned bits) {
   constexpr std::int64_t kByte = 8;
   constexpr std::int64_t kWidest = 16;
@@ -118,7 +118,7 @@ std::optional<std::int64_t> tensor_bytes(mlir::Type type) {
 
 namespace {
 
-/// Whether the op's regions, if any, are scalar bodies that say nothing about memory.
+/// True if the op's regions, if any, are scalar bodies without effect on memory.
 bool transparent(mlir::Operation& op) {
   if (op.getNumRegions() == 0) return true;
   return mlir::isa<mlir::linalg::LinalgOp, mlir::tensor::PadOp, mlir::tensor::GenerateOp>(op);
@@ -144,7 +144,7 @@ bool read_amount(mlir::Operation& op, const char* name, std::optional<std::int64
   return true;
 }
 
-/// What the op's attributes say, each on its own.
+/// The op's attributes, each read on its own.
 struct Attributes {
   std::optional<std::int64_t> cost{};
   std::optional<std::int64_t> workspace{};

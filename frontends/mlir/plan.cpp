@@ -76,7 +76,7 @@ Bytes budget_of(const RematerializeOptions& options, Bytes peak) {
   }
 }
 
-/// Of a function or module: its name, with what file systems and shells take amiss as %HH.
+/// The name of a function or module, with characters that file systems and shells reject as %HH.
 std::string file_name(std::string_view name) {
   constexpr std::string_view kPlain = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-$";
   constexpr std::string_view kDigits = "0123456789ABCDEF";

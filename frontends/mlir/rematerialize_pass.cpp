@@ -57,8 +57,8 @@ bool may_write(mlir::Operation& op) {
   });
 }
 
-/// Whether the block, with all inside it, has both an op that turns memory into tensors or back, and one that may write
-/// memory, that is, has effects other than to read and to allocate, or effects that MLIR does not know.
+/// True if the block, with everything inside it, has an op that turns memory into tensors or back, and one that may
+/// write memory: with other effects than reads and allocations, or with unknown ones.
 bool may_write_what_tensors_are_made_of(mlir::Block& block) {
   bool aliases = false;
   bool writes = false;
@@ -106,7 +106,7 @@ class RematerializePass : public mlir::PassWrapper<RematerializePass, mlir::Inte
   RematerializePass(const RematerializePass& other) : PassWrapper(other) {}
 
   [[nodiscard]] llvm::StringRef getArgument() const override { return "remora-rematerialize"; }
-  /// Of messages about pipelines that it cannot be part of.
+  /// The name in messages about pipelines that it cannot be part of.
   [[nodiscard]] llvm::StringRef getName() const override { return getArgument(); }
   [[nodiscard]] llvm::StringRef getDescription() const override {
     return "Reorder and recompute tensor ops so that a function's tensors fit a memory budget";
@@ -285,7 +285,7 @@ std::unique_ptr<mlir::Pass> create_rematerialize_pass(const RematerializeOptions
 
 }  // namespace remora::mlir_frontend
 
-/// What `mlir-opt --load-pass-plugin` calls: its last field makes the pass known to the tool's pass registry.
+/// Entry point of `mlir-opt --load-pass-plugin`: its last field registers the pass with the tool.
 extern "C" REMORA_API mlir::PassPluginLibraryInfo mlirGetPassPluginInfo() {
   return {MLIR_PLUGIN_API_VERSION, "remora", remora::version(), [] {
             mlir::registerPass([] { return remora::mlir_frontend::create_rematerialize_pass(); });

@@ -292,7 +292,7 @@ Figure curve_figure(const Curve& curve) {
     figure.series.push_back({"", Look::least, Join::line, {{x, 0}, {x, highest}}});
     figure.notes.push_back({"none below (proved)", x, highest});
   }
-  // Of one name, so of one line of the legend: the stairs, and a mark on each.
+  // Series of one name share one line of the legend: the stairs, and a mark on each.
   figure.series.push_back({"lower bound", Look::bound, Join::steps, bounds(curve, places)});
   figure.series.push_back({"shortest known", Look::known, Join::steps, known});
   figure.series.push_back({"shortest known", Look::known, Join::none, known});

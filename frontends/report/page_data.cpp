@@ -99,7 +99,7 @@ void append_curve(std::string& out, const Page& page) {
   object.close();
 }
 
-/// What is shown first: the knee's schedule if there is one, else the first.
+/// The schedule that is shown first: the knee's if there is one, otherwise the first.
 std::int64_t first_shown(const Page& page) {
   if (page.schedules.empty() && page.device_schedules.empty()) return -1;
   if (page.curve && page.curve->knee && page.points[*page.curve->knee].schedule) {

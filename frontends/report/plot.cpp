@@ -27,10 +27,10 @@ MemoryUnit memory_unit_for(Bytes most) {
 namespace {
 
 constexpr double kWidth = 760;
-/// Of the plot with its axes, below title and legend, where it has no lanes.
+/// The height of the plot with its axes, below title and legend, if it has no lanes.
 constexpr double kHeight = 320;
 constexpr double kLaneHeight = 24;
-/// Of names of lanes.
+/// The width of the lanes' names.
 constexpr double kLaneNames = 128;
 constexpr double kLeft = 72;
 constexpr double kRight = 16;
@@ -111,7 +111,7 @@ class Drawing {
     begin(out_);
   }
 
-  /// What is drawn, and how high it is.
+  /// The drawing and its height.
   std::pair<std::string, double> text() {
     std::vector<double> across;
     std::vector<double> up;
@@ -284,7 +284,7 @@ class Drawing {
     out_ << "V" << height_ - kBottom << "H" << places.front().first << "z\"/>\n";
   }
 
-  /// What of the stairs is above the limit.
+  /// Draws the part of the stairs above the limit.
   void draw_overload(const Points& places, double limit) {
     out_ << "<path class=\"over\" d=\"";
     for (std::size_t i = 0; i + 1 < places.size(); ++i) {
@@ -325,7 +325,7 @@ class Drawing {
   }
 
   const Figure& figure_;
-  /// Of the plot, where the axes' 0 or least values are; bands lie beyond.
+  /// The edges of the plot, where the axes have 0 or their minimum; bands are beyond.
   double top_;
   double height_;
   double bottom_;

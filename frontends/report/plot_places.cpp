@@ -65,7 +65,7 @@ AxisScale::AxisScale(const Axis& axis, const std::vector<double>& values) {
   const double step = round_step((most_ - least_) / axis.ticks);
   // Up to the tick above the greatest value, so that no mark touches the border.
   if (most_ > 0 && !axis.most) most_ = step * std::ceil(most_ / step - 1e-9);
-  // Of an axis that shows a short stretch of large values, the multiples exceed 32 bits.
+  // On an axis with a short stretch of large values, the multiples exceed 32 bits.
   const auto first = static_cast<std::int64_t>(std::ceil(least_ / step - 1e-9));
   const auto last = static_cast<std::int64_t>(std::floor(most_ / step + 1e-9));
   for (std::int64_t i = first; i <= last; ++i) ticks_.push_back(static_cast<double>(i) * step);

@@ -108,7 +108,7 @@ class Replayer {
     held_[d] += graph_.graph[t].size;
   }
 
-  /// What the run takes beside all that is resident then: an older copy of the output, or less by what it takes over.
+  /// The memory of the run beyond what is resident: an older copy of the output, or less by what it takes over.
   Bytes allocate(const DeviceStep& step, TensorId t, int now, Begun begun) {
     const Bytes size = graph_.graph[t].size;
     if (stay(t, step.device) != kAbsent) {
@@ -210,7 +210,7 @@ class Replayer {
     Bytes most = held;
     std::size_t next = 0;
     for (std::size_t i = 0; i < memory.size(); ++i) {
-      // What comes back as the step begins does so before it takes its own.
+      // Memory that is returned as the step begins is returned before the step allocates its own.
       const bool is_last = i + 1 == memory.size();
       for (; next < changes.size() && changes[next].time <= result_.times[i]; ++next) held += changes[next].bytes;
       memory[i] = held;

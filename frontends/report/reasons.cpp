@@ -100,7 +100,7 @@ class Reasons {
     return {steps, after_.ops[static_cast<std::size_t>(worst)], without_recompute_.amount(worst) - budget_};
   }
 
-  /// What the schedule would exceed in [first, last] with `more` bytes resident; how many steps is asked for later.
+  /// The overload in [first, last] with `more` bytes resident; the number of steps is computed later.
   Overload overload_with(Bytes more, int first, int last) {
     if (last < first) return {};
     const int worst = memory_.at(first, last);
@@ -116,7 +116,7 @@ class Reasons {
   RangeMaximum memory_;
   /// How many of the steps before each exceed the budget in the input order.
   std::vector<int> overloads_before_{};
-  /// Of every tensor, the step after its last stay so far.
+  /// For every tensor, the step after its last stay so far.
   std::vector<int> gone_since_;
   std::size_t next_stay_;
   std::vector<std::size_t> begun_{};

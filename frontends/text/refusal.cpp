@@ -19,7 +19,7 @@ std::string problem_text(OrderMode order, int max_computes) {
          std::to_string(max_computes) + (max_computes == 1 ? " run per op" : " runs per op");
 }
 
-/// Of a Schedule or a DeviceSchedule.
+/// For a Schedule or a DeviceSchedule.
 template <class AnySchedule>
 std::string what_text(const AnySchedule& schedule, const Refusal& refusal, const std::string& budget) {
   switch (refusal.cause) {

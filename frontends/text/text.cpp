@@ -313,7 +313,7 @@ void digest_block(const char* block, State& state) {
   for (std::size_t i = 0; i < state.size(); ++i) state[i] += added[i];
 }
 
-/// What follows the last whole block: its rest, a bit, and the length in bits (section 5.1.1).
+/// The bytes after the last whole block: its rest, a bit, and the length in bits (section 5.1.1).
 std::string padded_end(std::string_view bytes) {
   std::string end(bytes.substr(bytes.size() / kBlock * kBlock));
   end += '\x80';

@@ -62,7 +62,7 @@ class BufferReplay {
   Stay& stay(TensorId t, DeviceId d) { return stays_[t.index() * found_.size() + d.index()]; }
   static DeviceId place_of(const DeviceStep& step) { return step.is_copy() ? step.to : step.device; }
 
-  /// What nobody reads is occupied until it is made.
+  /// A tensor that no step reads occupies memory until it is computed.
   void begin(TensorId t, DeviceId d, int step) {
     stay(t, d).since = step;
     read(t, d, step);

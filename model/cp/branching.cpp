@@ -169,7 +169,7 @@ Decision DecisionMaker::recompute_after(const Context& context, FreeId op, const
   const RetentionProblem& problem = context.problem;
   const RetentionProfile& profile = context.profile;
   const FreeOp& free = problem.free_ops()[op];
-  // Of the outputs that can give way here, the largest one's next use says until when.
+  // The next use of the largest output that can be evicted here decides until when.
   Start last = problem.absent() - 1;
   Bytes largest;
   for (const TouchedId t : problem.outputs(op)) {
@@ -193,7 +193,7 @@ Decision DecisionMaker::recompute_after(const Context& context, FreeId op, const
     if (latest == StartDomain::kNone || latest < first) continue;
     return {copy, first, latest, Reason::overload, event.moment};
   }
-  // What is to be gained here is a smaller mode of a compute before the event.
+  // A smaller mode of a run before the event can save memory here.
   ensure(undecided >= 0, "branching: an op that can give way has no undecided copy");
   const StartDomain& domain = profile.domain(CopyId(undecided));
   return {undecided, domain.earliest(), domain.latest(), Reason::overload, event.moment};

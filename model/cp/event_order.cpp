@@ -56,7 +56,7 @@ ExecStatus PackedPlaces::fill_from_the_left(Space& home, bool& changed) {
   return Gecode::ES_OK;
 }
 
-/// Whether the place is the first of its opening, or some other copy can take the place before it.
+/// True if the place is the first of its opening, or some other copy can take the place before it.
 bool PackedPlaces::left_neighbour(CopyId copy, Start start) const {
   if (problem().moment_of(start, OpId::none()).minor == 0) return true;
   for (const CopyId other : problem().copy_ids()) {

@@ -22,7 +22,7 @@ ExecStatus Memory::propagate(Space& home, const Gecode::ModEventDelta&) {
     changed = false;
     profile().refresh(x);
     if (overloaded()) return Gecode::ES_FAILED;
-    // What follows prunes, and may end in the middle: then it goes round once more for what was pruned.
+    // The following inferences prune, and may end early: then the propagator runs once more for what was pruned.
     if (inferences.forced_recompute && !ended) GECODE_ES_CHECK(force_recomputes(home, changed, ended));
     if (!inferences.impossible_recompute || changed || ended) continue;
     GECODE_ES_CHECK(remove_impossible_starts(home, changed, ended));
@@ -134,7 +134,7 @@ bool Memory::fits(CopyId copy, Start start) const {
   return needed <= problem().limits().capacity;
 }
 
-/// What the assigned copy takes by the mode, at least: its outputs, the inputs that it reads and the profile does not
+/// The minimum memory of the assigned copy in the mode: its outputs, the inputs that it reads and the profile does not
 /// count there, and its workspace.
 Bytes Memory::needed_by(const MemoryEvent& event, ModeNumber mode) const {
   const FreeId owner = problem().owner(event.copy);

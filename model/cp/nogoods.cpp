@@ -284,7 +284,7 @@ std::vector<LearningSearch::DatedFact> LearningSearch::explain(std::size_t level
     fact.since = first_level_with(fact, level);
     facts.push_back(std::move(fact));
   }
-  // What has held for long is true in more places.
+  // Facts that have held for long hold in more places.
   std::stable_sort(facts.begin(), facts.end(), [](const auto& a, const auto& b) { return a.since < b.since; });
 
   std::vector<DatedFact> nogood{{levels_[level].decision}};
@@ -349,7 +349,7 @@ std::unique_ptr<RetentionSpace> LearningSearch::propagated(RetentionSpace& from,
   return space->status() == Gecode::SS_FAILED ? nullptr : std::move(space);
 }
 
-/// Of the levels up to `last`, at which it holds, the first.
+/// The first of the levels up to `last` at which the fact holds.
 std::size_t LearningSearch::first_level_with(const Fact& fact, std::size_t last) const {
   std::size_t first = 0;
   while (first < last) {

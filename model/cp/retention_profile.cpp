@@ -229,7 +229,7 @@ void RetentionProfile::retain(TouchedId id) {
   entry.dirty = false;
 }
 
-/// Whether the op has undecided copies and no copy whose start alone is open.
+/// True if the op has undecided copies and no copy whose start alone is open.
 bool RetentionProfile::has_undecided_alone(FreeId op) const {
   if (!op.valid()) return false;
   const FreeOp& free = problem_.free_ops()[op];
@@ -246,7 +246,7 @@ bool RetentionProfile::has_undecided_alone(FreeId op) const {
 /// share most of their slots, and only the others are touched.
 void RetentionProfile::replace(std::vector<Bytes>& memory, std::span<const Retention> before,
                                std::span<const Retention> after) {
-  // What a list has at a slot and beyond: nothing from `slot` to `last`, or `size`.
+  // The contents of a list at a slot and beyond: nothing from `slot` to `last`, or `size`.
   struct Piece {
     int last;
     Bytes size;

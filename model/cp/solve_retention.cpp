@@ -28,7 +28,7 @@ Gecode::IntVar start_variable(Gecode::Space& home, const RetentionProblem& probl
     return {home, first, last};
   }
   if (first > last) return {home, absent, absent};
-  // What lies between the bans, and absent.
+  // The starts between the bans, and absent.
   const auto banned = problem.banned_starts(copy);
   const auto ranges = std::make_unique<int[][2]>(banned.size() + 2);
   int count = 0;

@@ -188,7 +188,7 @@ class Overlap {
 
   OverlappedTimes run() {
     for (const DeviceId d : memory_.ids()) {
-      // What is always there leaves no room for anything.
+      // Permanently allocated memory leaves no room for anything.
       if (budget_[d] && memory_[d].held > *budget_[d] && !steps_.empty()) result_.stuck = 0;
     }
     for (std::size_t i = 0; i < steps_.size() && !result_.stuck; ++i) {
@@ -213,10 +213,10 @@ class Overlap {
     bool resident = false;
   };
   struct Memory {
-    /// What steps so far have taken, less what has come back up to the last one's start.
+    /// Bytes allocated by the steps so far, less those returned up to the last one's start.
     Bytes held{};
     Duration last_start{};
-    /// What comes back later, the earliest first.
+    /// Bytes returned later, the earliest first.
     std::priority_queue<MemoryChange, std::vector<MemoryChange>, std::greater<>> returns{};
   };
 
@@ -293,7 +293,7 @@ class Overlap {
     return true;
   }
 
-  /// What the output takes over of an input that the step releases; the step waits for those that read it before.
+  /// Bytes of an input that the output takes over, if the step releases it; the step waits for earlier readers.
   Bytes taken_over(const DeviceStep& step, TensorId output, Duration& earliest) {
     for (const InPlace& pair : graph_.graph[step.op].in_place) {
       const Residence input{pair.input, step.device};
@@ -329,7 +329,7 @@ class Overlap {
   /// By tensor and device.
   std::vector<TimedStay> stays_;
   Table<DeviceId, Memory> memory_;
-  /// Of the latest run.
+  /// Takeovers of the latest run.
   std::vector<std::pair<TensorId, Bytes>> taken_over_;
   StepTime now_;
   OverlappedTimes result_;

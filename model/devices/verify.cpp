@@ -299,13 +299,13 @@ class DeviceReplay {
   Table<DeviceId, Bytes> memory_;
   Table<OpId, int> computed_;
   Table<OpId, int> first_runs_;
-  /// What began a residence (nothing if it is at home), and what has read it.
+  /// The beginning of a residence (nothing for a tensor at home), and its reads.
   struct Uses {
     std::optional<int> made{};
     std::set<int> readers{};
   };
   std::map<Residence, Uses> uses_;
-  /// Of this step.
+  /// The task of this step.
   StreamClock::Task task_;
   std::map<Residence, Bytes> taken_over_;
   std::optional<StreamClock> clock_;

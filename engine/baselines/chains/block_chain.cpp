@@ -126,9 +126,9 @@ class Joiner {
   const Instance& instance_;
   int forward_;
   std::vector<OpId> separators_;
-  /// Of each forward op.
+  /// The block of each forward op.
   std::vector<std::size_t> block_of_;
-  /// Of each backward op, never growing along the input order.
+  /// The block of each backward op; it never increases along the input order.
   std::vector<std::size_t> backward_;
   Coverage struck_;
 };

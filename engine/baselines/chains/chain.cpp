@@ -93,7 +93,7 @@ class ChainCosts {
     return std::any_of(tensors.begin(), tensors.end(), [&](TensorId t) { return is_read_in(range, t); });
   }
 
-  /// What backward ops of the block read of its own forward ops.
+  /// Tensors of the block's own forward ops that its backward ops read.
   [[nodiscard]] std::vector<TensorId> read_behind(const TrainingBlock& block) const {
     std::vector<TensorId> tensors;
     for (int op = block.forward.first; op < block.forward.end; ++op) {
@@ -237,7 +237,7 @@ RecomputePlan expand(const Instance& instance, std::span<const TrainingBlock> bl
                      std::span<const ChainStep> steps) {
   RecomputePlan plan;
   std::vector<bool> ran(blocks.size(), false);
-  /// Of the next backward block.
+  /// The stage of the next backward block.
   Stage stage{blocks.back().forward.end};
   for (const ChainStep& step : steps) {
     const auto b = at(step.block);

@@ -66,7 +66,7 @@ class Checkpointing {
                         [&](OpId user) { return user < forward_ && segment(user) > segment(producer); });
   }
 
-  /// What the recomputes read of their own segment is recomputed too.
+  /// Inputs of recomputed ops that come from their own segment are recomputed, too.
   void mark_inputs() {
     for (int op = forward_ - 1; op >= 0; --op) {
       if (!again_[at(op)]) continue;

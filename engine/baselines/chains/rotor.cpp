@@ -27,7 +27,7 @@ std::size_t pair_count(int blocks) {
   return count * (count + 1) / 2;
 }
 
-/// What every amount that the recursion subtracts from memory is a multiple of; 0 if all are 0.
+/// Greatest common divisor of all amounts that the recursion subtracts from memory; 0 if all are 0.
 std::int64_t divisor_of_amounts(const Chain& chain) {
   std::int64_t divisor = 0;
   for (const ChainBlock& block : chain.blocks) {
@@ -37,7 +37,7 @@ std::int64_t divisor_of_amounts(const Chain& chain) {
   return divisor;
 }
 
-/// What peaks and gradients are multiples of too.
+/// Greatest common divisor that also counts peaks and gradients.
 std::int64_t divisor_of_everything(const Chain& chain) {
   std::int64_t divisor = std::gcd(divisor_of_amounts(chain), chain.gradient.count());
   const auto add = [&](Bytes amount) { divisor = std::gcd(divisor, amount.count()); };
@@ -253,7 +253,7 @@ std::vector<ChainStep> RotorTable::schedule(Bytes memory) const {
   std::vector<ChainStep> steps;
   if (!duration(memory)) return steps;
   using Kind = ChainStep::Kind;
-  // What is left to do, the next at the back: backward runs, and problems to be taken apart.
+  // Open tasks, the next one at the back: backward runs, and problems to be divided.
   std::vector<std::variant<Problem, ChainStep>> tasks{*whole(memory)};
   while (!tasks.empty()) {
     const auto task = tasks.back();
@@ -314,8 +314,8 @@ class RotorSearch {
   [[nodiscard]] std::int64_t work() const { return work_ + choice_.offers(); }
 
  private:
-  /// Whether the chain has schedules within so much memory. First without a limit on how often blocks run; if that
-  /// runs some op too often, with the limit.
+  /// Returns true if the chain has schedules within this memory. Tries first without a limit on how often blocks run;
+  /// if that runs some op too often, with the limit.
   bool search(Bytes memory) {
     const Walk free_walk = walk(memory, 0);
     if (!free_walk.refused) return free_walk.found;
@@ -349,7 +349,7 @@ class RotorSearch {
     return result;
   }
 
-  /// Of the ops that may run again, the least number of computes.
+  /// The smallest limit on runs among the ops that may be recomputed.
   [[nodiscard]] int least_limit() const {
     int least = instance_.problem().max_computes;
     for (int op = 0; op < blocks_.back().forward.end; ++op) {

@@ -137,14 +137,13 @@ namespace {
 using checkmate::Columns;
 using checkmate::Program;
 
-/// What CBC can begin with: beyond it the relaxation alone takes hours, and the copies that CBC makes many GiB.
+/// The largest program for CBC: beyond it the relaxation alone takes hours, and CBC's copies take many GiB.
 constexpr std::int64_t kMaxCoefficients = 3'000'000;
 constexpr std::int64_t kUnlimitedNodes = INT64_MAX;
 /// Thresholds of deterministic rounding are 1 / kThresholds apart.
 constexpr int kThresholds = 20;
 constexpr int kDraws = 50;
-/// What is taken off the budget where the roundings before exceeded it, in parts of the budget beyond base memory. The
-/// paper takes 0.1.
+/// Parts of the budget beyond base memory that are subtracted from it after roundings exceeded it. The paper takes 0.1.
 constexpr std::array kAllowances{0.0, 0.05, 0.1, 0.2, 0.3, 0.4, 0.5};
 
 /// Why there will be no program; empty if there can be one.

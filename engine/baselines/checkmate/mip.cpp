@@ -46,9 +46,9 @@ void load(const Program& program, std::int64_t unit, OsiClpSolverInterface& solv
   solver.setInteger(program.integers.data(), static_cast<int>(program.integers.size()));
 }
 
-/// What the prices of a program's rows prove: no solution of the linear program costs less, in multiples of `unit`. For
-/// each price, sum over rows of price * side + sum over columns of the least of reduced cost * value (weak duality), so
-/// that it holds whatever the tolerances of the solver, up to rounding.
+/// The bound that the prices of a program's rows prove: no solution of the linear program costs less, in multiples of
+/// `unit`. For each price, sum over rows of price * side + sum over columns of the minimum of reduced cost * value
+/// (weak duality), so that it holds whatever the tolerances of the solver, up to rounding.
 double priced_bound(const Program& program, std::int64_t unit, std::span<const double> prices) {
   const Rows& rows = program.rows;
   std::vector<long double> reduced(program.costs.size());
@@ -138,7 +138,7 @@ class Mip {
     if (const double* best = model.bestSolution()) result_.values.assign(best, best + model.getNumCols());
   }
 
-  /// What CBC says in the end, where none of its linear programs was cut short.
+  /// CBC's final result, if none of its linear programs was cut short.
   void read_end(const CbcModel& model, double& units) {
     result_.infeasible = model.isProvenInfeasible();
     const double value = model.getBestPossibleObjValue();

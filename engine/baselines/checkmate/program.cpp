@@ -12,7 +12,7 @@
 namespace remora::checkmate {
 namespace {
 
-/// Of one FREE, and the two rows that define it: itself, R, S and what is computed later, and its place in a row of U.
+/// Coefficients of one FREE, of the two rows that define it, and of its place in a row of U.
 constexpr std::int64_t free_coefficients(std::int64_t later_users) {
   return 2 * (3 + later_users) + 1;
 }
@@ -83,7 +83,7 @@ namespace {
 constexpr double kInfinity = std::numeric_limits<double>::infinity();
 /// How finely amounts of memory are counted: at most so many parts make the largest one.
 constexpr std::int64_t kParts = 1 << 20;
-/// What the largest amount is for solvers: then one part is far above their tolerances (1e-7 to 1e-6).
+/// The largest amount after scaling for solvers: then one part is far above their tolerances (1e-7 to 1e-6).
 constexpr double kLargest = 1000;
 
 /// One row in the making. Constants go to the other side.
@@ -161,7 +161,7 @@ class Builder {
     add_memory(k);
   }
 
-  /// What must be kept was there when the last stage ended.
+  /// Tensors to keep are resident when the last stage ends.
   void add_end() {
     for (int t = 0; t < instance_.tensor_count(); ++t) {
       if (instance_.producer(TensorId(t)).valid() && instance_.keep(TensorId(t))) {
@@ -259,7 +259,7 @@ class Builder {
     row.end(-kInfinity, scale_.room());
   }
 
-  /// What op i, computed in stage k, may release.
+  /// Adds the columns for what op i may release when computed in stage k.
   std::vector<std::pair<TensorId, Term>> add_freed(Stage k, OpId i) {
     std::vector<std::pair<TensorId, Term>> freed;
     const auto add = [&](TensorId t) {

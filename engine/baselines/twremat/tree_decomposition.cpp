@@ -154,7 +154,7 @@ class FillGraph {
   }
 
  private:
-  /// What the queue goes by, in this order.
+  /// The sort key of the queue, in this order.
   struct Entry {
     std::int64_t fill = 0;
     int degree = 0;

@@ -131,7 +131,7 @@ class Scheduler {
  private:
   static std::size_t index(int op) { return at(op); }
 
-  /// What nothing depends on, and what has an output to keep.
+  /// Ops on which none depends, and ops with an output to keep.
   [[nodiscard]] std::vector<int> final_ops() const {
     std::vector<char> final(index(instance_.op_count()), true);
     for (const Op& op : instance_.graph().ops) {

@@ -11,7 +11,7 @@ namespace {
 
 /// Sums of a row stay within 64 bits where all amounts together stay within this.
 constexpr Wide kMaxBytes = Wide{1} << 60;
-/// Of all memory rows together: they take some hundred megabytes.
+/// Terms of all memory rows together: they take some hundred megabytes.
 constexpr std::size_t kMaxTerms = 8'000'000;
 
 Bytes largest_workspace(const Instance& instance, OpId op, ModeNumber mode) {
@@ -94,7 +94,7 @@ void ModeProgram::add_memory(OpId k, std::span<const TensorId> resident, RowSum&
   }
 }
 
-/// What is resident of the tensor at k's first compute: no more than any schedule has.
+/// Adds the tensor's resident bytes at k's first run: no more than in any schedule.
 void ModeProgram::add_bytes(TensorId tensor, OpId k, RowSum& sum) const {
   const OpId producer = instance_.producer(tensor);
   if (producer == k)
@@ -152,7 +152,7 @@ void ModeProgram::take_off(OpId op, OpId k, int reader, Bytes bytes, Bytes other
   }
 }
 
-/// What k takes by its mode beside all inputs and outputs at its i-th inner peak.
+/// Adds the memory of k's mode beyond all inputs and outputs at its i-th inner peak.
 void ModeProgram::add_workspace(OpId k, std::size_t peak, RowSum& sum) const {
   std::vector<std::int64_t> amounts(at(instance_.mode_count(k)), 0);
   for (const ModeNumber mode : modes(k)) {

@@ -13,7 +13,7 @@
 namespace remora {
 namespace {
 
-/// Of a linear program's solution, violations of a row count from this part of the budget on.
+/// The part of the budget from which a linear program's solution violates a row.
 constexpr double kMinViolation = 1e-7;
 constexpr double kWhole = 0.5;
 

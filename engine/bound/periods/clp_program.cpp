@@ -15,7 +15,7 @@ constexpr double kLargestFactor = 100;
 /// Solvers leave smaller factors out.
 constexpr double kMinFactor = 1e-8;
 
-/// What a row is multiplied by: 1 where its factors are 1.
+/// The factor by which a row is multiplied: 1 if its coefficients are 1.
 double scale_of(const ProgramRow& row) {
   double largest = 0;
   for (const ProgramTerm& term : row.terms) largest = std::max(largest, std::abs(static_cast<double>(term.factor)));

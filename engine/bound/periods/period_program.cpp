@@ -8,7 +8,7 @@ namespace remora {
 
 namespace {
 
-/// Of an op that may be recomputed in so few periods, a row for each window is less than columns for what is reserved.
+/// Up to so many periods for an op's recomputation, rows for all windows are smaller than columns for reserved flow.
 constexpr std::size_t kFewWindows = 5;
 
 }  // namespace
@@ -230,7 +230,7 @@ void PeriodProgram::add_flow(OpId op, TensorId input, std::span<const int> open)
     for (int i = open[n]; i < after; ++i) left.add(recomputed(producer, i), 1);
     add(left, 0);
     if (!is_last) add(Sum().add(resident(input, after), 1).add(next, -1), 0);
-    // What the producer supplies later than that comes too late for the op.
+    // A later supply of the producer comes too late for the op.
     if (after > open[n] + 1) add_window(op, input, open.subspan(n, 1));
     here = next;
   }
@@ -261,7 +261,7 @@ void PeriodProgram::add_memory(int period) {
   add(sum, -instance_.budget().count());
 }
 
-/// Whether the tensor is resident right after all recomputes of the stage up to that of `after`, its own included.
+/// True if the tensor is resident right after the stage's recomputations up to that of `after`, its own included.
 PeriodProgram::Presence PeriodProgram::present_up_to(TensorId tensor, OpId after, Stage stage) {
   if (stage < instance_.op_count() && reads(OpId(stage), tensor)) return kAlways;
   if (stage == instance_.op_count() && instance_.keep(tensor)) return kAlways;

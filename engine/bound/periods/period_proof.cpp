@@ -25,8 +25,8 @@ constexpr std::size_t kMendedOfInteger = 2;
 constexpr std::size_t kMaxRows = 20'000;
 constexpr std::size_t kMaxRowsOfHighs = 30'000;
 constexpr int kMaxChoices = 40'000;
-/// Of a graph with more reads (an op's distinct inputs, over all ops) the program has some ten million coefficients: with
-/// 100,000 ops and 5.2 million reads Clp's memory ran out, in minutes in which nothing could stop it.
+/// The maximum number of reads (an op's distinct inputs, over all ops): some ten million coefficients. With 5.2 million
+/// reads Clp ran out of memory, after minutes in which it could not be stopped.
 constexpr std::size_t kMaxReads = 400'000;
 constexpr double kTimeFactorGrowth = 2;
 constexpr double kMaxTimeFactor = 1e6;
@@ -73,7 +73,7 @@ PeriodProof::PeriodProof(const Instance& instance)
       live_(evaluate(instance, input_order(instance)).memory),
       ends_(peaks(instance, live_, 1)),
       out_(instance.op_count()) {
-  // What must be kept may be recomputed after the last first compute.
+  // Tensors to keep may be recomputed after the last first run.
   if (stages_of(instance) > instance.op_count()) end_period(Stage{instance.op_count() - 1});
 }
 
@@ -92,14 +92,14 @@ PeriodProgram PeriodProof::program(const Interrupted& interrupted) const {
 }
 
 ProofUpdate PeriodProof::step(const ProofLimits& given) {
-  // What is out below the target is out below a cutoff that has come down to it.
+  // Exclusions below the target hold below a cutoff that has decreased to it.
   if (given.cutoff <= target_) target_ = Duration::max();
   ProofLimits limits = given;
   limits.cutoff = std::min(given.cutoff, target_);
   const Next now = std::exchange(next_, Next::relax);
   ProofUpdate update = now == Next::relax ? relax(limits) : solve_whole(limits, now == Next::aim);
   if (!has_target()) return update;
-  // What is out below the target alone is of no use to the search.
+  // Exclusions below the target alone are of no use to the search.
   update.bans_below = Duration(0);
   if (update.bound >= target_) miss(update);
   return update;

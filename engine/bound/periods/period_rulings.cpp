@@ -12,7 +12,7 @@
 namespace remora {
 namespace {
 
-/// Of the seconds for an integer program, those for probing all ops, and all recomputes.
+/// The part of the seconds for an integer program that is used for probing all ops, and all recomputations.
 constexpr double kProbingShare = 0.4;
 
 /// A linear program is solved once more without what was ruled out where that is more than such a part.
@@ -138,7 +138,7 @@ std::vector<std::vector<int>> PeriodProof::groups(bool by_op, const ProgramBound
   return found;
 }
 
-/// What is out, as stretches of stages.
+/// The excluded recomputations, as stretches of stages.
 std::vector<cp::StageBan> PeriodProof::bans() const {
   std::vector<cp::StageBan> bans;
   for (const OpId op : instance_.ops()) {

@@ -81,7 +81,7 @@ constexpr double kMinRise = 1e-3;
 /// A dive takes so much for whole.
 constexpr double kWholeInDive = 1e-5;
 
-/// What the simplex method has said of the program; unknown where it was stopped.
+/// Reads the simplex method's answer; unknown if it was stopped.
 LinearAnswer answer_of(const ClpSimplex& simplex, const Program& program, std::int64_t unit, const Stopper& stopper) {
   LinearAnswer answer;
   if (stopper.has_stopped()) return answer;
@@ -103,7 +103,7 @@ LinearAnswer answer_of(const ClpSimplex& simplex, const Program& program, std::i
   return answer;
 }
 
-/// Of the rows from `first` on only those stay that the answer prices: the others say nothing there.
+/// Drops the rows from `first` on that the answer does not price: they do not bind there.
 void drop_unpriced(Program& program, std::size_t first, LinearAnswer& answer) {
   std::size_t kept = first;
   for (std::size_t r = first; r < program.rows.size(); ++r) {
@@ -193,7 +193,7 @@ LinearAnswer solve_linear(Program& program, const Interrupted& interrupted) {
     steps += simplex.numberIterations();
     LinearAnswer next = answer_of(simplex, program, unit, stopper);
     if (next.prices.empty()) {
-      // What there was without them stands.
+      // The result without these rows stands.
       program.rows.resize(program.rows.size() - found.size());
       break;
     }

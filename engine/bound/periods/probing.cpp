@@ -26,7 +26,7 @@ namespace {
 constexpr int kStepsOfProbe = 300;
 constexpr int kMaxVain = 40;
 
-/// What is restored to begin again from where a simplex method has ended.
+/// The state from which a simplex method is started again.
 class SimplexEnd {
  public:
   explicit SimplexEnd(ClpSimplex& simplex) : simplex_(simplex) {

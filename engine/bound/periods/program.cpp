@@ -12,7 +12,7 @@
 namespace remora {
 namespace {
 
-/// Of the 127 bits of a sum, and the most that a price is multiplied by: 2^kMaxShift.
+/// The number of bits, of 127, for a sum, and the largest shift of a price: 2^kMaxShift.
 constexpr int kBitsOfSums = 120;
 constexpr int kMaxShift = 70;
 
@@ -127,7 +127,7 @@ std::optional<RoundedRow> round_row(const ProgramRow& row, std::int64_t divisor,
   return result;
 }
 
-/// What is worth to divide by: factors of columns that are neither 0 nor 1, and parts of them.
+/// Divisors worth trying: coefficients of columns that are neither 0 nor 1, and parts of them.
 std::set<std::int64_t> divisors_of(const ProgramRow& row, std::span<const double> solution) {
   std::set<std::int64_t> divisors;
   for (const ProgramTerm& term : row.terms) {

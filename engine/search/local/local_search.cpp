@@ -14,7 +14,7 @@ PlanMoves::PlanMoves(const Instance& instance, std::span<const Recompute> plan)
   index_lifespans(plan);
 }
 
-/// Of all tensors, from their first compute to their last use.
+/// Indexes the lifespans of all tensors, from their first run to their last use.
 void PlanMoves::index_lifespans(std::span<const Recompute> plan) {
   lifespans_ = LifespanIndex(instance().op_count() + 1);
   reach_.assign(instance().tensor_count(), Stage{});

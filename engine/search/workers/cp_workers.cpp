@@ -90,7 +90,7 @@ void CompleteWorker::begin_pass(const RoundInput& input) {
   ++passes_;
 }
 
-/// Whether so much was ruled out since the pass began that it had better do without.
+/// True if so much was excluded since the pass began that a new pass is better.
 bool CompleteWorker::begins_again(const RoundInput& input) const {
   if (!holds_budget(input) || pass_->below > input.cover.banned_below) return false;
   std::int64_t all = 0;
@@ -282,8 +282,8 @@ void NeighbourhoodWorker::learn(Arm& arm, bool improved, bool complete, int op_c
 
 namespace {
 
-/// What the period relaxation's linear program leaves open, and what it recomputes where the incumbent does not, or the
-/// other way round (Danna et al. 2005: relaxation induced neighbourhoods). Ascending.
+/// Ops that the period relaxation's linear program leaves open, or recomputes where the incumbent does not, or the
+/// other way round (Danna et al. 2005: relaxation induced neighborhoods). Ascending.
 std::vector<OpId> disputed_ops(const RoundInput& input) {
   const RoundedSolution& rounded = input.cover.rounded;
   if (rounded.plans.empty()) return {};

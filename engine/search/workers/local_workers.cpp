@@ -97,8 +97,8 @@ namespace {
 
 /// Recomputes that a ruin takes out at most.
 constexpr std::size_t kMaxRemoved = 10;
-/// What a worse plan may cost more, in mean durations of an op, on average (it is drawn from an exponential
-/// distribution). The first cooling takes so many full rounds.
+/// The extra cost of a worse plan that is accepted, in mean durations of an op, on average (drawn from an exponential
+/// distribution), and the number of full rounds of the first cooling.
 constexpr Cooling::Settings kCooling{
     .first_temperature = 0.7, .last_part = 0.02, .first_effort = 30.0 * kRoundEffort, .growth = 1.5};
 /// A recreation may cost so much more, in mean durations, before what is no longer needed is taken out.
@@ -162,7 +162,7 @@ double RuinWorker::mean_duration() const {
   return static_cast<double>(instance.baseline_duration().count()) / instance.op_count();
 }
 
-/// What a worse plan may cost more this time.
+/// The extra cost that is accepted this time.
 double RuinWorker::tolerated() {
   return -cooling_.temperature(effort()) * mean_duration() * std::log(1 - random_.unit());
 }

@@ -19,7 +19,7 @@ constexpr double kWideningPart = 4;
 constexpr std::size_t kMaxItems = 1000;
 constexpr int kWidenings = 8;
 constexpr std::int64_t kMasterNodes = 2000;
-/// What solving the master counts as, an item.
+/// The effort of solving the master, per item.
 constexpr Effort kMasterEffort = 3000;
 
 }  // namespace
@@ -127,7 +127,7 @@ void BendersWorker::widen(const RoundInput& input, const Solution& incumbent, st
 
 namespace {
 
-/// Of every plan.
+/// The number of repairs of each plan.
 constexpr std::size_t kRepairsOfPlan = 3;
 /// A repair may cost this part more than the incumbent, before what is not needed is taken out.
 constexpr std::int64_t kSlackPart = 20;

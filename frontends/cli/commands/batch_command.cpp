@@ -177,7 +177,7 @@ void write_where_asked(const Arguments& arguments, const char* option, const Mer
   arguments.files().write(arguments.output(option), [&](std::ostream& out) { write(out, merged); });
 }
 
-/// What is read but not named on the command line.
+/// Notes files that are read but not named on the command line.
 void note_files(const Arguments& arguments, const Store& store, const std::vector<Task>& tasks) {
   Files& files = arguments.files();
   if (!files.writes()) return;

@@ -98,7 +98,7 @@ class BatchSizeSearch {
   }
 
   [[nodiscard]] LoadedGraph load(std::int64_t size) {
-    // What there is to warn of is told once.
+    // Warnings are printed once.
     const bool tells = !quiet_ && !std::exchange(has_warned_, true);
     return load_graph(arguments_.file("GRAPH"), arguments_, !tells, {{dimension_, size}});
   }

@@ -37,7 +37,7 @@ using onnx_frontend::TrainingMemory;
 
 namespace {
 
-/// What an allocator of GPUs may hold free between tensors, as a part of them.
+/// The part of the tensors that a GPU's allocator may lose to fragmentation.
 constexpr double kHoles = 0.1;
 
 /// A line of what lies on the device.
@@ -47,12 +47,12 @@ struct Item {
   std::string note{};
 };
 
-/// What is known of the model on one device.
+/// The answer for the model on one device.
 struct Fit {
   Machine machine{};
   Bytes budget{};
   std::vector<Item> items{};
-  /// Of the tensors that the schedule moves: without recompute, and as planned (none without a schedule).
+  /// Bytes of the tensors that the schedule moves: without recomputation, and as planned (none without a schedule).
   Bytes unscheduled{};
   std::optional<Bytes> planned{};
   /// While the optimizer works; 0 without one.
@@ -154,7 +154,7 @@ std::string read_optimizer(const Arguments& arguments) {
   return name;
 }
 
-/// Whether the step is a later micro-step. Throws UsageError.
+/// True if the step is a later micro-step. Throws UsageError.
 bool read_accumulates(const Arguments& arguments) {
   const int count = arguments.get<int>("accumulate");
   if (count < 1) throw UsageError("--accumulate: at least 1");

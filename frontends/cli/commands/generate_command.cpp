@@ -18,7 +18,7 @@ using generate::generate_layered;
 using generate::LayeredOptions;
 namespace {
 
-/// What an option's field holds.
+/// The type of an option's field.
 template <class T>
 struct Value {
   using Type = T;

@@ -181,14 +181,14 @@ void print_text(const Facts& facts) {
   if (facts.partition) print_partition(std::cout, *facts.partition, width);
 }
 
-/// What a graph over several devices has.
+/// Facts about a graph over several devices.
 struct DeviceFacts {
   std::string name{};
   Bytes fixed_memory{};
   /// With the inputs of the graph that are at home there.
   Bytes base_memory{};
   int ops = 0;
-  /// Of all ops that can run there, once.
+  /// Duration of all ops that can run there, once each.
   Duration duration{};
   Energy energy{};
 };

@@ -43,7 +43,7 @@ struct OrderFigures {
   std::string graph{};
   int ops = 0;
   Bytes fixed_memory{};
-  /// Of the input order, of the order found, and of any order at least.
+  /// Peaks of the input order and of the order found, and a lower bound for any order.
   Bytes input_peak{};
   Bytes peak{};
   Bytes lower_bound{};
@@ -53,7 +53,7 @@ struct OrderFigures {
   int threads = 0;
 
   [[nodiscard]] bool is_optimal() const { return peak <= lower_bound; }
-  /// Of the input order's peak above fixed memory, as budgets are: 0.8 for 80 %.
+  /// The amount as a part of the input order's peak above fixed memory, as for budgets: 0.8 for 80 %.
   [[nodiscard]] double part(Bytes amount) const;
 };
 

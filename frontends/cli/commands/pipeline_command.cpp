@@ -190,7 +190,7 @@ int pipeline_command(const Words& words) {
     validate(pipeline);
   } catch (const InputError& error) {
     const std::string what = error.what();
-    // Of a stage; else of what an option says.
+    // An error in a stage; otherwise one in an option.
     if (what.starts_with('$')) throw;
     throw UsageError("--" + what);
   }

@@ -90,7 +90,7 @@ Words translated(const Words& words) {
   return result;
 }
 
-/// What is to be placed, and the schedule or the model that it is of, if it is of one.
+/// The buffers to place, and the schedule or the model from which they are, if any.
 struct PlaceInput {
   FileText file{};
   std::vector<Buffer> buffers{};

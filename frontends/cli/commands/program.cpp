@@ -118,8 +118,8 @@ void print_man() {
          "input or an invalid schedule, 70 internal error, 75 run the batch again.\n";
 }
 
-/// What may stand after these words, a line each: candidate, tab, help. Options begin with --, and end in = if they take
-/// a value. The shells' scripts ask for it, so that they never grow old.
+/// Prints the words that may follow these, one per line: candidate, tab, help. Options begin with --, and end in = if
+/// they take a value. The shells' completion scripts call it, so they never become stale.
 int help_words(const Words& words) {
   const std::string first = words.empty() ? "" : words.front();
   if (first.empty() || first == "help") {

@@ -116,12 +116,12 @@ class Report {
 
   const Arguments& arguments_;
   const report::Page& page_;
-  /// Of the schedule; a sweep has several, and its page makes them itself.
+  /// The profile of the schedule; a sweep has several, which its page makes itself.
   report::ScheduleProfile profile_{};
   report::DeviceProfile device_profile_{};
 };
 
-/// Of a solve that found nothing there is nothing to verify. For graphs of one device and of several.
+/// A solve without a schedule has nothing to verify. For graphs over one device or several.
 template <class AnyGraph, class AnySchedule>
 void expect_shown(const std::string& path, const AnyGraph& graph, const AnySchedule& schedule) {
   if (schedule.has_schedule()) {
@@ -154,7 +154,7 @@ void expect_curve_of(const Curve& curve, const LoadedDeviceGraph& loaded) {
   static_cast<void>(device_of(curve, *loaded.graph));
 }
 
-/// Of the memory that the curve is of.
+/// The peak of the memory that the curve describes.
 Bytes peak_of(const Curve& /*curve*/, const LoadedGraph& /*loaded*/, const Schedule& schedule) {
   return schedule.peak_memory;
 }
@@ -207,10 +207,10 @@ bool is_curve(const FileText& file) {
   }
 }
 
-/// What `remora report` shows: the schedule in the file at `path`, or, if it holds a curve, all schedules that the
-/// curve names, by their paths from its folder; files that are not there are noted at their points. What is read is
-/// noted in `files`. Throws InputError with the file's name for a schedule that is not valid for the graph, and for a
-/// curve of another graph.
+/// Reads the subject of `remora report`: the schedule in the file at `path`, or, if that is a curve, all schedules that
+/// the curve names, by their paths from its folder; missing files are noted at their points. Files read are noted in
+/// `files`. Throws InputError with the file's name for a schedule that is not valid for the graph, and for a curve of
+/// another graph.
 template <class AnyLoaded, class AnySchedule>
 report::Page load_page(const FileText& file, const AnyLoaded& loaded, report::Page page,
                        std::vector<AnySchedule> report::Page::*list, Files& files) {

@@ -98,7 +98,7 @@ class Child {
   const std::string& python_;
 };
 
-/// Of the model's inputs, as it was read.
+/// The shapes of the model's inputs, as read.
 Json shapes_of(const onnx_frontend::Network& network) {
   Json shapes = Json::object();
   for (const onnx_frontend::Value& value : network.values) {
@@ -107,7 +107,7 @@ Json shapes_of(const onnx_frontend::Network& network) {
   return shapes;
 }
 
-/// What runs of the two models take, with one setting of enable_mem_reuse.
+/// The peaks of runs of both models, with one setting of enable_mem_reuse.
 struct Peaks {
   std::int64_t original = 0;
   std::int64_t rewritten = 0;

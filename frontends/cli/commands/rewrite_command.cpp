@@ -50,7 +50,7 @@ OptionGroup check_options() {
   return group;
 }
 
-/// What --check cannot run is refused before the search.
+/// Rejects before the search what --check cannot run.
 void expect_checkable(const Arguments& arguments) {
   if (!arguments.has("check")) {
     if (!arguments.values()["python"].defaulted()) throw UsageError("--python says who runs --check: give both");

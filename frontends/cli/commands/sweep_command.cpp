@@ -27,7 +27,7 @@ namespace po = boost::program_options;
 namespace fs = std::filesystem;
 namespace {
 
-/// Of the whole sweep where the user gives none: three solves'.
+/// The default time limit of a sweep, in time limits of a solve.
 constexpr double kSolvesOfTime = 3;
 
 OptionGroup sweep_options() {

@@ -29,7 +29,7 @@ FileText read_asked(const batch::Task& task, const std::string& sha256) {
   return file;
 }
 
-/// What an interrupted run used is no more there. A limit of 0 would be none for work, and is one for time. Of either kind of options.
+/// Subtracts the use of an interrupted run. A limit of 0 would mean none for work, but is a limit for time.
 template <class Options>
 void subtract(const batch::Begun& begun, Options& options) {
   if (options.time_limit < kNoTimeLimit) options.time_limit = std::max(0.0, options.time_limit - begun.seconds);
@@ -63,7 +63,7 @@ std::string without_line_end(std::string text) {
   return text;
 }
 
-/// Of a graph for one device or for several.
+/// For a graph over one device or several.
 template <class AnySchedule, class AnyGraph>
 std::string schedule_text(const AnySchedule& schedule, const AnyGraph& graph) {
   std::ostringstream out;
@@ -160,7 +160,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request, co
   if (cancel_ != nullptr && cancel_->load()) return std::nullopt;
   DeviceSchedule schedule = devices::solve(asked, {.cancel = cancel_}).schedule;
   schedule.graph_sha256 = loaded.sha256;
-  // Of more computes an op it holds for fewer, too.
+  // A bound for more runs per op holds for fewer, too.
   if (schedule.solver.max_computes <= computes) schedule.lower_bound = std::max(schedule.lower_bound, bound);
   if (schedule.has_schedule() && schedule.cost() <= schedule.lower_bound) schedule.status = Status::optimal;
   const bool interrupted = cancel_ != nullptr && cancel_->load() && !has_ended(schedule, asked.options);
@@ -169,7 +169,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request, co
 
 namespace {
 
-/// What the schedule is of, against what was asked; empty if they agree.
+/// The difference between the schedule's problem and the task's; empty if they agree.
 std::string compare_problems(const batch::Task& task, const batch::Record& record, const DeviceSchedule& schedule,
                              const LoadedDeviceGraph& loaded) {
   const devices::Request asked = read_device_request(task_arguments(task), loaded.graph, {"threads"});
@@ -193,7 +193,7 @@ std::string compare_problems(const batch::Task& task, const batch::Record& recor
   return is_asked(asked, schedule) ? "" : "its schedule is of another problem: order, or runs per op";
 }
 
-/// What is wrong with the record; empty if nothing is. Of a graph for one device or for several.
+/// The fault of the record; empty if it has none. For a graph over one device or several.
 template <class AnyLoaded>
 std::string verify_on(const batch::Task& task, const batch::Record& record, const AnyLoaded& loaded) {
   const auto schedule = json::read_schedule(json::Text(record.schedule), *loaded.graph);

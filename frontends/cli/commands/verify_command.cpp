@@ -56,7 +56,7 @@ Table<DeviceId, std::optional<Bytes>> read_budgets(const std::string& text, cons
   return read_device_budgets(text, *loaded.graph);
 }
 
-/// Of a graph for one device or for several.
+/// For a graph over one device or several.
 template <class AnyLoaded>
 int verify_on(const Arguments& arguments, const FileText& file, const AnyLoaded& loaded) {
   const auto& graph = *loaded.graph;

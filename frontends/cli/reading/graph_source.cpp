@@ -38,7 +38,7 @@ namespace {
 
 constexpr std::array kOnnxOnly{"dim",  "bound",  "training",       "backward",     "gradients",
                                "cost", "device", "allow-external", "allow-unknown"};
-/// Of those the one that HLO modules have, too.
+/// The one of these options that HLO modules have, too.
 constexpr std::string_view kDevice = "device";
 
 /// NAME=VALUE of --dim or --bound.
@@ -228,7 +228,7 @@ void adopt_reading(Arguments& arguments, const FileText& schedule, bool quiet) {
 
 namespace {
 
-/// What is installed with this program.
+/// The folder of the files that are installed with this program.
 fs::path shared_folder() {
   std::error_code error;
   const fs::path program = fs::read_symlink("/proc/self/exe", error);

@@ -25,9 +25,9 @@ namespace {
 
 constexpr std::chrono::milliseconds kBetweenLooksAtLimit{20};
 constexpr std::chrono::milliseconds kBetweenLooks{50};
-/// Of ten.
+/// Tenths.
 constexpr std::uint64_t kPartsInUse = 9;
-/// Of what the process has, but no more than these bytes. It goes in tenths of a second.
+/// The part of the process's memory, and the maximum bytes, that count as hardly any: gone in tenths of a second.
 constexpr std::uint64_t kHardlyAnyPart = 39;
 constexpr std::uint64_t kHardlyAny = 64U << 20U;
 
@@ -66,8 +66,8 @@ struct GroupFiles {
 constexpr GroupFiles kVersion1{"memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"};
 constexpr GroupFiles kVersion2{"memory.max", "memory.current", "inactive_file"};
 
-/// What a control group leaves, or one that it is in. A container sees its own group as the highest, and may be told a
-/// path that it does not have.
+/// The memory left by a control group, or by one that contains it. A container sees its own group as the highest, and
+/// may get a path that it does not have.
 std::uint64_t left_of_groups(const std::filesystem::path& highest, const std::filesystem::path& path,
                              const GroupFiles& files) {
   std::uint64_t left = UINT64_MAX;
@@ -85,7 +85,7 @@ std::uint64_t left_of_groups(const std::filesystem::path& highest, const std::fi
   }
 }
 
-/// What limit_memory, or the shell before it, has set.
+/// The limit set by limit_memory, or by the shell before it.
 std::optional<std::uint64_t> limit_of_process() {
   struct rlimit limit {};
   if (getrlimit(RLIMIT_DATA, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return std::nullopt;

@@ -81,7 +81,7 @@ std::vector<std::string> words_of(const batch::Task& task) {
   return words;
 }
 
-/// Whether the option's value names a file: a device may be one of the table.
+/// True if the option's value names a file: a device may be one of the table.
 bool names_file(const std::string& option, const std::string& value) {
   return contains(kFileOptions, option) && !(option == "device" && is_known_device(value));
 }
@@ -101,7 +101,7 @@ std::pair<std::string, std::string> setting_of(const batch::TaskOptions::value_t
   return {name, text};
 }
 
-/// Of a size given twice the last value would win, and the key does not know which that is.
+/// Rejects a size given twice: the last value would win, but the key does not say which one that is.
 void check_extents(const batch::Task& task) {
   for (const char* option : {"dim", "bound"}) {
     const auto given = task.options.find(option);

@@ -157,7 +157,7 @@ class TextLines {
     if (again && !entry.children.empty()) line.names += "; inside as above";
     lines_.push_back(std::move(line));
     if (again) return;
-    // What stood at the end of the depth may be shown elsewhere.
+    // A group at the end of the depth may be shown elsewhere.
     if (entry.form > 0 && !entry.children.empty()) shown_[at(entry.form)] = true;
     for (const PartitionEntry& child : entry.children) add(child, false, indent + 2);
   }

@@ -308,7 +308,7 @@ std::string overhead_text(const Curve& curve, const CurvePoint& point) {
   return point.has_schedule() ? text::percent_text(curve.overhead(point), 3) : "-";
 }
 
-/// Of a budget below the fixed memory there is none.
+/// A budget below the fixed memory has no percentage.
 std::string part_text(const Curve& curve, Bytes budget) {
   const double part = curve.part_of_baseline(budget);
   return part < 0 ? "-" : text::percent_text(part, 1);
@@ -321,7 +321,7 @@ std::string cell(const std::string& text, std::size_t width) {
   return (text.size() < width ? std::string(width - text.size(), ' ') : "") + text + "  ";
 }
 
-/// Whether two budgets are one to a reader: a byte apart, or a ten-thousandth.
+/// True if a reader would take two budgets for the same: a byte apart, or a ten-thousandth.
 bool is_close(Bytes less, Bytes more) {
   constexpr std::int64_t kPart = 10'000;
   return (more - less).count() <= std::max<std::int64_t>(1, more.count() / kPart);

@@ -18,7 +18,7 @@
 namespace remora::cli {
 namespace {
 
-/// Of a chart.
+/// The minimum width of a chart.
 constexpr int kMinColumns = 40;
 constexpr int kMaxColumns = 160;
 constexpr int kRows = 12;
@@ -225,7 +225,7 @@ namespace {
 constexpr std::size_t kTransfersShown = 8;
 constexpr std::size_t kLaneName = 20;
 
-/// What a device holds over the steps, in one line of characters of which the highest is `most`.
+/// A device's memory over the steps, in one line of characters of which the highest is `most`.
 std::string memory_line(const std::vector<Bytes>& memory, Bytes fixed, Bytes most, std::size_t columns) {
   constexpr std::array kBlocks{" ", "▁", "▂", "▃", "▄", "▅", "▆", "▇", "█"};
   const auto scale = static_cast<double>(std::max((most - fixed).count(), std::int64_t{1})) * kRows;

@@ -200,7 +200,7 @@ namespace {
 
 using onnx::TensorProto;
 
-/// Whether constants of this type are kept, and whether as reals.
+/// How constants of a type are kept: not at all, as integers, or as reals.
 enum class Storage { none, integers, reals };
 
 Storage storage_of(int data_type) {

@@ -242,7 +242,7 @@ bool fold_cast(const FoldContext& context, Constant& result) {
     } else if (input.real() && !result.real()) {
       if (!(std::abs(value.real) <= kExact)) return false;
       value.integer = static_cast<std::int64_t>(value.real);
-      // Of a real number beyond the type's range, ONNX says nothing.
+      // ONNX does not define the conversion of a real number beyond the type's range.
       const bool unsigned_64 = result.type.data_type == onnx::TensorProto::UINT64;
       if (wrapped(value.integer, result.type.data_type) != value.integer || (unsigned_64 && value.integer < 0)) {
         return false;

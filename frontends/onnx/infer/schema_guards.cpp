@@ -14,7 +14,7 @@
 namespace remora::onnx_frontend {
 namespace {
 
-// What holds for every op.
+// Guards for every op.
 
 /// Far beyond any real axis, stride or count. What is not has products and sums within 64 bits.
 bool beyond(std::int64_t amount) {
@@ -55,7 +55,7 @@ std::string axis_objection(const RuleContext& context) {
   return beyond(context.node.attributes.get("axis", std::int64_t{0})) ? "axis is beyond any rank" : "";
 }
 
-// What holds for some.
+// Guards for some ops.
 
 template <std::size_t kInput, std::size_t kRank>
 std::string rank_objection(const RuleContext& context) {

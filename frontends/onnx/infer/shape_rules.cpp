@@ -451,7 +451,7 @@ OutputTypes non_zero(const RuleContext& context) {
   return {TensorType{.data_type = onnx::TensorProto::INT64, .shape = {rank, count}}};
 }
 
-/// Of every class and batch at most all boxes, each of which has a score.
+/// At most all boxes of every class and batch, each with a score.
 OutputTypes non_max_suppression(const RuleContext& context) {
   const std::int64_t count = context.extent_of_data(element_count(context.input(1).shape));
   return {TensorType{.data_type = onnx::TensorProto::INT64, .shape = {count, 3}}};

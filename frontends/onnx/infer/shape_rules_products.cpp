@@ -62,7 +62,7 @@ OutputTypes fused_attention(const RuleContext& context) {
           TensorType{input.data_type, {2, input.shape[0], heads, total, hidden / heads}}};
 }
 
-/// Of com.microsoft: query, key and value with heads folded in, as axes, or packed; past key and value are inputs 6, 7.
+/// com.microsoft: query, key and value with heads folded in, as axes, or packed; past key and value are inputs 6, 7.
 OutputTypes multi_head_attention(const RuleContext& context) {
   const TensorType& query = context.input(0);
   const Shape& shape = query.shape;
@@ -83,8 +83,8 @@ OutputTypes multi_head_attention(const RuleContext& context) {
           TensorType{query.data_type, {shape[0], values.heads, past + values.length, values.size}}};
 }
 
-/// Of com.microsoft: query (or all three packed), key, value, past key and value. A total length that is not known counts as past and new
-/// tokens together.
+/// com.microsoft: query (or all three packed), key, value, past key and value. An unknown total length counts as past
+/// and new tokens together.
 OutputTypes group_query_attention(const RuleContext& context) {
   const TensorType& query = context.input(0);
   const std::int64_t heads = context.attribute("num_heads", 0);
@@ -102,7 +102,7 @@ OutputTypes group_query_attention(const RuleContext& context) {
   return {TensorType{query.data_type, {query.shape[0], query.shape[1], heads * size}}, present, present};
 }
 
-/// Of com.microsoft: token and segment ids, tables; the embedding, an index of the mask, and the sum before it.
+/// com.microsoft: token and segment ids, tables; the embedding, an index of the mask, and their sum.
 OutputTypes embedding_normalization(const RuleContext& context) {
   constexpr int kInt32 = 6;
   const Shape& ids = context.input(0).shape;

@@ -52,7 +52,7 @@ void refuse_sequence_ops(const onnx::NodeProto& node) {
   if (std::find(kSequenceOps.begin(), kSequenceOps.end(), node.op_type()) != kSequenceOps.end()) refuse_sequence(node);
 }
 
-/// Whether every wanted output has a type.
+/// True if every wanted output has a type.
 bool complete(const OutputTypes& types, const std::vector<bool>& wanted) {
   for (std::size_t k = 0; k < wanted.size(); ++k) {
     if (wanted[k] && (k >= types.size() || !types[k])) return false;

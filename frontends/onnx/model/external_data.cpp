@@ -100,7 +100,7 @@ void visit_places(onnx::ModelProto& model, const Visit& visit) {
   }
 }
 
-/// Whether the place, counted from the folder, leads out of it; links are followed as far as there are files.
+/// True if the location, relative to the folder, leads out of it; links are followed as far as files exist.
 bool is_outside(const std::string& location, const std::optional<fs::path>& folder) {
   if (leaves(fs::path(location).lexically_normal())) return true;
   return folder && leaves(resolved(*folder / location).lexically_relative(resolved(*folder)));

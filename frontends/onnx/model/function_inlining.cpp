@@ -45,8 +45,8 @@ constexpr std::int64_t kMaxGrowth = 1'000'000;
 constexpr std::size_t kMaxBytes = std::size_t{1} << 28;
 constexpr int kDeepestCalls = 200;
 
-/// What a call comes to, before anything is written: the nodes and calls within it, this one counted, and how deep calls
-/// are nested in it.
+/// The size of a call before anything is written: the number of nodes and calls within it, itself included, and the
+/// depth of nested calls.
 struct CallSize {
   std::int64_t count = 1;
   int depth = 1;
@@ -93,7 +93,7 @@ class CallSizes {
     return size;
   }
 
-  /// Of nodes one beside the other, with those in their bodies.
+  /// The size of a list of nodes, with those in their bodies.
   CallSize of(const Nodes& nodes) {  // NOLINT(misc-no-recursion)
     CallSize size{0, 0};
     const auto add = [&](const CallSize& part) {

@@ -28,7 +28,7 @@ std::string one_line(std::string_view text) {
 namespace {
 
 using Visit = std::function<void(std::string&)>;
-/// What the bodies around a node define, the outermost first.
+/// Names that the bodies around a node define, the outermost first.
 using Scopes = std::vector<std::unordered_set<std::string>>;
 
 std::unordered_set<std::string> defined_in(const onnx::GraphProto& body) {

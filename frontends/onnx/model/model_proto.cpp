@@ -27,7 +27,7 @@ namespace {
 
 constexpr std::uint64_t kGraphField = 7;
 
-/// Whether a part of GraphProto parses by itself. Parts of other kinds are taken to.
+/// True if a part of GraphProto can be parsed by itself. Parts of other kinds are assumed to.
 bool parses(std::uint64_t field, std::string_view payload) {
   const auto parse = [&](auto message) {
     return message.ParseFromArray(payload.data(), static_cast<int>(payload.size()));
@@ -106,7 +106,7 @@ std::string damage_place(std::string_view content) {
 
 namespace {
 
-/// What is counted of a message, by the fields that lead into it; `leaf` is one, whatever is in it.
+/// The parts of a message that are counted, by the fields that lead into them; `leaf` counts as one.
 enum class Part { model, graph, function, node, attribute, leaf };
 constexpr std::array<std::tuple<Part, std::uint64_t, Part>, 15> kParts{{{Part::model, kGraphField, Part::graph},
                                                                         {Part::model, 25, Part::function},

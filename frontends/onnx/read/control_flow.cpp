@@ -167,7 +167,7 @@ bool same_types(const std::vector<BodyValue>& one, const std::vector<BodyValue>&
                     [](const BodyValue& a, const BodyValue& b) { return a.type == b.type; });
 }
 
-/// What so many rounds write, one behind the other along `axis`.
+/// The results of so many rounds, one behind the other along `axis`.
 BodyValue stacked(const BodyValue& slice, std::int64_t rounds, std::size_t axis) {
   BodyValue value{.type = slice.type};
   value.type.shape.insert(value.type.shape.begin() + static_cast<std::ptrdiff_t>(axis), rounds);
@@ -295,7 +295,7 @@ class Loop {
   std::size_t output_count_;
   /// Rounds at most, by the model; none if that depends on data.
   std::optional<std::int64_t> most_{};
-  /// Whether another round begins; none if that depends on data.
+  /// True if another round begins; nothing if that depends on data.
   std::optional<std::int64_t> condition_{};
   std::vector<BodyValue> state_{};
   ControlFlow flow_{};

@@ -45,7 +45,7 @@ class MovedWeights {
   MovedWeights(const LoweredModel& model, DeviceId home, DeviceGraph& graph)
       : model_(model), home_(home), graph_(graph) {}
 
-  /// What they take together.
+  /// Their sum.
   Bytes add() {
     for (std::size_t v = 0; v < model_.op_nodes.size(); ++v) {
       Op& op = graph_.graph[OpId(v)];
@@ -101,7 +101,7 @@ void add_runs(DeviceGraph& graph, const Graph& lowered, DeviceId device, const D
   }
 }
 
-/// What the model's meta says of one device, of all.
+/// The model's meta for one device, combined for all.
 std::string meta_of(const std::string& meta, const std::vector<DeviceModel>& devices) {
   auto object = nlohmann::ordered_json::parse(meta);
   object.erase("device");

@@ -18,7 +18,7 @@
 
 namespace remora::onnx_frontend {
 
-// What a NodeProto carries apart from its wires.
+// The parts of a NodeProto apart from its inputs and outputs.
 
 /// Numbers, strings and lists of numbers; a tensor of one element (the value of ConstantOfShape) becomes a number.
 /// Other tensors, graphs and lists of strings are left out.
@@ -131,7 +131,7 @@ std::optional<ConstantNode> read_constant_node(const onnx::NodeProto& node) {
 
 namespace {
 
-/// What stands for the type of a value of unknown size.
+/// The type that represents a value of unknown size.
 TensorType type_of_unknown() {
   return {.data_type = onnx::TensorProto::UINT8, .shape = {0}};
 }
@@ -159,7 +159,7 @@ ParameterOrigin weight_if(bool weight) {
   return weight ? ParameterOrigin::weight : ParameterOrigin::none;
 }
 
-/// What a body takes in one run, its ops in their order.
+/// The cost of one run of a body, its ops in their order.
 InnerRun inner_run(const Network& network) {
   const auto graph = std::make_shared<const Graph>(lower(network, CostModel::unit, Machine()));
   InnerRun inner{.fixed = graph->fixed_memory};
@@ -181,7 +181,7 @@ InnerRun inner_run(const Network& network) {
   return inner;
 }
 
-/// What is wrong with a dimension that has no extent, and how to give it one.
+/// The message for a dimension without an extent, and how to give it one.
 std::string open_dimension(const std::string& input, int axis, const onnx::TensorShapeProto::Dimension& dimension) {
   const std::string name = printable(dimension.dim_param());
   const std::string option =
@@ -285,7 +285,7 @@ Network NetworkBuilder::read_nodes() {
 ValueId NetworkBuilder::add(const std::string& name, Fact fact, ValueKind kind) {
   Value value{.name = name, .shape = fact.type.shape, .type = *element_type(fact.type.data_type), .kind = kind};
   value.unknown = fact.unknown;
-  // Of nothing, every element is known.
+  // All elements of an empty tensor are known.
   if (!fact.constant && !fact.unknown && element_count(value.shape) == 0) fact.constant = Constant{.type = fact.type};
   if (fact.constant) value.constant = fact.constant->integers;
   if (fact.constant || !is_short_list(fact.type)) fact.list_from.clear();

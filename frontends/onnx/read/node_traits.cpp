@@ -175,7 +175,7 @@ class ShapeOrder {
     return needs;
   }
 
-  /// Of an op: whose memory it reads, and what it is known to come after.
+  /// The ops whose memory an op reads, and those known to come before it.
   [[nodiscard]] std::vector<NodeId> direct_predecessors(NodeId id) const {
     std::vector<NodeId> result = network_.nodes[id].after;
     for (const ValueId input : network_.nodes[id].inputs) {

@@ -61,8 +61,8 @@ void mark_trainable(Network& network, const std::vector<ParameterOrigin>& origin
 
 /// Sets Node::after, drops the nodes that contribute to no output and the values that no node and no output uses, and
 /// renumbers the rest.
-/// What only a Shape or Size reads contributes nothing: the shape is known. Warns of the dropped nodes that are not
-/// constant and of those named in `dropped_before`.
+/// A value that only a Shape or Size reads contributes nothing: the shape is known. Warns of the dropped nodes that are
+/// not constant and of those named in `dropped_before`.
 Network drop_dead_nodes(Network network, std::vector<std::string> dropped_before);
 
 /// Gives every node a unique name; one without gets its type and its number: "Conv_12".

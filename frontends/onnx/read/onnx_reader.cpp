@@ -65,7 +65,7 @@ class Lowering {
     return byte_size(network_.values[value].shape, network_.values[value].type);
   }
 
-  /// What some op reads or the outputs keep, by storage.
+  /// Marks the storages that some op reads or the outputs keep.
   void mark_reads() {
     for (const Node& node : network_.nodes) {
       if (!is_op(node)) continue;
@@ -233,7 +233,7 @@ Network read_network(std::string_view content, const OnnxOptions& options) {
   return network;
 }
 
-/// What rows of costs may name: ops, nodes, values; what is no op of the graph stands for none.
+/// The names allowed in rows of costs: ops, nodes, values; a name that is no op of the graph maps to none.
 interchange::CostNames names_of(const LoweredModel& model) {
   interchange::CostNames names = interchange::cost_names(model.graph);
   std::vector<OpId> ops(model.network.nodes.size());
@@ -249,7 +249,7 @@ interchange::CostNames names_of(const LoweredModel& model) {
   return names;
 }
 
-/// What a backward op takes for each unit of its forward op's time: by FLOPs, or, where there are none, by bytes moved.
+/// The time of a backward op per unit of its forward op's time: by FLOPs, or, without any, by bytes moved.
 double backward_ratio(const Network& network, NodeId backward, NodeId forward) {
   const auto ratio = [](std::int64_t of, std::int64_t to) { return static_cast<double>(of) / static_cast<double>(to); };
   if (const std::int64_t base = flops(network, forward); base > 0) return ratio(flops(network, backward), base);

@@ -97,7 +97,7 @@ class Unroller {
     return type.starts_with("Random") || type == "Bernoulli" || type == "Multinomial" || type == "Dropout";
   }
 
-  /// What is not among the names is around the body.
+  /// A name that is not among the names belongs to the surroundings of the body.
   static void rename(std::string& name, const std::unordered_map<std::string, std::string>& names) {
     const auto found = names.find(name);
     if (found != names.end()) name = found->second;
@@ -150,7 +150,7 @@ class Unroller {
     return k < elements.size() ? elements[k] : 0;
   }
 
-  /// What each round reads of the node's scanned input `position`, in the order of rounds.
+  /// The slices of the node's scanned input `position`, in the order of rounds.
   Names slices_of(std::size_t position, std::size_t k) {
     Shape shape = context_.input(position).shape;
     const std::size_t axis = normalized_axis(nth("scan_input_axes", k), shape.size());

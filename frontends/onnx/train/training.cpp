@@ -32,7 +32,7 @@ std::vector<ValueId> that_need_gradients(const std::vector<ValueId>& values, con
   return needing;
 }
 
-/// What to differentiate for: the trainable parameters or, where none reaches an output, the floating-point inputs.
+/// Chooses what to differentiate for: trainable parameters or, if none reaches an output, floating-point inputs.
 GradientNeed choose_need(Network& network, const RuleTable& rules, const std::vector<ValueId>& outputs) {
   GradientNeed of_parameters(network, rules, GradientNeed::Leaves::trainable_parameters);
   if (!that_need_gradients(outputs, of_parameters).empty()) return of_parameters;

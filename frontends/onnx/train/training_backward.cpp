@@ -268,7 +268,7 @@ class CheckmateBackward {
   GradientLedger& ledger_;
   /// By the value whose memory they read: the nodes that have a gradient (or the loss) and pass one on to it.
   std::map<ValueId, std::vector<NodeId>> consumers_{};
-  /// What a consumer offers to the gradients of its inputs' producers: its outputs and their gradients.
+  /// The values that a consumer offers to the gradients of its inputs' producers: its outputs and their gradients.
   std::map<NodeId, std::vector<ValueId>> offers_{};
   /// The gradients of parameters under ParameterGradients::keep.
   std::map<ValueId, ValueId> parameter_gradients_{};

@@ -46,7 +46,7 @@ void NodeCopies::connect() {
 
 NodeCopies::Nodes NodeCopies::run(std::span<const int> computes) {
   for (const int node : computes) ++states_[at(node)].total;
-  // What is there without any op waits for its first reader.
+  // Values without an op wait for their first reader.
   std::vector<int> found;
   for (int k = 0; k < graph_.node_size(); ++k) {
     const State& state = states_[at(k)];

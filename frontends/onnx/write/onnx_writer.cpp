@@ -32,7 +32,7 @@ std::string domain_key(const std::string& domain) {
   return domain == "ai.onnx" ? std::string() : domain;
 }
 
-/// What the functions need of operator sets, the model must have too, for their bodies stand in its graph.
+/// The model must import the operator sets of its functions, because their bodies are in its graph.
 void import_operator_sets(onnx::ModelProto& model, const onnx::FunctionProto& function) {
   for (const auto& needed : function.opset_import()) {
     bool there = false;
@@ -74,7 +74,7 @@ std::set<FunctionName> called_functions(const onnx::ModelProto& model) {
   return called;
 }
 
-/// Whether the bodies of the calls would mean the same in the graph.
+/// Throws InputError if a called function's body could mean something else in the graph; imports its operator sets.
 void prepare_functions(onnx::ModelProto& model) {
   const std::set<FunctionName> called = called_functions(model);
   std::set<FunctionName> names;

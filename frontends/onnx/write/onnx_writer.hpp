@@ -46,7 +46,7 @@ void check_rewritten(std::string_view rewritten, const std::string& source, cons
 
 // A schedule told in the names of the model (remora-runtime-schedule 1, docs/guide/rewrite.md), for a runtime to execute:
 // what every node reads and writes, which values share memory, and for each step what is allocated, run and released.
-// Of a training step a model cannot be written: ONNX has no nodes for its backward pass.
+// A training step cannot be written as a model: ONNX has no nodes for its backward pass.
 
 /// The JSON text. `schedule`: a valid one of the graph. Throws InputError for a name that is not UTF-8.
 std::string runtime_schedule(const LoweredModel& lowered, const Schedule& schedule);

@@ -90,7 +90,7 @@ PlaceSettings settings_from(const SolveOptions& options, const std::optional<std
   return settings;
 }
 
-/// What was found, and the seconds that it took.
+/// The result, and the seconds that it took.
 using Placed = std::pair<PlaceResult, double>;
 
 std::pair<Placed, nb::object> place_buffers(const std::vector<BufferRow>& rows, Bytes alignment,

@@ -106,7 +106,7 @@ Bytes amount_from(const std::string& text, const Request& request, const std::st
   try {
     return budget_of(text, request);
   } catch (const InputError& error) {
-    // Of the graph, else.
+    // Otherwise the error is in the graph.
     if (!error.place().empty()) throw;
     throw InputError(argument, error.what());
   }

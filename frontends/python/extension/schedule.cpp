@@ -128,7 +128,7 @@ std::optional<ArenaRow> arena_of(const ScheduleHandle& handle) {
   return row;
 }
 
-/// Of the input order without recompute, and of the schedule, at every step.
+/// Memory at every step: of the input order without recomputation, and of the schedule.
 std::pair<std::vector<Bytes>, std::vector<Bytes>> memory_of(const ScheduleHandle& handle) {
   if (handle.with_modes) {
     return {evaluate(*handle.with_modes, computes_of(input_order(*handle.with_modes))).memory,
@@ -238,7 +238,7 @@ void expect_valid(const ScheduleHandle& handle) {
 
 namespace {
 
-/// What schedules for one device and for several have in common.
+/// Common members of schedules for one device and for several.
 template <class Handle>
 nb::class_<Handle> bind_common(nb::module_& module, const char* name) {
   const nb::call_guard<nb::gil_scoped_release> unlocked;

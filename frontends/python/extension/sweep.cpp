@@ -33,7 +33,7 @@ std::vector<Bytes> budgets_from(const std::vector<std::string>& texts, const Req
       const std::vector<Bytes> named = budgets_of(texts[i], request);
       budgets.insert(budgets.end(), named.begin(), named.end());
     } catch (const InputError& error) {
-      // Of the graph, else.
+      // Otherwise the error is in the graph.
       if (!error.place().empty()) throw;
       throw InputError("budgets[" + std::to_string(i) + "]", error.what());
     }

@@ -34,7 +34,7 @@ struct Memory {
   std::map<std::int64_t, std::int64_t> blocks{};
 };
 
-/// Of an allocation that is recorded.
+/// A recorded allocation.
 struct Event {
   std::int64_t size, address, begin, end;
 };
@@ -45,7 +45,8 @@ struct Recorded {
   std::int64_t recording = 0;
 };
 
-/// Of a thread that runs a plan: where its calls' places begin in `slots`, pairs of a size and an offset (-1: on the heap).
+/// A thread that runs a plan: where its calls' places begin in `slots`, pairs of a size and an offset (-1: on the
+/// heap).
 struct Run {
   Memory* memory = nullptr;
   const std::int64_t* starts = nullptr;
@@ -223,7 +224,7 @@ void* remora_map(std::int64_t size) {
   return memory;
 }
 
-/// Whether tensors lie there, or a program runs there.
+/// True if tensors are in the arena, or a program runs in it.
 std::int64_t remora_in_use(const void* handle) {
   const std::lock_guard lock(mutex);
   return in_use(static_cast<const Memory*>(handle)) ? 1 : 0;
