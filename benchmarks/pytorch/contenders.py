@@ -289,8 +289,13 @@ SECONDS = 6.0
 """For the solver."""
 RUNS = 2
 """Of the step in each turn."""
-FUSED = {"remora": False, "fused": True}
-"""Remora's contenders by the option `fuse`."""
+FUSED: dict[str, dict[str, bool]] = {
+    "remora": {},
+    "fused": {"fuse": True},
+    "graph": {"cuda_graph": True},
+    "fused_graph": {"fuse": True, "cuda_graph": True},
+}
+"""Options of Remora's contenders."""
 NETWORKS: dict[str, Callable[[], Network]] = {
     "gpt": gpt,
     "bert": bert,
@@ -386,13 +391,13 @@ def compiled(model: nn.Module, backend: str) -> Any:
     return torch.compile(model, backend=GPU.before_run(torch._dynamo.lookup_backend(backend)), dynamic=False)
 
 
-def captured_step(step: Callable[..., Any], network: Network, fuse: bool) -> Any:
+def captured_step(step: Callable[..., Any], network: Network, options: dict[str, bool]) -> Any:
     """The step at 100 %, captured."""
     import remora.torch as rt
 
     model, inputs, _, _ = network
     GPU.lead_remora()
-    planned = rt.train_step(step, budget="100%", fuse=fuse, time_limit=SECONDS, threads=1)
+    planned = rt.train_step(step, budget="100%", time_limit=SECONDS, threads=1, **options)
     planned(*inputs)
     model.zero_grad()
     GPU.leave()

@@ -29,6 +29,7 @@ from remora.torch.capture import record
 from remora.torch.capture import trace as traces
 from remora.torch.decide import modes
 from remora.torch.decide.checkpoints import Fitting
+from remora.torch.problem import checkpoints as problems
 from remora.torch.problem import eager as replays
 from remora.torch.problem import family as families
 from remora.torch.problem.checkpoints import EagerProblem
@@ -316,6 +317,13 @@ def test_modules_and_their_state_stay_as_they_were(tmp_path: Path) -> None:
     assert all("forward" not in module.__dict__ for module in fresh.modules())
 
 
+@pytest.fixture
+def no_offloads(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Everything that is freed is recomputed, on a GPU, too."""
+    monkeypatch.setattr(problems, "family_of", lambda replay, offload: families.family_of(replay, offload=False))
+
+
+@pytest.mark.usefixtures("no_offloads")
 def test_a_plan_is_applied_without_remora(tmp_path: Path) -> None:
     case = Case("dropout")
     case.choose("60%").save(tmp_path / "plan.json")
@@ -413,6 +421,7 @@ class Remembering(nn.Module):
         return x
 
 
+@pytest.mark.usefixtures("no_offloads")
 def test_what_cannot_be_right_is_refused() -> None:
     x = torch.randn(64, 32)
 
@@ -536,6 +545,7 @@ class Forgetful(Noisy):
         return super().forward(x * (1.001 if again else 1.0))
 
 
+@pytest.mark.usefixtures("no_offloads")
 @pytest.mark.parametrize("size", [0.0, 1e-6])
 def test_what_exceeds_it_is_one(size: float) -> None:
     model = nn.Sequential(*[Forgetful(size) for _ in range(6)])

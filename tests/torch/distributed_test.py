@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 from remora.torch.decide.modes import ModeSearch
 from remora.torch.problem.family import Family, Mode, Unit, undominated
@@ -57,6 +58,8 @@ def printed(script: Path, words: list[str], size: int, folder: Path, environment
     for rank in range(size):
         own = {**os.environ, **environment, "RANK": str(rank), "WORLD_SIZE": str(size)}
         own |= {"REMORA_CACHE": str(folder / f"cache{rank}"), "GLOO_SOCKET_IFNAME": "lo"}
+        if torch.cuda.device_count() < size:  # NCCL wants a GPU for each
+            own["REMORA_TEST_DEVICE"] = "cpu"
         line = [sys.executable, str(script), *(word.format(rank=rank) for word in words)]
         started.append(subprocess.Popen(line, env=own, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
     try:

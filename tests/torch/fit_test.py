@@ -30,7 +30,7 @@ from remora.errors import InputError
 from remora.torch import fit
 from remora.torch.capture.graph import tensors_in
 from remora.torch.capture.read import read_step
-from remora.torch.cost.calls import Call, cpu_memory
+from remora.torch.cost.calls import Call, memory_of
 from remora.torch.fit._absent import _Engine
 from remora.torch.fit._fit import LEAST, PART
 from remora.torch.fit._memory import size_of
@@ -42,6 +42,7 @@ from remora.torch.measure import allocated
 
 ADAMW = functools.partial(torch.optim.AdamW, lr=1e-4)
 SOLVER: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
+HERE = {**SOLVER, "device": checking.DEVICE.type}
 QUICK = ["gpt2", "unet", "experts"]
 WORDS = torch.randint(0, 64, (4, 32))
 
@@ -60,7 +61,7 @@ def next_word(model: torch.nn.Module, x: torch.Tensor) -> torch.Tensor:
 def planned(make: Callable[[], zoo.Entry]) -> tuple[rt.FitPlan, int]:
     """A network, planned without memory, and the most bytes that were allocated meanwhile."""
     _, inputs, loss = make()
-    given = {"optimizer": ADAMW, **SOLVER}
+    given = {"optimizer": ADAMW, **HERE}
     # Kineto, with which `checking` counts, hears of nothing more once the costs of an op were recorded beside it.
     return allocated(lambda: rt.plan(lambda: make()[0], inputs, loss, **given))
 
@@ -149,7 +150,7 @@ def test_what_a_large_op_takes_is_told_from_a_part_of_its_rows(name: str) -> Non
         limit = sum(taken) // 2 + 1024
         told, peak = allocated(lambda: Smaller(limit)(call))
         assert told is not None and told.duration > 0
-        workspace, outputs = cpu_memory(call)
+        workspace, outputs = memory_of(call)
         assert (told.workspace, list(told.outputs)) == (workspace, outputs)
         assert 0 < peak <= limit
         assert Smaller(10 * (sum(taken) + sum(outputs)))(call) is None
@@ -377,7 +378,7 @@ def test_a_micro_step_is_planned_as_train_step_plans_it(
         step(x)
     mine = step.plan
     given = {"accumulate": accumulate, "reserve": reserve, "cost": "flops", "budget": budget}
-    plan = rt.plan(make, (x,), loss, **given, **SOLVER)
+    plan = rt.plan(make, (x,), loss, **given, **HERE)
     there = [*model.parameters(), *(p.grad for p in model.parameters() if p.grad is not None and accumulate > 1), x]
     lying = sum({t.untyped_storage()._cdata: t.nbytes for t in [*there, *model.buffers()]}.values())
     beside = lying - mine.fixed_memory + reserve  # what the step does not read, such as frozen and unused parameters
@@ -396,7 +397,7 @@ def test_a_micro_step_is_planned_as_train_step_plans_it(
 def test_the_total_with_accumulation_is_what_the_process_allocates(name: str) -> None:
     make, inputs, loss = STEPS[name]
     x, model = inputs(8), make()
-    plan = rt.plan(make, (x,), loss, optimizer=ADAMW, accumulate=3, **SOLVER)
+    plan = rt.plan(make, (x,), loss, optimizer=ADAMW, accumulate=3, **HERE)
     step = rt.train_step(checking.Case.body(model, loss), **checking.OPTIONS)
     for _ in range(2):
         step(x)
@@ -416,7 +417,7 @@ def test_the_total_with_accumulation_is_what_the_process_allocates(name: str) ->
 
 
 def test_a_reserve_is_part_of_a_budget_in_bytes() -> None:
-    quick: dict[str, Any] = {"cost": "flops", "time_limit": 0.5, "threads": 1}
+    quick: dict[str, Any] = {"cost": "flops", "time_limit": 0.5, "threads": 1, "device": checking.DEVICE.type}
     batch = (torch.randn(512, 64),)
     free = rt.plan(perceptron, batch, mean_square, **quick)
     plan = rt.plan(perceptron, batch, mean_square, budget=free.total, reserve=free.total // 10, **quick)
@@ -460,8 +461,8 @@ def test_what_does_not_fit_is_told() -> None:
         _ = plan.schedule
     enough = rt.plan(small_gpt, (WORDS,), next_word, device="h100", budget=plan.least, **SOLVER)
     assert enough.fits
-    here = rt.plan(small_gpt, (WORDS,), next_word, optimizer="adamw", **SOLVER)
-    less = rt.plan(small_gpt, (WORDS,), next_word, optimizer="adamw", budget=here.update - 1, **SOLVER)
+    here = rt.plan(small_gpt, (WORDS,), next_word, optimizer="adamw", **HERE)
+    less = rt.plan(small_gpt, (WORDS,), next_word, optimizer="adamw", budget=here.update - 1, **HERE)
     assert here.fits and not less.fits and less.proved and "update" in str(less)
 
 
@@ -515,8 +516,8 @@ SIZES: dict[str, tuple[Any, Any, Any]] = {
 @pytest.mark.parametrize("name", [n if n == "lstm" else pytest.param(n, marks=pytest.mark.slow) for n in SIZES])
 def test_the_largest_batch_runs_and_the_next_does_not(name: str, tmp_path: Path) -> None:
     make, batch, loss = SIZES[name]
-    limit = int(1.6 * rt.plan(make, batch(8), loss, optimizer=ADAMW, **SOLVER).total)
-    found = rt.largest(make, batch, loss, budget=limit, optimizer=ADAMW, **SOLVER)
+    limit = int(1.6 * rt.plan(make, batch(8), loss, optimizer=ADAMW, **HERE).total)
+    found = rt.largest(make, batch, loss, budget=limit, optimizer=ADAMW, **HERE)
     print(found)
     assert found.within >= found.without >= 8
     assert taken_by((make(), batch(found.without), loss), "100%") <= limit
@@ -552,7 +553,7 @@ def test_models_by_devices() -> None:
 
 
 def test_a_plan_runs_elsewhere(tmp_path: Path) -> None:
-    plan = rt.plan(small_gpt, (WORDS,), next_word, budget="60%", **SOLVER)
+    plan = rt.plan(small_gpt, (WORDS,), next_word, budget="60%", **HERE)
     assert plan.step is not None and plan.step.recomputes
     plan.save(tmp_path / "plan.json")
     model, budget = small_gpt(), plan.step.budget
@@ -571,7 +572,7 @@ def test_a_plan_is_of_the_first_micro_step_or_of_later_ones(tmp_path: Path) -> N
     x = torch.randn(1024, 64)
     files = {}
     for accumulate in (1, 2):
-        plan = rt.plan(perceptron, (x,), mean_square, budget="80%", accumulate=accumulate, **SOLVER)
+        plan = rt.plan(perceptron, (x,), mean_square, budget="80%", accumulate=accumulate, **HERE)
         files[accumulate] = str(tmp_path / f"{accumulate}.json")
         plan.save(files[accumulate])
         assert json.loads(Path(files[accumulate]).read_text())["accumulate"] == accumulate

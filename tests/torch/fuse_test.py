@@ -198,7 +198,7 @@ def test_convolutions_see_channels_last_order_and_results_lie_as_before(name: st
     rows = []
     for run in (step.module, module):
         torch.manual_seed(1)  # dropout draws the same mask
-        with torch.no_grad():
+        with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
             rows.append([t for t in run(*(t.clone() for t in given)) if isinstance(t, torch.Tensor)])
     torch.testing.assert_close(rows[1], rows[0], rtol=1e-3, atol=1e-4)
     assert [t.stride() for t in rows[1]] == [t.stride() for t in rows[0]]

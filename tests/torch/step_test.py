@@ -93,6 +93,45 @@ def test_captured_graph_needs_no_more_than_eager() -> None:
     )
 
 
+def small_llama() -> nn.Module:
+    t = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    model: nn.Module = t.LlamaForCausalLM(t.LlamaConfig(**sizes, vocab_size=64, use_cache=False))
+    return model
+
+
+def masks_of(step: Any) -> list[bool]:
+    """Whether the attention of a captured step, forward and backward, is given a mask."""
+    found = []
+    for node in step._captured[-1].problem.step.module.graph.nodes:
+        if "attention" in str(node.target):
+            names = [argument.name for argument in node.target._schema.arguments]
+            given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
+            found.append(given.get("attn_mask") is not None or given.get("attn_bias") is not None)
+            assert found[-1] != given.get("is_causal", False)
+    return found
+
+
+def test_a_model_of_transformers_calls_the_attention_of_eager_mode() -> None:
+    words = torch.randint(0, 64, (2, 16))
+    case = checking.Case(small_llama(), lambda m, x: m(input_ids=x).logits.square().mean(), (words,), budget="100%")
+    mine = checking.outcome(case.model, lambda: case.step(*case.inputs), case.state)
+    assert checking.differences(mine, case.eager) == []
+    assert masks_of(case.step) == [False, False]
+
+
+def test_packed_sequences_are_masked_as_in_eager_mode() -> None:
+    words, places = torch.randint(0, 64, (1, 16)), torch.tensor([[*range(10), *range(6)]])
+
+    def loss(model: nn.Module, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
+        return model(input_ids=x, position_ids=places).logits.square().mean()
+
+    case = checking.Case(small_llama(), loss, (words, places), budget="100%")
+    mine = checking.outcome(case.model, lambda: case.step(*case.inputs), case.state)
+    assert case.differences(mine) == []
+    assert masks_of(case.step) == [True, True]
+
+
 def test_bf16_autocast() -> None:
     def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         with torch.autocast(x.device.type, dtype=torch.bfloat16):
@@ -330,7 +369,7 @@ def test_costs_by_flops_need_no_run(monkeypatch: pytest.MonkeyPatch) -> None:
     def never(*_: Any) -> None:
         raise AssertionError("an op was measured")
 
-    monkeypatch.setattr("remora.torch.cost.calls.cpu_memory", never)
+    monkeypatch.setattr("remora.torch.cost.calls.memory_of", never)
     model, (x, y) = models.Gpt(layers=1), tokens()
     step = rt.train_step(lambda x, y: written(model, x, y).backward(), budget="80%", cost="flops", **checking.OPTIONS)
     step(x, y)

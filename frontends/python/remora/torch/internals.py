@@ -35,7 +35,8 @@ class Name:
 
 _ALWAYS = """
 capture of a step by Dynamo and AOTAutograd:
-    torch._dynamo.backends.common.aot_autograd torch._dynamo.config.recompile_limit torch._functorch.config.patch
+    torch._assert_async torch._dynamo.backends.common.aot_autograd torch._dynamo.config.recompile_limit
+    torch._functorch.config.patch
     torch._functorch._aot_autograd.descriptors.SavedForBackwardsAOTOutput
     torch._functorch.partitioners._extract_fwd_bwd_modules torch._guards.CompileContext torch._guards.TracingContext
     torch._guards.tracing torch.nn.Module._call_impl torch.nn.Module._compiled_call_impl
@@ -64,6 +65,8 @@ the autograd node that runs, and hooks that a captured step would leave out:
     torch.autograd.graph.Node._sequence_nr torch.Tensor._backward_hooks torch.Tensor._post_accumulate_grad_hooks
     torch.nn.Module._backward_hooks torch.nn.Module._backward_pre_hooks torch.nn.Module._buffers
     torch.nn.Module._parameters torch.amp.GradScaler._lazy_init_scale_growth_tracker torch.amp.GradScaler._scale
+results of a CUDA graph that are still in use:
+    torch._C._storage_Use_Count torch.cuda.CUDAGraph
 Inductor's compiler, its lowering, and its partitioner:
     torch._functorch._aot_autograd.graph_compile.collect_fw_donated_buffer_idxs
     torch._functorch.partitioners.choose_saved_values_set torch._functorch.partitioners.estimate_runtime

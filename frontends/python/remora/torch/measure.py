@@ -22,6 +22,7 @@ LONG = 0.05
 """Seconds of timed runs after which no further one starts."""
 ROW = 1e-3
 """Seconds that runs on a GPU take together, back to back."""
+CPU = torch.device("cpu")
 CYCLES = 2e9
 """Ticks of a GPU's clock in a second, roughly."""
 
@@ -77,17 +78,24 @@ def _gpu_row(run: Callable[[], Any], times: int, delay: float) -> float:
     return max(float(start.elapsed_time(end)) / 1e3 / times, 1e-9)
 
 
-def allocated(run: Callable[[], Any]) -> tuple[Any, int]:
-    """The result of a call, and the most bytes that PyTorch's CPU allocator had given out while it ran.
+def allocated(run: Callable[[], Any], device: torch.device = CPU) -> tuple[Any, int]:
+    """The result of a call, and the most bytes that a device's allocator had given out while it ran, as requested.
 
     Kineto, which `torch.profiler` records with, knows one recording a process: a user's own would be lost. So PyTorch's
-    older profiler records, in a thread of its own where this one is recorded already.
+    older profiler records the CPU's, in a thread of its own where this one is recorded already.
     """
+    if device.type == "cuda":
+        torch.cuda.synchronize(device)
+        torch.cuda.reset_peak_memory_stats(device)
+        before = torch.cuda.memory_stats(device)["requested_bytes.all.current"]
+        result = run()
+        torch.cuda.synchronize(device)
+        return result, torch.cuda.memory_stats(device)["requested_bytes.all.peak"] - before
     if torch._C._autograd._profiler_enabled():
         # Workspaces depend on the number of threads, which a new thread has to be named.
         with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)) as beside:
             return beside.submit(allocated, run).result()
-    with profiled(torch.device("cpu")) as threads:
+    with profiled(CPU) as threads:
         result = run()
     return result, sum(_peak(size for _, size in events) for events in threads)
 

@@ -70,6 +70,9 @@ class Options:
     arena : bool
         Whether the step's tensors lie in one block of memory, each where the plan says, within the budget. On the CPU
         only; needs a C++ compiler at first use.
+    cuda_graph : bool
+        Whether `train_step` launches its kernels at once, as a CUDA graph, which takes less time where kernels are
+        short. The memory of the step then stays reserved between steps.
     order : {"input", "free", "auto"}
         "input": ops in their captured order, recomputes between them; "free": any order.
     pure : tuple of str
@@ -98,6 +101,7 @@ class Options:
     cost: str = "measured"
     fuse: bool = False
     arena: bool = False
+    cuda_graph: bool = False
     order: Literal["input", "free", "auto"] = "input"
     pure: tuple[str, ...] = ()
     inference: bool = False

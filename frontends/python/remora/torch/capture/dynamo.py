@@ -11,9 +11,7 @@ is traced as `_batch_norm_with_update`, which chooses as eager does and hands cu
 from __future__ import annotations
 
 import contextlib
-import logging
 import re
-import warnings
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
@@ -25,11 +23,9 @@ from torch._C import DispatchKey
 from torch._dynamo.backends.common import aot_autograd
 
 from ..errors import CaptureError, in_plain_words
-from ..internals import hidden_kernels, setting_of, traceable_backward
+from ..internals import hidden_kernels, traceable_backward
 from ..ledger import Ledger
-
-SHAPES = 64
-"""So many shapes of one step are captured before Dynamo gives up."""
+from .traced import Traced, read_positions
 
 
 def compiled_step(
@@ -45,6 +41,7 @@ def compiled_step(
 
     def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
         names = [name_of_input(node) for node in module.graph.find_nodes(op="placeholder")]
+        read_positions(module)
         refuse_hooks(inputs, names)
         _expect_backward(module)
         ledger.add(inputs, training=True).count_checkpoints(module)
@@ -57,7 +54,7 @@ def compiled_step(
 
         return checked
 
-    compiled = torch.compile(function, fullgraph=True, dynamic=False, backend=backend)
+    compiled = Traced(torch.compile(function, fullgraph=True, dynamic=False, backend=backend), trace_autograd_ops=True)
 
     def called(*arguments: Any, **options: Any) -> Any:
         if torch.is_anomaly_enabled():
@@ -65,7 +62,7 @@ def compiled_step(
                 "anomaly mode is on, and a captured step has no autograd nodes that it could check; call the step's "
                 "own function instead (`.function`), or use remora.torch.wrap"
             )
-        with in_plain_words(), tracing(trace_autograd_ops=True), traceable_backward():
+        with in_plain_words(), traceable_backward():
             return compiled(*arguments, **options)
 
     return called
@@ -81,23 +78,6 @@ def _expect_backward(module: fx.GraphModule) -> None:
                 f"the step returns, or a module keeps, a tensor that still needs backward() ({node.name}): call "
                 "backward() inside, and return loss.detach(); to call it outside, use remora.torch.wrap"
             )
-
-
-def tracing(**patches: Any) -> Any:
-    """Configures Dynamo for a capture: up to `SHAPES` shapes, no log lines, printing deferred."""
-    config = torch._dynamo.config
-    ignored = {getattr(logging.Logger, name) for name in _LOGGING if hasattr(logging.Logger, name)}
-    wanted = {
-        "recompile_limit": max(SHAPES, config.recompile_limit),
-        "optimize_ddp": False,  # else DistributedDataParallel's buckets cut the graph, and each part has a budget
-        "reorderable_logging_functions": {*config.reorderable_logging_functions, print, warnings.warn},
-        "ignore_logging_functions": setting_of({*config.ignore_logging_functions, *ignored}),
-    }
-    return config.patch({**wanted, **patches})
-
-
-_LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once")
-"""Methods of `logging.Logger`, some of which transformers adds."""
 
 
 @contextlib.contextmanager

@@ -15,7 +15,7 @@ not model workspaces, so the peak of a schedule may be exceeded by these.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Container
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -84,8 +84,7 @@ def _measured(
     device = step.device
     path = cache_folder() / "costs" / f"torch-{torch.__version__}-{device_name(device)}.json"
     known: dict[str, list[Any]] = read_json(path)
-    strays = _strays(step) if device.type == "cuda" else frozenset()
-    calls = {node: Call(step, node, strays) for node in nodes if not has_effect(node)}
+    calls = {node: Call(step, node) for node in nodes if not has_effect(node)}
     missing = {call.key: call for call in calls.values() if call.key not in known}
     extrapolated: dict[str, list[Any]] = {}
     if missing:
@@ -98,9 +97,8 @@ def _measured(
             for i, call in enumerate(missing.values()):
                 say(f"measuring op {i + 1} of {len(missing)}")
                 known[call.key] = [call.time()]
-            memory = _gpu_memory if device.type == "cuda" else cpu_memory
             for key, call in missing.items():
-                known[key] += [*memory(call), *([True] if call.draws else [])]
+                known[key] += [*memory_of(call), *([True] if call.draws else [])]
         write_json(path, {**read_json(path), **known})
     found = {**known, **extrapolated}
     return [found[calls[n].key] if n in calls else _row(_roofline(step, n, device)) for n in nodes]
@@ -137,26 +135,22 @@ def op_cost(op: Op, costs: dict[fx.Node, Cost]) -> tuple[int, int]:
 
 
 class Call:
-    """One node as it will be called, with arguments made from its fake ones; `strays` are storages on the CPU."""
+    """One node as it will be called, with arguments made from its fake ones."""
 
-    def __init__(self, step: StepGraph, node: fx.Node, strays: Container[int] = ()) -> None:
+    def __init__(self, step: StepGraph, node: fx.Node) -> None:
         self.node, self.device = node, step.device
         self.in_place = node in step.in_place
         self.draws = False
         self.target, arguments, options = step.call_of(node)
         self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
-        if strays:
-            self.given = pytree.tree_map_only(
-                torch.Tensor, lambda t: t.to("cpu") if step.storage_of(t) in strays else t, self.given
-            )
         leaves, spec = pytree.tree_flatten(self.given)
         modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), cpu_clock().__name__]
         self.key = digest([_name(self.target), str(spec), [_describe(leaf) for leaf in leaves], modes])
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """Tensors made for a call."""
-        given: tuple[tuple[Any, ...], dict[str, Any]] = pytree.tree_map(made_like, self.given)
-        return given
+        arguments, named = pytree.tree_map(made_like, self.given)
+        return tuple(with_seeds(self.target, arguments)), named
 
     def run(self, arguments: tuple[tuple[Any, ...], dict[str, Any]]) -> Any:
         """Calls the op; a failure on the made-up tensors is a `CaptureError`."""
@@ -180,25 +174,6 @@ class Call:
         return max(1, round(timed(lambda: self.run(arguments), self.device) * 1e9))
 
 
-def _strays(step: StepGraph) -> frozenset[int]:
-    """The storages that lie on the CPU, though fake tensors say otherwise: the seeds of attention with dropout.
-
-    Kernels read them there, so a call on a tensor of the GPU would read memory that is not theirs.
-    """
-    found: set[int] = set()
-    places: dict[str, list[str]] = {}
-    with _disable_current_modes(), torch.random.fork_rng():
-        for node in (node for op in step.ops if op.random for node in op.nodes):
-            made = tensors_in(step.value[node])
-            call = Call(step, node, found)  # attention's backward reads the seeds
-            if len(made) > 1 and call.key not in places:
-                places[call.key] = [t.device.type for t in tensors_in(call.run(call.arguments()))]
-            for tensor, place in zip(made, places.get(call.key, ()), strict=False):
-                if place != step.device.type:
-                    found.add(step.storage_of(tensor))
-    return frozenset(found)
-
-
 def _wake(device: torch.device) -> None:
     """Keeps a GPU busy till its clocks are up: an idle one is slow at first."""
     some = torch.ones(2048, 2048, device=device)
@@ -209,22 +184,10 @@ def _wake(device: torch.device) -> None:
         torch.cuda.synchronize()
 
 
-def cpu_memory(call: Call) -> tuple[int, list[int]]:
+def memory_of(call: Call) -> tuple[int, list[int]]:
     """The workspace of a call, and the bytes of each of its results; it runs once."""
     arguments = call.arguments()
-    result, peak = allocated(lambda: call.run(arguments))
-    sizes = _output_sizes(call, arguments, result)
-    return max(0, peak if call.in_place else peak - sum(sizes)), sizes
-
-
-def _gpu_memory(call: Call) -> tuple[int, list[int]]:
-    arguments = call.arguments()
-    torch.cuda.synchronize()
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_stats()["requested_bytes.all.current"]
-    result = call.run(arguments)
-    torch.cuda.synchronize()
-    peak = torch.cuda.memory_stats()["requested_bytes.all.peak"] - before
+    result, peak = allocated(lambda: call.run(arguments), call.device)
     sizes = _output_sizes(call, arguments, result)
     made = 0 if call.in_place else sum(int(t.untyped_storage().nbytes()) for t in tensors_in(result))
     return rounded(max(0, peak - made), call.device), sizes
@@ -271,6 +234,21 @@ def made_like(leaf: Any, truth: bool = True) -> Any:
     made = flat.as_strided(leaf.shape, leaf.stride(), leaf.storage_offset())
     made = made.conj() if leaf.is_conj() else made
     return torch._neg_view(made) if leaf.is_neg() else made
+
+
+def with_seeds(target: Any, arguments: Sequence[Any]) -> list[Any]:
+    """The arguments of a call, seeds of attention's dropout in pinned memory, which the CPU and the GPU can read.
+
+    Fake tensors say that seeds lie on the GPU; the backward of some kernels reads them on the CPU.
+    """
+    schema = target._schema.arguments if isinstance(target, torch._ops.OpOverload) else ()
+    seeds = {i for i, argument in enumerate(schema) if argument.name.startswith("philox")}
+    return [
+        torch.zeros((), dtype=value.dtype, device="cpu", pin_memory=True)
+        if i in seeds and value.is_cuda and not value.dim()
+        else value
+        for i, value in enumerate(arguments)
+    ]
 
 
 def work_of(step: StepGraph, node: fx.Node) -> tuple[int, int]:

@@ -22,9 +22,12 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..capture.graph import tensors_in
 from ..capture.launches import Kernel, Launch, Look, Trace, written_by
-from ..measure import allocated, device_name, timed
+from ..measure import allocated, device_name, rounded, timed
 from ..store import cache_folder, digest, read_json, write_json
-from .calls import generic_machine, made_like
+from .calls import generic_machine, made_like, with_seeds
+
+WORKSPACES = "of all devices"
+"""In the keys of the file, since files of earlier versions have none of GPUs."""
 
 
 class Calls:
@@ -132,7 +135,7 @@ def _arguments(launch: Launch, truth: bool = True) -> tuple[list[Any], dict[str,
     mode = FakeTensorMode()
     looks = pytree.tree_map(lambda leaf: leaf.fake(mode) if isinstance(leaf, Look) else leaf, launch.given)
     arguments, named = pytree.tree_map(functools.partial(made_like, truth=truth), looks)
-    return list(arguments), named
+    return with_seeds(launch.target, arguments), named
 
 
 def _made(launch: Launch, run: Callable[..., Any], look: Look) -> torch.Tensor:
@@ -168,10 +171,10 @@ def _taken(
     if isinstance(launch.target, Kernel):
         return [max(1, round(seconds * 1e9)), 0]
     given = {t.untyped_storage().data_ptr() for t in tensors_in((arguments, named))}
-    result, peak = allocated(lambda: run(*arguments, **named))
+    result, peak = allocated(lambda: run(*arguments, **named), device)
     made = {t.untyped_storage().data_ptr(): t.untyped_storage().nbytes() for t in tensors_in(result)}
     kept = sum(size for place, size in made.items() if place not in given)
-    return [max(1, round(seconds * 1e9)), max(0, peak - kept)]
+    return [max(1, round(seconds * 1e9)), rounded(max(0, peak - kept), device)]
 
 
 def looks_in(given: Any) -> list[Look]:
@@ -188,7 +191,7 @@ def key_of(launch: Launch) -> str:
         called = [word.replace(words[1], "kernel") for word in words] if target.how == "triton" else words
     else:
         called = [str(target)]
-    modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
+    modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), WORKSPACES]
     return digest([called, str(launch.given), modes])
 
 

@@ -41,14 +41,20 @@ class Fitting:
         budget = options.in_bytes(sizes)
         plan = within(budget, lambda asked: self._tried(lambda: self._best(asked)), _peak_of)
         if plan is None:
-            plan = self._tried(lambda: self.problem.plan(self.least().modes))
-        assert plan is not None
+            plan = self._smallest()
         peak = _peak_of(plan)
         if peak > budget:
             proved = from_first(lambda: self.proved and self.problem.proves, CheckpointError, self.group)
             raise sizes.refusal(budget, peak, options, proved)
         plan.budget = budget
         return plan
+
+    def _smallest(self) -> Plan:
+        """The plan with the smallest peak: by its replay, or the smallest that does the same with all units."""
+        smallest = self._tried(lambda: self.problem.plan(self.least().modes))
+        uniform = self._tried(lambda: min(self.found, key=_peak_of, default=None))
+        assert smallest is not None
+        return min(smallest, uniform or smallest, key=_peak_of)
 
     def _tried(self, make: Callable[[], Plan | None]) -> Plan | None:
         """The plan that the first process makes, with its cost on each process."""

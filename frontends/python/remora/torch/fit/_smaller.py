@@ -24,7 +24,7 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..capture.graph import tensors_in
-from ..cost.calls import Call, Cost, cpu_memory
+from ..cost.calls import Call, Cost, memory_of
 
 SPARE = 2
 """Estimate of an op's memory with its workspace, as a multiple of the bytes that it reads and writes."""
@@ -98,7 +98,7 @@ class Smaller:
         parts = [copy.copy(call) for _ in range(3)]
         for i, part in enumerate(parts):
             part.given = rows.cut((i + 1) * third)
-        one, two, three = ([workspace, *made] for workspace, made in map(cpu_memory, parts))
+        one, two, three = ([workspace, *made] for workspace, made in map(memory_of, parts))
         more = [b - a for a, b in zip(one, two, strict=True)]
         if [b + m for b, m in zip(two, more, strict=True)] != three or any(m % third for m in more):
             return None

@@ -19,8 +19,9 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils import _pytree as pytree
 
-from ..capture.dynamo import boxed, capturing, results_of, tracing
+from ..capture.dynamo import boxed, capturing, results_of
 from ..capture.joint import cut_of, keep_old_values, reached_by
+from ..capture.traced import Traced, read_positions
 from ..carry.arena import Arena, Memory
 from ..carry.halves import Half, halves_of
 from ..carry.program import Program
@@ -84,12 +85,12 @@ def wrap(
 
     # FSDP's hooks stay outside of what is captured: there it is the frame of the module's own forward.
     captured = module._call_impl if is_sharded else run
-    compiled = torch.compile(captured, backend=backend, fullgraph=True, dynamic=False)
+    compiled = Traced(torch.compile(captured, backend=backend, fullgraph=True, dynamic=False))
 
     def called(*arguments: Any, **named: Any) -> Any:
         if not backend.options.inference and not _wants_gradients(module, arguments, named):
             return run(*arguments, **named)
-        with in_plain_words(), tracing():
+        with in_plain_words():
             results = compiled(*arguments, **named)
         if not backend.ledger.parts:
             backend.ledger.tell(
@@ -178,6 +179,8 @@ class Backend:
     """
 
     def __init__(self, options: Options, breaks: bool = True) -> None:
+        if options.cuda_graph:
+            raise ValueError("cuda_graph: only the steps of train_step run as CUDA graphs")
         self.options = options
         self.plans: list[Plan] = []
         self.ledger: Ledger = Ledger()
@@ -188,6 +191,7 @@ class Backend:
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Any:
         """Plans a graph of Dynamo, and returns what runs it."""
         listener.listen()
+        read_positions(module)
         for size in inputs:
             if isinstance(size, torch.SymInt):
                 int(size)  # a plan is for shapes that are numbers: Dynamo then captures others anew

@@ -23,6 +23,7 @@ import remora
 
 from ..capture.dynamo import alive, boxed, compiled_step
 from ..carry.arena import Memory
+from ..carry.cuda_graph import Recorded
 from ..carry.program import Program
 from ..decide.schedules import sweep_graph
 from ..decide.step import planned, read_graph
@@ -41,6 +42,7 @@ def train_step(
     cost: str = "measured",
     fuse: bool = False,
     arena: bool = False,
+    cuda_graph: bool = False,
     order: str = "input",
     pure: tuple[str, ...] = (),
     time_limit: float = 15.0,
@@ -60,7 +62,7 @@ def train_step(
     budget : int or str
         Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of the memory that
         the captured step uses beyond that if nothing is recomputed.
-    reserve, cost, fuse, arena, order, pure, time_limit, threads, seed, cache, progress, plan
+    reserve, cost, fuse, arena, cuda_graph, order, pure, time_limit, threads, seed, cache, progress, plan
         As in `Options`.
 
     Returns
@@ -177,7 +179,7 @@ class TrainStep:
                     raise  # each budget has regions, or addresses, of its own
                 raise refusal.knowing(captured.reached + problem.states + options.reserve) from None
         for captured, (plan, program) in zip(self._captured, found, strict=True):
-            captured.plan, captured.program = plan, program
+            captured.plan, captured.program = plan, self._recorded(program, captured.problem)
             captured.reached = min(captured.reached, plan.predicted_peak)
         self.options, self._limit = options, limit
 
@@ -193,7 +195,18 @@ class TrainStep:
         options, self._limit = self.options.fixed_in_bytes(problem, self._limit)
         plan, program = planned(problem, options, self._memory, seconds)
         self.ledger.parts[-1].keep(plan)
-        captured = _Captured(problem, plan, program, plan.predicted_peak)
+        captured = _Captured(problem, plan, self._recorded(program, problem), plan.predicted_peak)
         self._captured.append(captured)
         weak = weakref.ref(captured)
         return boxed(lambda arguments: alive(weak).program.run(arguments))
+
+    def _recorded(self, program: Program, problem: StepProblem) -> Program:
+        """The program, or the CUDA graph of it."""
+        if not self.options.cuda_graph:
+            return program
+        if problem.step.device.type != "cuda":
+            raise CaptureError(f"cuda_graph: the step runs on {problem.step.device.type}")
+        if "set_state(" in program.source:
+            self.ledger.tell("random numbers are drawn again: the step runs op by op, not as a CUDA graph")
+            return program
+        return Program(program.source, Recorded(program.run, self.ledger.tell, problem.step.device))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Steps as CUDA graphs: equal to eager in every bit, whatever the caller keeps; the recording itself on any device."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import checking
+import models
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import nn
+
+import remora.torch as rt
+from remora.torch.carry import cuda_graph
+from remora.torch.carry.cuda_graph import Recorded
+from remora.torch.ways import parts
+
+on_gpu = pytest.mark.skipif(checking.DEVICE.type != "cuda", reason="there is no GPU")
+LARGE = 600  # a matrix of so many rows exceeds what is copied
+
+
+def simulated(run: Callable[[list[Any]], list[Any]], given: list[Any]) -> tuple[Callable[[], None], list[Any]]:
+    """Replays write to the same results, as those of a graph; recording runs nothing."""
+    results = run([a.clone() if isinstance(a, torch.Tensor) else a for a in given])
+
+    def replay() -> None:
+        for mine, found in zip(results, run(list(given)), strict=True):
+            if isinstance(mine, torch.Tensor):
+                mine.copy_(found)
+
+    return replay, results
+
+
+def product(arguments: list[Any]) -> list[Any]:
+    weight, x, total = arguments
+    arguments.clear()
+    y = weight @ x
+    total.add_(y)
+    return [y.sum(), y, None]
+
+
+def test_a_recorded_program_does_the_same_whatever_is_kept() -> None:
+    told: list[str] = []
+    run = Recorded(product, told.append, torch.device("cpu"), simulated)
+    weight = torch.eye(LARGE)
+    total, expected = torch.zeros(LARGE, LARGE), torch.zeros(LARGE, LARGE)
+    kept: list[tuple[torch.Tensor, torch.Tensor]] = []
+    for turn in range(8):
+        x = torch.full((LARGE, LARGE), float(turn))
+        if turn == 6:
+            weight = torch.eye(LARGE) * 2  # lies elsewhere
+        loss, y, nothing = run([weight, x, total])
+        assert nothing is None and torch.equal(y, weight @ x)
+        expected += weight @ x
+        kept += [(loss, y.sum()), *([(y, y.clone())] if turn == 3 else [])]
+        if turn == 5:
+            kept = [pair for pair in kept if pair[0].dim() == 0]
+        del y
+    assert all(torch.equal(mine, theirs) for mine, theirs in kept)
+    assert torch.equal(total, expected)
+    assert run.recordings == 2 and not told
+
+
+def test_one_whose_arguments_always_move_runs_op_by_op() -> None:
+    told: list[str] = []
+    run = Recorded(product, told.append, torch.device("cpu"), simulated)
+    weight, x = torch.eye(LARGE), torch.ones(LARGE, LARGE)
+    kept = []
+    for _ in range(9):
+        kept.append(torch.zeros(LARGE, LARGE))  # it is written to, so a copy would not do
+        run([weight, x, kept[-1]])
+    assert all(torch.equal(total, x) for total in kept)
+    assert run.recordings == cuda_graph.RECORDINGS + 1 and len(told) == 1 and "given up" in told[0]
+
+
+def test_one_that_cannot_be_recorded_says_so() -> None:
+    def fails(*_: Any) -> Any:
+        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+
+    told: list[str] = []
+    run = Recorded(product, told.append, torch.device("cpu"), fails)
+    total = torch.zeros(2, 2)
+    for _ in range(3):
+        run([torch.eye(2), torch.ones(2, 2), total])
+    assert torch.equal(total, torch.full((2, 2), 3.0))
+    assert len(told) == 1 and told[0].endswith("not permitted when stream is capturing")
+
+
+@pytest.mark.skipif(checking.DEVICE.type == "cuda", reason="there is a GPU")
+def test_without_a_gpu_it_is_refused() -> None:
+    model = nn.Linear(2, 2)
+    step = rt.train_step(lambda x: model(x).sum().backward(), cuda_graph=True)
+    with pytest.raises(rt.CaptureError, match="cuda_graph: the step runs on cpu"):
+        step(torch.ones(2, 2))
+    with pytest.raises(Exception, match="cuda_graph: only the steps of train_step"):
+        torch.compile(model, backend=functools.partial(parts.backend, options={"cuda_graph": True}))(torch.ones(2, 2))
+
+
+@on_gpu
+@pytest.mark.parametrize(("dropout", "budget"), [(0.0, "100%"), (0.0, "70%"), (0.1, "100%")])
+@pytest.mark.parametrize("grouped", [1, 3])
+def test_training_is_as_without(dropout: float, budget: str, grouped: int) -> None:
+    """So many micro-steps add up to one step of the optimizer."""
+    plain = models.Gpt(layers=2, width=256, dropout=dropout)
+    batches = [torch.randint(0, 64, (4, 32)) for _ in range(12)]
+    outcomes = []
+    for recorded in (False, True):
+        model = copy.deepcopy(plain)
+        optimizer = torch.optim.AdamW(model.parameters(), lr=1e-3, fused=True)
+
+        @rt.train_step(budget=budget, cuda_graph=recorded, **checking.OPTIONS)
+        def step(x: torch.Tensor, model: nn.Module = model) -> torch.Tensor:
+            loss = F.cross_entropy(model(x).flatten(0, 1), x.flatten())
+            loss.backward()
+            return loss.detach()
+
+        torch.manual_seed(0)
+        losses = []
+        for turn, x in enumerate(batches):
+            losses.append(step(x))
+            if turn % grouped == grouped - 1:
+                optimizer.step()
+                optimizer.zero_grad()
+        outcomes.append([*losses, *model.parameters()])
+        if recorded:
+            runs = [captured.program.run for captured in step._captured]
+            assert all(isinstance(run, Recorded) for run in runs)
+            assert any(0 < run.recordings <= 2 for run in runs)
+    for mine, theirs in zip(*outcomes, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)
