@@ -34,6 +34,8 @@ def test_holds_its_budget(name: str) -> None:
         with warnings.catch_warnings(record=True) as told, rj.budget(budget) as plans:
             warnings.simplefilter("always")
             program = compiled(step, arguments)
+        if not plans.all and jax.default_backend() != "cpu":
+            pytest.skip(f"it is left as it is: {told[0].message}")
         plan = plans.largest
         taken = temporaries(program)
         print(name, part, whole, taken, plan)

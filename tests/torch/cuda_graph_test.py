@@ -106,8 +106,8 @@ def test_without_a_gpu_it_is_refused() -> None:
 @pytest.mark.parametrize("grouped", [1, 3])
 def test_training_is_as_without(dropout: float, budget: str, grouped: int) -> None:
     """So many micro-steps add up to one step of the optimizer."""
-    plain = models.Gpt(layers=2, width=256, dropout=dropout)
-    batches = [torch.randint(0, 64, (4, 32)) for _ in range(12)]
+    plain = models.Gpt(layers=2, width=256, length=64, dropout=dropout)
+    batches = [torch.randint(0, 64, (32, 64)) for _ in range(12)]
     outcomes = []
     for recorded in (False, True):
         model = copy.deepcopy(plain)

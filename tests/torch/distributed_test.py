@@ -59,7 +59,7 @@ def printed(script: Path, words: list[str], size: int, folder: Path, environment
         own = {**os.environ, **environment, "RANK": str(rank), "WORLD_SIZE": str(size)}
         own |= {"REMORA_CACHE": str(folder / f"cache{rank}"), "GLOO_SOCKET_IFNAME": "lo"}
         if torch.cuda.device_count() < size:  # NCCL wants a GPU for each
-            own["REMORA_TEST_DEVICE"] = "cpu"
+            own |= {"REMORA_TEST_DEVICE": "cpu", "CUDA_VISIBLE_DEVICES": ""}
         line = [sys.executable, str(script), *(word.format(rank=rank) for word in words)]
         started.append(subprocess.Popen(line, env=own, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE))
     try:

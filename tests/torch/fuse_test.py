@@ -184,6 +184,9 @@ def test_the_rewritten_graph_computes_the_same_and_a_region_that_runs_again_too(
 def test_convolutions_see_channels_last_order_and_results_lie_as_before(name: str) -> None:
     step, given = captured(name)
     module = in_channels_last(step.module, step.mode)
+    if checking.DEVICE.type == "cuda":
+        assert module is step.module, "on a GPU convolutions keep their order"
+        return
     module.graph.lint()
     laid_out = read_step(module)
     seen = 0
@@ -198,7 +201,7 @@ def test_convolutions_see_channels_last_order_and_results_lie_as_before(name: st
     rows = []
     for run in (step.module, module):
         torch.manual_seed(1)  # dropout draws the same mask
-        with torch.no_grad(), torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
+        with torch.no_grad():
             rows.append([t for t in run(*(t.clone() for t in given)) if isinstance(t, torch.Tensor)])
     torch.testing.assert_close(rows[1], rows[0], rtol=1e-3, atol=1e-4)
     assert [t.stride() for t in rows[1]] == [t.stride() for t in rows[0]]

@@ -29,21 +29,21 @@ def test_batch_norm_is_updated_once() -> None:
 
 
 def test_two_forwards_before_two_backwards_keep_their_own_dropout() -> None:
-    model, *twins = [models.Gpt(layers=1) for _ in range(3)]
-    for twin in twins:
-        twin.load_state_dict(model.state_dict())
+    model = models.Gpt(layers=1)
+    twin = models.Gpt(layers=1)
+    twin.load_state_dict(model.state_dict())
     rt.wrap(model, budget="75%", **checking.OPTIONS)
     x, y = torch.randint(0, 64, (4, 32)), torch.randint(0, 64, (4, 32))
-    for module in (model, *twins):
+    for module in (model, twin):
         torch.manual_seed(3)
         first, second = module(x).sum(), module(y).square().sum()
         second.backward()
         first.backward()
     assert rt.plans(model)[0].recomputes > 0
-    for mine, theirs, others in zip(*(m.parameters() for m in (model, *twins)), strict=True):
-        if checking.DEVICE.type == "cpu" or checking.same(theirs.grad, others.grad):
+    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        if checking.DEVICE.type == "cpu":
             assert checking.same(mine.grad, theirs.grad)
-        else:  # sums whose order is not fixed; another mask of dropout makes most of a gradient another one
+        else:  # traced, the model runs other kernels; with another mask most of a gradient would be another one
             torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-3, atol=1e-3 * float(theirs.grad.abs().max()))
 
 

@@ -237,18 +237,15 @@ def made_like(leaf: Any, truth: bool = True) -> Any:
 
 
 def with_seeds(target: Any, arguments: Sequence[Any]) -> list[Any]:
-    """The arguments of a call, seeds of attention's dropout in pinned memory, which the CPU and the GPU can read.
+    """The arguments of a call, seeds of dropout on the CPU for the attention whose backward reads them there.
 
-    Fake tensors say that seeds lie on the GPU; the backward of some kernels reads them on the CPU.
+    Fake tensors say that they lie on the GPU. Other attention reads them on the GPU, and rejects any others.
     """
-    schema = target._schema.arguments if isinstance(target, torch._ops.OpOverload) else ()
-    seeds = {i for i, argument in enumerate(schema) if argument.name.startswith("philox")}
-    return [
-        torch.zeros((), dtype=value.dtype, device="cpu", pin_memory=True)
-        if i in seeds and value.is_cuda and not value.dim()
-        else value
-        for i, value in enumerate(arguments)
-    ]
+    named = target._schema.arguments if isinstance(target, torch._ops.OpOverload) else ()
+    seeds = {i for i, argument in enumerate(named) if argument.name.startswith("philox")}
+    if "efficient_attention" not in str(target):
+        return list(arguments)
+    return [torch.zeros_like(value, device="cpu") if i in seeds else value for i, value in enumerate(arguments)]
 
 
 def work_of(step: StepGraph, node: fx.Node) -> tuple[int, int]:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -50,11 +51,18 @@ class Fitting:
         return plan
 
     def _smallest(self) -> Plan:
-        """The plan with the smallest peak: by its replay, or the smallest that does the same with all units."""
-        smallest = self._tried(lambda: self.problem.plan(self.least().modes))
-        uniform = self._tried(lambda: min(self.found, key=_peak_of, default=None))
-        assert smallest is not None
-        return min(smallest, uniform or smallest, key=_peak_of)
+        """The plan with the smallest peak of those whose replays have small ones: replays may be a little too high."""
+        makes = [
+            lambda: self.problem.plan(self.least().modes),
+            *(functools.partial(self._uniform, i) for i in range(3)),
+        ]
+        tried = [plan for make in makes if (plan := self._tried(make)) is not None]
+        return min(tried, key=_peak_of)
+
+    def _uniform(self, place: int) -> Plan | None:
+        """A plan that does the same with all units, by its place in the order of peaks."""
+        found = sorted((p for p in self.found if not p.measured_peak), key=_peak_of)
+        return found[place] if place < len(found) else None
 
     def _tried(self, make: Callable[[], Plan | None]) -> Plan | None:
         """The plan that the first process makes, with its cost on each process."""
