@@ -151,12 +151,15 @@ class Driver:
                 ended(worker)
 
     def _turns(self, workers: dict[str, subprocess.Popen[str]], prepared: float) -> None:
-        ready, waiting = [], dict(workers)
-        while waiting and time.time() < prepared:
-            for job in self._heard(waiting, prepared):
-                said = waiting.pop(job).stdout.readline().strip()  # type: ignore[union-attr]
-                ready += [job] if said == "ready" else []
-                self.told(f"{job} {said or 'ended'}")
+        ready, waiting = list[str](), dict(workers)
+        for until in (prepared - min(20.0, 0.1 * (self.end - self.start)), prepared):
+            while waiting and time.time() < until:
+                for job in self._heard(waiting, until):
+                    said = waiting.pop(job).stdout.readline().strip()  # type: ignore[union-attr]
+                    ready += [job] if said == "ready" else []
+                    self.told(f"{job} {said or 'ended'}")
+            for worker in waiting.values():  # what it prepares now is left; it is timed with what it has
+                worker.send_signal(signal.SIGUSR1)
         for job, worker in waiting.items():  # it has had its time, and would disturb the others
             self.told(f"{job} is not ready")
             ended(worker)

@@ -4,8 +4,8 @@
 Usage: worker.py NETWORK GROUP DEVICE FOLDER
 
 Appends a row to FOLDER/rows.jsonl as soon as a contender is ready: its peak, and a provisional time. When all are, or
-DEADLINE (a time since the epoch) has come, it prints "ready"; then, for each line that it reads, it times all of them
-and appends a row for each. Whatever uses the device holds the lock FOLDER/lock.
+DEADLINE (a time since the epoch) or SIGUSR1 has come, it prints "ready"; then, for each line that it reads, it times
+all of them and appends a row for each. Whatever uses the device holds the lock FOLDER/lock.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from __future__ import annotations
 import fcntl
 import json
 import os
+import signal
 import statistics
 import sys
 import time
@@ -60,6 +61,14 @@ OWN = ("forward", "gradient_checkpointing", "_gradient_checkpointing_func")
 DEADLINE = float(os.environ.get("DEADLINE", "inf"))
 
 
+class LateError(BaseException):
+    """The time for preparing is over."""
+
+
+def late(*_: Any) -> None:
+    raise LateError
+
+
 class WithLoss(nn.Module):
     """A network with its loss inside of what is compiled."""
 
@@ -101,6 +110,10 @@ class Worker:
                 warnings.simplefilter("always")
                 try:
                     row = self._prepared(contender)
+                except LateError:
+                    self._set(self.state)
+                    self.say("left", contender)
+                    continue
                 except BaseException as error:
                     self._set(self.state)
                     traceback.print_exc()
@@ -219,8 +232,10 @@ def main(network: str, group: str, device: str, folder: str) -> None:
     contenders.GPU.share(f"{folder}/lock")
     lines = os.fdopen(os.dup(1), "w")  # what others print stays out of the lines
     os.dup2(2, 1)
+    signal.signal(signal.SIGUSR1, late)
     worker = Worker(network, group, Path(folder))
     worker.prepare()
+    signal.signal(signal.SIGUSR1, signal.SIG_IGN)
     print("ready", file=lines, flush=True)
     for _ in sys.stdin:
         worker.turn()

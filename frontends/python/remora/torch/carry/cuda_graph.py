@@ -8,6 +8,7 @@ last step is still in use, the program runs op by op, lest the next step writes 
 
 from __future__ import annotations
 
+import functools
 import weakref
 from collections.abc import Callable
 from typing import Any
@@ -26,9 +27,20 @@ RECORDINGS = 4
 def recorded_on_gpu(run: Run, given: list[Any]) -> tuple[Callable[[], None], list[Any]]:
     """What launches a program that is given these arguments, and its results; nothing has run yet."""
     graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, capture_error_mode="thread_local"):
+    with torch.cuda.graph(graph, stream=_stream(torch.cuda.current_device()), capture_error_mode="thread_local"):
         results = run(given)
     return graph.replay, results
+
+
+@functools.cache
+def _stream(device: int) -> torch.cuda.Stream:
+    """The stream on which programs are recorded: matrix products have their workspace there, outside of all graphs."""
+    stream = torch.cuda.Stream(device)
+    with torch.cuda.stream(stream):
+        square = torch.ones(16, 16, device=f"cuda:{device}")
+        square @ square
+    torch.cuda.synchronize()
+    return stream
 
 
 class Recorded:
@@ -100,6 +112,8 @@ class Recorded:
             return False
         self._moving = {i: arguments[i].clone() for i in self._moving}
         try:
+            if self._device.type == "cuda":
+                _stream(torch.cuda.current_device())  # its workspace is no part of the step
             given = [self._moving.get(i, a) for i, a in enumerate(arguments)]
             (self._replay, self._results), self.peak = allocated(lambda: self._record(self._run, given), self._device)
         except RuntimeError as error:
