@@ -292,6 +292,20 @@ def test_kernels_are_those_of_a_gpu(precision: str, masked: bool, kernel: str) -
     assert {name, f"{name}_backward"} <= kinds_of(plan)
 
 
+def test_a_model_of_transformers_gets_no_mask() -> None:
+    t = pytest.importorskip("transformers")
+    sizes = {"hidden_size": 64, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}
+    plan = rt.plan(
+        lambda: t.LlamaForCausalLM(t.LlamaConfig(**sizes, vocab_size=64, use_cache=False)),
+        (torch.empty(2, 64, dtype=torch.long, device="meta"),),
+        lambda m, x: m(input_ids=x).logits.square().mean(),
+        device="h100",
+        precision="bf16",
+        **SOLVER,
+    )
+    assert "_scaled_dot_product_flash_attention" in kinds_of(plan)  # which takes none
+
+
 def test_batch_normalization_is_cudnns() -> None:
     plan = rt.plan(models.Unet, (torch.randn(2, 3, 32, 32),), lambda m, x: m(x).mean(), device="rtx-4090", **SOLVER)
     assert "_batch_norm_with_update_functional" in kinds_of(plan)

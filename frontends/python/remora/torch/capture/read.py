@@ -148,7 +148,8 @@ class _Reader:
 
     def _append(self, node: fx.Node, read: list[int], outputs: list[int], recompute: bool) -> None:
         op = Op(node.name, [node], read, outputs, recompute, random=is_random(node))
-        op.backward = bool(node.meta.get("autograd_backward")) or self.step.cut_op is not None
+        sources = node.meta.get("source_fn_stack", ())
+        op.backward = self.step.cut_op is not None or any(source is torch.autograd.grad for _, source in sources)
         self.step.ops.append(op)
         self.step.owner[node] = op
 

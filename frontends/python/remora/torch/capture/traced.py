@@ -20,6 +20,7 @@ from typing import Any
 import torch
 import torch._dynamo
 from torch import fx
+from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import TorchError
@@ -27,6 +28,7 @@ from ..internals import instead, setting_of
 
 SHAPES = 64
 """So many shapes of one step are captured before Dynamo gives up."""
+_CPU = torch.device("cpu")
 _UNPACKED = "remora: no sequences are packed"
 
 
@@ -107,9 +109,11 @@ def read_positions(module: fx.GraphModule) -> None:
 
 
 def _value(node: Any, known: dict[fx.Node, Any]) -> Any:
-    """The value of a node that depends on no input."""
+    """The value of a node that depends on no input, on the CPU: the step's device may be absent."""
     if node not in known:
-        arguments, named = fx.node.map_arg((node.args, node.kwargs), lambda n: _value(n, known))
+        given = fx.node.map_arg((node.args, dict(node.kwargs)), lambda n: _value(n, known))
+        arguments, named = pytree.tree_map_only(torch.device, lambda _: _CPU, given)
+        named = {**named, **({"device": _CPU} if "device" in named else {})}
         if node.op == "call_function":
             known[node] = node.target(*arguments, **named)
         elif node.op == "call_method":

@@ -26,7 +26,6 @@ import torch
 from torch._C import DispatchKey
 from torch.autograd import Variable
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
-from torch.fx import traceback as fx_traceback
 
 from ..internals import hidden_kernels, instead
 
@@ -81,19 +80,13 @@ class _Engine:
     ) -> tuple[torch.Tensor | None, ...]:
         roots, wanted = [_edge(t) for t in outputs], [_edge(t) for t in inputs]
         walk = _Walk(roots, [] if accumulate_grad and not wanted else wanted, accumulate_grad)
-        with torch.set_grad_enabled(create_graph), _marked():
+        with torch.set_grad_enabled(create_graph):
             walk.run(roots, gradients)
         return () if accumulate_grad else tuple(walk.captured.get((w.node, w.output_nr)) for w in wanted)
 
 
 def _edge(tensor: Any) -> GradientEdge:
     return tensor if isinstance(tensor, GradientEdge) else get_gradient_edge(tensor)
-
-
-def _marked() -> Any:
-    """Nodes that are traced now are of the backward pass, as PyTorch's own hooks say."""
-    mark = getattr(fx_traceback, "_set_autograd_backward", None)
-    return mark() if mark is not None else contextlib.nullcontext()
 
 
 class _Walk:
