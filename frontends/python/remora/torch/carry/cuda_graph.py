@@ -25,7 +25,7 @@ RECORDINGS = 4
 
 
 def recorded_on_gpu(run: Run, given: list[Any]) -> tuple[Callable[[], None], list[Any]]:
-    """What launches a program that is given these arguments, and its results; nothing has run yet."""
+    """Records a program with these arguments: a function that launches it, and its results. Nothing runs yet."""
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph, stream=_stream(torch.cuda.current_device()), capture_error_mode="thread_local"):
         results = run(given)
@@ -44,10 +44,7 @@ def _stream(device: int) -> torch.cuda.Stream:
 
 
 class Recorded:
-    """A program that is recorded when it is called for the second time.
-
-    `tell`: is told why it cannot be.
-    """
+    """A program that is recorded when it is called for the second time; `tell` is given the reason if it cannot be."""
 
     def __init__(
         self,
