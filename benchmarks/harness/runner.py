@@ -271,10 +271,14 @@ class Runner:
                 known is not None and known.graph_sha256 == graph.sha256 and known.asked == contender.asked and
                 known.status != "failed")
 
+    def of_ours(self, command):
+        """The command, with remora_methods from the folder of the programs."""
+        return [os.path.join(self.remora.folder, w) if w == "remora_methods" else w for w in command]
+
     def words(self, contender, result, graph, output):
         # A table compares answers to one problem: two computes an op, unless the contender says otherwise or has more.
-        states = {"--max-computes", "rotor", "twremat"} & set(contender.arguments)
-        words = contender.command or [
+        states = {"--max-computes", "rotor"} & set(contender.arguments)
+        words = self.of_ours(contender.command) or [
             self.remora.remora, "solve", "{graph}", "--budget", "{budget}", "--quiet", "--time-limit", "{time_limit}",
             "--threads", "{threads}", "--seed", "{seed}", "-o", "{output}", *contender.arguments,
             *([] if states else ["--max-computes", "2"])]

@@ -81,7 +81,7 @@ OrderMode mode_of(OrderRequest order) {
 }
 
 int computes_of(const Request& request) {
-  return request.max_computes.value_or(default_problem(request.options.strategy).max_computes);
+  return request.max_computes.value_or(default_computes(request.options.strategy));
 }
 
 /// In the input order, which may not be the one asked for.
@@ -149,10 +149,6 @@ void OrderChoice::explain(Schedule& schedule) const {
 }
 
 OrderChoice choose_order(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel) {
-  // Other methods keep to the input order, but "no schedule of that order" is no answer to who leaves the order open.
-  if (default_problem(options.strategy).order == OrderMode::free) {
-    return {OrderMode::free, std::string("the problem of ") + strategy_name(options.strategy)};
-  }
   if (instance.has_modes()) return {OrderMode::input, "ops have several modes"};
   const Bytes input_peak = baseline_peak(instance);
   if (input_peak <= instance.budget()) return {OrderMode::input, "it fits within the budget without recomputation"};
@@ -174,9 +170,7 @@ Instance with_order(const Instance& instance, OrderMode order) {
 }
 
 OrderRequest order_asked(const Request& request) {
-  if (request.order) return *request.order;
-  const OrderMode usual = default_problem(request.options.strategy).order;
-  return usual == OrderMode::free ? OrderRequest::free : OrderRequest::input;
+  return request.order.value_or(OrderRequest::input);
 }
 
 void check_request(const Request& request) {
@@ -184,13 +178,10 @@ void check_request(const Request& request) {
   if (request.max_computes && *request.max_computes < 1) {
     throw InputError::of_option("max_computes", "must be at least 1, but is " + std::to_string(*request.max_computes));
   }
-  const Strategy strategy = request.options.strategy;
-  const std::string name = strategy_name(strategy);
   // An option without effect is reported.
-  if (is_search(strategy)) return;
-  if (request.options.work_limit > 0 && strategy != Strategy::checkmate) {
-    throw InputError::of_option("work_limit", name + " has none");
-  }
+  if (is_search(request.options.strategy)) return;
+  const std::string name = strategy_name(request.options.strategy);
+  if (request.options.work_limit > 0) throw InputError::of_option("work_limit", name + " has none");
   if (!request.start.empty()) throw InputError::of_option("warm_start", name + " does not start from a schedule");
 }
 

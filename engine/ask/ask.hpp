@@ -70,10 +70,10 @@ struct Request {
   std::shared_ptr<const Graph> graph{};
   /// Maximum memory at any step, fixed memory and the graph's inputs included. For solve() alone.
   Bytes budget = Bytes::max();
-  /// Maximum runs of an op, the first included. None: the default of the strategy (default_problem), for a search two,
+  /// Maximum runs of an op, the first included. None: the default of the strategy (default_computes), for a search two,
   /// or as many more as the budget needs or as shorten the schedule; the schedule has the number.
   std::optional<int> max_computes{};
-  /// None: the usual one of the strategy; but for twremat, the input order.
+  /// None: the input order.
   std::optional<OrderRequest> order{};
   /// Where offsets in one arena are wanted, within the budget: each a multiple of it, from 1 to 2^30. Of solve() alone.
   std::optional<Bytes> alignment{};

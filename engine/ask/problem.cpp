@@ -104,10 +104,10 @@ Schedule search_any_order(const Instance& instance, const SolveOptions& options,
   return search.answer();
 }
 
-/// Writes the plan of a method from the literature into the schedule, if the instance permits it.
-void write_method(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
+/// Writes the plan of a method into the schedule, if the instance permits it.
+void write_method(Method method, const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                   const Deadline& deadline, Schedule& schedule) {
-  MethodResult result = run_method({instance, options, deadline});
+  MethodResult result = run_method(method, {instance, options, deadline});
   SolverReport& report = schedule.solver;
   schedule.lower_bound = std::max(schedule.lower_bound, instance.baseline_duration() + result.lower_bound);
   report.work = result.work;
@@ -134,19 +134,21 @@ void write_method(const Instance& instance, const SolveOptions& options, const S
   }
 }
 
-Schedule solve_by_method(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                         const Deadline& deadline) {
+}  // namespace
+
+Schedule solve_by_method(Method method, const Instance& instance, const SolveOptions& options,
+                         const SolveCallbacks& callbacks) {
+  const Deadline deadline(options.time_limit, callbacks.cancel);
   Schedule schedule = describe_problem(instance, options);
   FirstBound bound = find_first_bound(instance, options, deadline);
   schedule.lower_bound = instance.baseline_duration() + bound.lower_bound;
   schedule.certificate = std::move(bound.certificate);
   schedule.status = bound.infeasible ? Status::infeasible : Status::unknown;
-  if (!bound.infeasible) write_method(instance, options, callbacks, deadline, schedule);
+  if (!bound.infeasible) write_method(method, instance, options, callbacks, deadline, schedule);
   schedule.solver.seconds = deadline.elapsed();
+  schedule.solver.stop = stop_of(schedule, options, deadline, StoppingCriterion(instance, options, callbacks));
   return schedule;
 }
-
-}  // namespace
 
 SearchParts whole_search(const Instance& instance, const SolveOptions& options, BlockStore* blocks, bool is_warm) {
   const auto groups = [blocks](Search& search) { start_from_groups(search, blocks); };
@@ -175,15 +177,13 @@ void check_problem(const Instance& instance, const SolveOptions& options) {
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                std::span<const OpId> warm_start, Prover::Step proof) {
   check_problem(instance, options);
+  if (const Method method = method_of(options.strategy)) return solve_by_method(method, instance, options, callbacks);
   const Deadline deadline(options.time_limit, callbacks.cancel);
   StoppingCriterion criterion(instance, options, callbacks);
   const bool is_free = instance.problem().order == OrderMode::free && !instance.has_modes();
-  const auto solved = [&] {
-    if (!is_search(options.strategy)) return solve_by_method(instance, options, callbacks, deadline);
-    if (is_free) return search_any_order(instance, options, callbacks, criterion, deadline, warm_start);
-    return search_once(instance, options, callbacks, criterion, deadline, warm_start, std::move(proof));
-  };
-  Schedule schedule = solved();
+  Schedule schedule =
+      is_free ? search_any_order(instance, options, callbacks, criterion, deadline, warm_start)
+              : search_once(instance, options, callbacks, criterion, deadline, warm_start, std::move(proof));
   schedule.solver.stop = stop_of(schedule, options, deadline, criterion);
   return schedule;
 }

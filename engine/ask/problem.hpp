@@ -15,6 +15,7 @@
 #include "engine/ask/ask.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/base/callbacks.hpp"
+#include "engine/base/method.hpp"
 #include "engine/base/options.hpp"
 #include "engine/search/search.hpp"
 #include "model/instance.hpp"
@@ -29,9 +30,8 @@ namespace remora {
 /// `warm_start`: a sequence of ops to start from, of any budget; the search goes on from it if it is better than the
 /// input order. Recomputes beyond max_computes are left out. Empty for none.
 ///
-/// Strategies of the literature, which do not search, leave the warm start and, but for checkmate, the work
-/// limit aside; what they find is taken if it is a schedule of the instance's problem: its order, and how often each op
-/// may run (default_problem()).
+/// Strategies of the literature, which do not search, leave the warm start and the work limit aside; what they find is
+/// taken if it is a schedule of the instance's problem: its order, and how often each op may run.
 ///
 /// In free order the warm start is any valid sequence.
 ///
@@ -46,6 +46,10 @@ namespace remora {
 /// relaxation. Only with one mode an op and the input order.
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
                std::span<const OpId> warm_start = {}, Prover::Step proof = {});
+
+/// Solves the instance's problem by a method, with the first bound. The options' strategy does not matter.
+Schedule solve_by_method(Method method, const Instance& instance, const SolveOptions& options,
+                         const SolveCallbacks& callbacks = {});
 
 /// The recipe of a search of the staged form: its workers, the proof by periods, and where it may begin, and when. `is_warm`: it
 /// begins from a schedule that it is given.
@@ -125,8 +129,7 @@ Schedule solve_beyond(const Instance& instance, const SolveOptions& options, con
 
 /// Chooses for the instance's graph and budget; its own order mode is not used. That search is limited by work, so that
 /// the same options give the same choice on every machine, and by a tenth of the time limit, which it does not use up.
-/// `cancel` (may be null) ends it early. A strategy whose default_problem() is of free order gets that; of methods that
-/// keep to the input order, the answer is judged in the order that is chosen.
+/// `cancel` (may be null) ends it early. Methods keep to the input order; their answer is judged in the order that is chosen.
 OrderChoice choose_order(const Instance& instance, const SolveOptions& options,
                          const std::atomic<bool>* cancel = nullptr);
 

@@ -7,12 +7,11 @@ namespace remora {
 namespace {
 
 /// In the order of Source.
-constexpr std::array kSources{"start",     "relaxation",  "segments", "hierarchy", "order", "another budget",
-                              "complete",  "benders",     "periods",  "peak",      "lns",   "modes",
-                              "ruin",      "anneal",      "reorder",  "joint",     "local", "one device",
-                              "copies",    "none",        "greedy",   "sqrt",      "rotor", "twremat",
-                              "checkmate", "checkmate-lp"};
-static_assert(kSources.size() == static_cast<std::size_t>(Source::checkmate_lp) + 1);
+constexpr std::array kSources{"start",    "relaxation", "segments", "hierarchy", "order", "another budget",
+                              "complete", "benders",    "periods",  "peak",      "lns",   "modes",
+                              "ruin",     "anneal",     "reorder",  "joint",     "local", "one device",
+                              "copies",   "none",       "greedy",   "sqrt",      "rotor"};
+static_assert(kSources.size() == static_cast<std::size_t>(Source::rotor) + 1);
 
 }  // namespace
 

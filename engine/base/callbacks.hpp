@@ -46,9 +46,6 @@ enum class Source {
   greedy,
   sqrt,
   rotor,
-  twremat,
-  checkmate,
-  checkmate_lp,
 };
 
 /// "start", "another budget", "lns", ...

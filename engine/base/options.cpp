@@ -20,15 +20,10 @@ struct Name {
   Value value;
   const char* name;
 };
-constexpr std::array kStrategies{Name<Strategy>{Strategy::automatic, "auto"},
-                                 Name<Strategy>{Strategy::cp, "cp"},
-                                 Name<Strategy>{Strategy::none, "none"},
-                                 Name<Strategy>{Strategy::greedy, "greedy"},
-                                 Name<Strategy>{Strategy::sqrt, "sqrt"},
-                                 Name<Strategy>{Strategy::rotor, "rotor"},
-                                 Name<Strategy>{Strategy::twremat, "twremat"},
-                                 Name<Strategy>{Strategy::checkmate, "checkmate"},
-                                 Name<Strategy>{Strategy::checkmate_lp, "checkmate-lp"}};
+constexpr std::array kStrategies{
+    Name<Strategy>{Strategy::automatic, "auto"}, Name<Strategy>{Strategy::cp, "cp"},
+    Name<Strategy>{Strategy::none, "none"},      Name<Strategy>{Strategy::greedy, "greedy"},
+    Name<Strategy>{Strategy::sqrt, "sqrt"},      Name<Strategy>{Strategy::rotor, "rotor"}};
 constexpr std::array kWorkers{Name<Workers>{Workers::all, "all"},   Name<Workers>{Workers::complete, "complete"},
                               Name<Workers>{Workers::lns, "lns"},   Name<Workers>{Workers::local, "local"},
                               Name<Workers>{Workers::ruin, "ruin"}, Name<Workers>{Workers::anneal, "anneal"}};
@@ -105,10 +100,16 @@ constexpr std::array kRenamed{Renamed{"covering_bound", "covering=off"},
                               Renamed{"grouping", ""},
                               Renamed{"grid_levels", ""},
                               Renamed{"group_options", ""}};
-/// Strategies of earlier releases.
-constexpr std::array kRenamedStrategies{Renamed{"hierarchical", "groups=on"}, Renamed{"complete", "workers=complete"},
-                                        Renamed{"lns", "workers=lns"},        Renamed{"local", "workers=local"},
-                                        Renamed{"ruin", "workers=ruin"},      Renamed{"anneal", "workers=anneal"}};
+/// Strategies of earlier releases. The last three are methods of benchmarks/methods.
+constexpr std::array kRenamedStrategies{Renamed{"hierarchical", "groups=on"},
+                                        Renamed{"complete", "workers=complete"},
+                                        Renamed{"lns", "workers=lns"},
+                                        Renamed{"local", "workers=local"},
+                                        Renamed{"ruin", "workers=ruin"},
+                                        Renamed{"anneal", "workers=anneal"},
+                                        Renamed{"twremat", ""},
+                                        Renamed{"checkmate", ""},
+                                        Renamed{"checkmate-lp", ""}};
 
 std::string is_now(const std::string& now) {
   return now.empty() ? "was removed, and nothing takes its place" : "was renamed: use " + now;
@@ -139,7 +140,8 @@ T choice(const std::string& name, const std::string& text) {
   }
   if constexpr (std::same_as<T, Strategy>) {
     for (const Renamed& row : kRenamedStrategies) {
-      if (text == row.name) throw InputError::of_option(name, "'" + text + "' " + is_now(row.now));
+      const std::string now = *row.now == '\0' ? "is one of the benchmark's remora_methods" : is_now(row.now);
+      if (text == row.name) throw InputError::of_option(name, "'" + text + "' " + now);
     }
   }
   throw InputError::of_option(name, "'" + text + "' is not one of " + listed<T>(", "));
@@ -218,11 +220,8 @@ std::string range_text(T least, T most) {
 
 }  // namespace
 
-Problem default_problem(Strategy strategy) {
-  constexpr int kManyComputes = static_cast<int>(kComputesWithin64Bits);
-  if (strategy == Strategy::twremat) return {.max_computes = kManyComputes, .order = OrderMode::free};
-  if (strategy == Strategy::rotor) return {.max_computes = kManyComputes};
-  return {};
+int default_computes(Strategy strategy) {
+  return strategy == Strategy::rotor ? static_cast<int>(kComputesWithin64Bits) : Problem().max_computes;
 }
 
 std::vector<OptionRow> option_rows() {

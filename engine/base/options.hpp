@@ -19,13 +19,10 @@ enum class Strategy : std::uint8_t {
   automatic,  ///< workers of every kind, each as it pays
   cp,         ///< complete search and neighbourhoods, both by the constraint program
   // The literature's methods, without a search of ours.
-  none,          ///< the input order, no recomputation
-  greedy,        ///< XLA's heuristic
-  sqrt,          ///< checkpoints at segments' ends, for training graphs
-  rotor,         ///< the dynamic program for chains, for training graphs
-  twremat,       ///< tree decomposition, any order
-  checkmate,     ///< Checkmate's mixed integer program
-  checkmate_lp,  ///< its linear relaxation, rounded
+  none,    ///< the input order, no recomputation
+  greedy,  ///< XLA's heuristic
+  sqrt,    ///< checkpoints at segments' ends, for training graphs
+  rotor,   ///< the dynamic program for chains, for training graphs
 };
 
 /// Which workers the strategy automatic has: all, or for study one kind.
@@ -59,9 +56,8 @@ enum class IntegerSolver : std::uint8_t {
   off,  ///< none is solved
 };
 
-/// The default problem of a strategy: order and runs per op. The methods that need other orders, or more runs of an op,
-/// get them; everything else keeps the input order and two runs.
-REMORA_API Problem default_problem(Strategy strategy);
+/// The runs per op that a strategy has by default: rotor's are many, all others' two.
+REMORA_API int default_computes(Strategy strategy);
 
 /// The largest time limit there is: thirty years.
 inline constexpr double kNoTimeLimit = 1e9;

@@ -10,8 +10,6 @@
 
 #include "engine/baselines/chains/checkpoint_sqrt.hpp"
 #include "engine/baselines/chains/rotor.hpp"
-#include "engine/baselines/checkmate/checkmate.hpp"
-#include "engine/baselines/twremat/twremat.hpp"
 #include "engine/search/local/local_search.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
@@ -46,12 +44,6 @@ Method method_of(Strategy strategy) {
       return run_checkpoint_sqrt;
     case Strategy::rotor:
       return run_rotor;
-    case Strategy::twremat:
-      return run_twremat;
-    case Strategy::checkmate:
-      return run_checkmate;
-    case Strategy::checkmate_lp:
-      return run_checkmate_lp;
     default:
       return nullptr;
   }
@@ -65,12 +57,6 @@ Source source_of(Strategy strategy) {
       return Source::sqrt;
     case Strategy::rotor:
       return Source::rotor;
-    case Strategy::twremat:
-      return Source::twremat;
-    case Strategy::checkmate:
-      return Source::checkmate;
-    case Strategy::checkmate_lp:
-      return Source::checkmate_lp;
     default:
       return Source::none;
   }
@@ -87,10 +73,9 @@ std::optional<Instance> without_in_place(const Instance& instance) {
 
 }  // namespace
 
-MethodResult run_method(const MethodInput& input) {
+MethodResult run_method(Method method, const MethodInput& input) {
   const std::optional<Instance> plain = without_in_place(input.instance);
-  MethodResult result =
-      method_of(input.options.strategy)({plain ? *plain : input.instance, input.options, input.deadline});
+  MethodResult result = method({plain ? *plain : input.instance, input.options, input.deadline});
   if (!plain) return result;
   result.lower_bound = Duration(0);
   result.note +=
@@ -108,7 +93,7 @@ Construction construct(const Instance& instance, const SolveOptions& options, co
   for (const Strategy strategy : {Strategy::rotor, Strategy::sqrt}) {
     if (deadline.reached()) return {};
     asked.strategy = strategy;
-    MethodResult result = run_method({instance, asked, deadline});
+    MethodResult result = run_method(method_of(strategy), {instance, asked, deadline});
     if (holds(result.sequence)) return {std::move(result.sequence), source_of(strategy)};
   }
   if (deadline.reached()) return {};

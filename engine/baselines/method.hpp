@@ -4,9 +4,9 @@
 // say about the optimum. solve() evaluates the sequence, checks it against the instance's limits and writes it down; a
 // method need not hold the budget, only say its best.
 //
-//     none, greedy (Kumar et al. 2019, section 4), sqrt (Chen et al. 2016), twremat (Kumar et al. 2019, algorithm 1),
-//     rotor (Beaumont et al. 2019), checkmate and checkmate-lp (Jain et al. 2020)
+//     none, greedy (Kumar et al. 2019, section 4), sqrt (Chen et al. 2016), rotor (Beaumont et al. 2019)
 //
+// Two more, which nothing here is built on, are programs of the benchmark (benchmarks/methods).
 // Those that only construct are starts of a search, too, where it has no schedule yet.
 #pragma once
 
@@ -33,10 +33,9 @@ inline bool is_search(Strategy strategy) {
 /// Who brings what the strategy's method finds.
 Source source_of(Strategy strategy);
 
-/// Result of the strategy's method. It does not support `in_place`, without which no sequence takes less memory: where
-/// the
-/// graph has that, the method sees it without, and what it proves is left out, being of another problem.
-MethodResult run_method(const MethodInput& input);
+/// Result of the method. It does not support `in_place`, without which no sequence takes less memory: where the graph has
+/// that, the method sees it without, and what it proves is left out, being of another problem.
+MethodResult run_method(Method method, const MethodInput& input);
 
 /// A schedule that some method constructs.
 struct Construction {

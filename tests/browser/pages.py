@@ -73,7 +73,7 @@ class Pages:
     def make_refused(self):
         """Of the U-Net's graph: a budget that one op exceeds, and an order that is free."""
         self.solve("refused", "1%", graph="unet", codes=(20,))
-        self.solve("free", "80%", "--strategy", "twremat", graph="unet")
+        self.solve("free", "80%", "--order", "free", "--work-limit", "2000", graph="unet")
 
     def make_bare(self):
         """Refused without a certificate and without limits, as another program might."""

@@ -43,7 +43,7 @@ constexpr Bytes kLoss(4);
 /// The strategy's usual problem within a percentage of the memory above the base. The loss comes on top: the optimum
 /// gains these bytes by running the whole forward part once more at the end, which is no matter for checkpointing.
 Instance instance_at(const GraphPointer& graph, Strategy strategy, std::int64_t percent) {
-  const Instance unlimited(graph, default_problem(strategy));
+  const Instance unlimited(graph, {.max_computes = default_computes(strategy)});
   const Bytes base = unlimited.base_memory() + kLoss;
   return unlimited.with_budget(base + Bytes((baseline_peak(unlimited) - base).count() * percent / 100));
 }
@@ -180,7 +180,7 @@ TEST(Chains, NeverBeatTheOptimumOfSmallTrainingGraphs) {
 
 /// The least peak above the base that the strategy reaches.
 Bytes least_peak(const GraphPointer& graph, Strategy strategy) {
-  const Instance instance = Instance(graph, default_problem(strategy));
+  const Instance instance(graph, {.max_computes = default_computes(strategy)});
   SolveOptions options;
   options.strategy = strategy;
   // The base alone is too little, so that the least peak is what it answers.

@@ -116,17 +116,14 @@ TEST(Options, OldNamesAreToldTheirNewOnes) {
   for (const std::string workers : {"complete", "lns", "local", "ruin", "anneal"}) {
     EXPECT_EQ(refusal("strategy", workers), "strategy: '" + workers + "' was renamed: use workers=" + workers);
   }
+  EXPECT_EQ(refusal("strategy", "twremat"), "strategy: 'twremat' is one of the benchmark's remora_methods");
   for (const OptionRow& row : option_rows()) EXPECT_EQ(renamed_option(row.name), "") << row.name;
 }
 
 TEST(Options, MethodsAreGivenTheirProblem) {
-  EXPECT_EQ(default_problem(Strategy::automatic).max_computes, 2);
-  EXPECT_EQ(default_problem(Strategy::automatic).order, OrderMode::input);
-  EXPECT_EQ(default_problem(Strategy::checkmate).max_computes, 2);
-  EXPECT_EQ(default_problem(Strategy::rotor).max_computes, 64);
-  EXPECT_EQ(default_problem(Strategy::rotor).order, OrderMode::input);
-  EXPECT_EQ(default_problem(Strategy::twremat).max_computes, 64);
-  EXPECT_EQ(default_problem(Strategy::twremat).order, OrderMode::free);
+  EXPECT_EQ(default_computes(Strategy::automatic), 2);
+  EXPECT_EQ(default_computes(Strategy::greedy), 2);
+  EXPECT_EQ(default_computes(Strategy::rotor), 64);
 }
 
 }  // namespace

@@ -98,19 +98,13 @@ TEST(OrderChoice, SeesThatAChainHasOneOrder) {
   EXPECT_EQ(choice.reason, "there is no other");
 }
 
-TEST(OrderChoice, LeavesTreeDecompositionItsProblem) {
-  EXPECT_EQ(choose_order(of(branches(4, true), 401), {.strategy = Strategy::twremat}).mode, OrderMode::free);
-  EXPECT_EQ(choose_order(of(branches(4, true), 350), {.strategy = Strategy::twremat}).mode, OrderMode::free);
-}
-
 TEST(OrderChoice, OfAMethodTooInfeasibleIsSaidOnlyWhereNoOtherOrderFits) {
   Graph graph = *branches(4, true);
   // What is computed first stays, so that the input order cannot be mended.
   for (Op& op : graph.ops) op.recompute = false;
   const Instance instance = of(std::make_shared<const Graph>(std::move(graph)), 150);
   ASSERT_TRUE(solve(with_order(instance, OrderMode::free), {.time_limit = 5, .work_limit = 20'000}).has_schedule());
-  for (const Strategy strategy :
-       {Strategy::none, Strategy::greedy, Strategy::sqrt, Strategy::rotor, Strategy::checkmate}) {
+  for (const Strategy strategy : {Strategy::none, Strategy::greedy, Strategy::sqrt, Strategy::rotor}) {
     SolveOptions options{.strategy = strategy};
     options.time_limit = 5;
     const Instance input = with_order(instance, OrderMode::input);

@@ -31,7 +31,7 @@ std::string text_of(const BankProblem& problem) {
 }
 
 /// The answer, whose placement is valid whatever it is.
-PlaceResult checked(const BankProblem& problem, const PlaceSettings& settings) {
+PlaceResult checked_banks(const BankProblem& problem, const PlaceSettings& settings) {
   PlaceResult result = place_banks(problem, settings, [] { return false; });
   if (result.status == PlacementStatus::optimal || result.status == PlacementStatus::feasible) {
     EXPECT_EQ(bank_fault(problem, BankPlacement{result.banks, result.offsets}), "");
@@ -50,7 +50,7 @@ TEST(PlaceBanks, LeastCostIsThatOfBruteForce) {
     const BankProblem problem = test::random_bank_problem(random);
     const std::optional<std::int64_t> truth = test::least_bank_cost(problem);
     SCOPED_TRACE("case " + std::to_string(i) + "\n" + text_of(problem));
-    const PlaceResult result = checked(problem, {});
+    const PlaceResult result = checked_banks(problem, {});
     if (!truth) {
       ASSERT_EQ(result.status, PlacementStatus::infeasible);
       ++impossible;
@@ -72,7 +72,7 @@ TEST(PlaceBanks, CutShortItsBoundHolds) {
     const BankProblem problem = test::random_bank_problem(random);
     const std::optional<std::int64_t> truth = test::least_bank_cost(problem);
     SCOPED_TRACE("case " + std::to_string(i) + "\n" + text_of(problem));
-    const PlaceResult result = checked(problem, {.work_limit = 1, .exact = i % 2 == 0});
+    const PlaceResult result = checked_banks(problem, {.work_limit = 1, .exact = i % 2 == 0});
     if (!truth) {
       ASSERT_TRUE(result.status == PlacementStatus::infeasible || result.status == PlacementStatus::unknown);
       continue;
@@ -119,16 +119,16 @@ TEST(PlaceBanks, ManyBuffersHaveAPlacementOfCheapMoves) {
   for (const Buffer& buffer : problem.buffers) {
     problem.choices.push_back({{.bank = 0}, {.bank = 1, .cost = buffer.size.count()}});
   }
-  const PlaceResult result = checked(problem, {.work_limit = 200'000});
+  const PlaceResult result = checked_banks(problem, {.work_limit = 200'000});
   ASSERT_EQ(result.status, PlacementStatus::feasible);
   EXPECT_GE(result.least_cost, 2048);
-  const PlaceResult first = checked(problem, {.work_limit = 1});
+  const PlaceResult first = checked_banks(problem, {.work_limit = 1});
   EXPECT_LE(result.cost, first.status == PlacementStatus::unknown ? INT64_MAX : first.cost);
 }
 
 TEST(PlaceBanks, OfNothingIsNothing) {
   const BankProblem problem{.banks = {{.name = "sram", .capacity = Bytes(1)}}};
-  EXPECT_EQ(checked(problem, {}).status, PlacementStatus::optimal);
+  EXPECT_EQ(checked_banks(problem, {}).status, PlacementStatus::optimal);
 }
 
 TEST(PlaceBanks, WhatIsWrongIsNamed) {

@@ -213,8 +213,8 @@ TEST(Sweep, TakesGraphsWithoutOpsOrAmounts) {
 
 TEST(Sweep, FindsTheBudgetsOfAFreeOrder) {
   SolveOptions options;
-  options.strategy = Strategy::twremat;
-  const Instance instance(test::training_chain(12), default_problem(options.strategy));
+  options.strategy = Strategy::greedy;
+  const Instance instance(test::training_chain(12), {.order = OrderMode::free});
   const SweepResult result = swept(instance, options, {.points = 8});
   EXPECT_EQ(result.curve.order, OrderMode::free);
   EXPECT_TRUE(result.curve.points.back().has_schedule());
@@ -315,7 +315,7 @@ TEST(Sweep, SharesTheOptionsOfGroups) {
 
 TEST(Sweep, TakesMethodsThatDoNotSearch) {
   const Instance instance(test::training_chain(10), {});
-  for (const Strategy strategy : {Strategy::greedy, Strategy::none, Strategy::twremat}) {
+  for (const Strategy strategy : {Strategy::greedy, Strategy::none}) {
     SolveOptions options;
     options.strategy = strategy;
     const SweepResult result = swept(instance, options, {.points = 6});

@@ -193,7 +193,7 @@ class Calls {
     remora_options* options = options_.any(draw_);
     const char* option = draw_.below(3) == 0 ? nullptr : remora_option_name(draw_.below(40));
     const std::string name = option == nullptr ? this->name() : option;
-    static constexpr std::array kValues{"on", "off", "1", "0", "0.5", "cp", "local", "greedy", "twremat", "sqrt", "-3"};
+    static constexpr std::array kValues{"on", "off", "1", "0", "0.5", "cp", "local", "greedy", "rotor", "sqrt", "-3"};
     static_cast<void>(remora_options_set(options, name.c_str(), kValues[draw_.below(kValues.size())]));
     char* value = nullptr;
     if (remora_options_get(options, name.c_str(), &value) == REMORA_OK) remora_text_free(value);

@@ -59,9 +59,8 @@ void fuzz_solves(Input bytes) {
   const auto graph = test::scaled(*small, size_shift, duration_shift);
   validate(*graph);
   const SolveOptions options = options_of(draw);
-  const Problem usual = default_problem(options.strategy);
   const Problem problem{.max_computes = 1 + static_cast<int>(draw.below(3)),
-                        .order = draw.below(3) == 0 ? OrderMode::free : usual.order};
+                        .order = draw.below(3) == 0 ? OrderMode::free : OrderMode::input};
   const Instance whole(graph, problem);
   const std::int64_t peak = baseline_peak(whole).count();
   const Instance instance = whole.with_budget(Bytes(peak / 16 * draw.below(17) + draw.below(3)));

@@ -84,14 +84,14 @@ class Sequence:
         limits: dict[str, Any] = {"work_limit": self.mixed(self.random.randint(1, 60)), "time_limit": 0.2, "threads": 1}
         for name, values in (
             ("order", ["input", "free", "auto"]),
-            ("strategy", ["auto", "cp", "greedy", "none", "twremat", "sqrt", "rotor"]),
+            ("strategy", ["auto", "cp", "greedy", "none", "sqrt", "rotor"]),
             ("workers", ["local", "lns", "complete"]),
             ("max_computes", [1, 2, 3]),
             ("seed", [0, 7]),
         ):
             if self.random.random() < 0.25:
                 limits[name] = self.mixed(self.random.choice(values))
-        if limits.get("strategy") in ("greedy", "none", "twremat", "sqrt", "rotor") and self.random.random() < 0.8:
+        if limits.get("strategy") in ("greedy", "none", "sqrt", "rotor") and self.random.random() < 0.8:
             del limits["work_limit"]
         return limits
 

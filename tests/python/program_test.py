@@ -85,7 +85,7 @@ def test_addresses(path: Path, program: Program, tmp_path: Path) -> None:
     assert [b.offset for b in remora.load_buffers(tmp_path / "table.csv")] == list(found.offsets)
 
 
-@pytest.mark.parametrize("strategy", ["none", "greedy", "sqrt", "rotor", "twremat"])
+@pytest.mark.parametrize("strategy", ["none", "greedy", "sqrt", "rotor"])
 def test_methods(path: Path, program: Program, strategy: str) -> None:
     graph = remora.Graph.load(path)
     answer, ends = answer_of(graph, "85%", strategy=strategy, time_limit=60)

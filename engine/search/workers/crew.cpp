@@ -27,13 +27,11 @@ CrewPlan crew_plan(const SolveOptions& options) {
 }
 
 Crew::Crew(const Instance& instance, const SolveOptions& options, const CompleteSearch& complete)
-    : options_(options),
-      plan_(crew_plan(options)),
-      seed_(static_cast<std::uint64_t>(options.seed) * 1000),
-      has_complete_(plan_.complete &&
-                    (options.workers == Workers::complete || instance.op_count() <= complete.most_ops)) {
-  if (has_complete_) hire(std::make_unique<CompleteWorker>(options, next_seed()));
-  if (has_complete_ && instance.op_count() <= complete.most_ops_of_every_round) exempt_ = 1;
+    : options_(options), plan_(crew_plan(options)), seed_(static_cast<std::uint64_t>(options.seed) * 1000) {
+  const bool is_small = options.workers == Workers::complete || instance.op_count() <= complete.most_ops;
+  if (!plan_.complete || !is_small) return;
+  hire(std::make_unique<CompleteWorker>(options, next_seed()));
+  if (instance.op_count() <= complete.most_ops_of_every_round) exempt_ = 1;
 }
 
 void Crew::hire_neighbourhoods(SearchPhase phase) {

@@ -39,7 +39,6 @@ class Crew {
   Crew(const Instance& instance, const SolveOptions& options, const CompleteSearch& complete);
 
   [[nodiscard]] const CrewPlan& plan() const { return plan_; }
-  [[nodiscard]] bool has_complete() const { return has_complete_; }
 
   void hire(std::unique_ptr<Worker> worker) { workers_.push_back(std::move(worker)); }
   /// One that runs in every round that it is ready for.
@@ -62,7 +61,6 @@ class Crew {
   const SolveOptions& options_;
   CrewPlan plan_;
   std::uint64_t seed_;
-  bool has_complete_ = false;
   /// How many, from the first, run in every round.
   std::size_t exempt_ = 0;
   std::vector<std::unique_ptr<Worker>> workers_;

@@ -142,11 +142,10 @@ OptionGroup problem_options(bool needs_budget) {
       "order's no-recompute peak above fixed memory (80%), or of all of it (80%peak)")(
       "max-computes", po::value<std::string>()->value_name("C"),
       "maximum runs per op, the first included (C_v in the literature). auto (default) begins with 2 and allows more "
-      "if "
-      "the budget needs them or the schedule gets shorter; rotor and twremat: 64")(
+      "if the budget needs them or the schedule gets shorter; rotor: 64")(
       "order", po::value<std::string>()->value_name("MODE"),
-      "input: first runs follow the file's order (default); free: any order (default for twremat); auto: free if a "
-      "quick search finds another order that fits within the budget or needs much less memory");
+      "input: first runs follow the file's order (default); free: any order; auto: free if a quick "
+      "search finds another order that fits within the budget or needs much less memory");
   group.make_expert({"max-computes"});
   return group;
 }

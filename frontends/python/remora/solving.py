@@ -108,10 +108,10 @@ def solve(
     Other Parameters
     ----------------
     order : {"input", "free", "auto"}, optional
-        Whether first evaluations follow the graph's order; ``"input"`` by default (``"free"`` for ``"twremat"``).
+        Whether first evaluations follow the graph's order; ``"input"`` by default.
     max_computes : int, optional
         How often an op may run, the first time included. If it is not given, the search begins with 2 (64 for
-        ``"rotor"`` and ``"twremat"``) and goes on to more; the schedule reports the number (``max_computes``).
+        ``"rotor"``) and goes on to more; the schedule reports the number (``max_computes``).
     addresses : bool
         Give tensors and workspaces offsets in one arena (`Schedule.arena`); the arena's size stays within the budget,
         not only the sum of sizes. Not for ops of several modes and in place.

@@ -74,8 +74,8 @@ TEST_F(Questions, WhatIsReadOfAModelAndWhoSolvesItChangesTheKey) {
                                            {{"dim", {"batch=8", "height=9"}}},
                                            {{"strategy", {"cp"}}},
                                            {{"group-size", {"12"}}},
-                                           {{"strategy", {"twremat"}}},
-                                           {{"strategy", {"twremat"}}, {"order", {"input"}}},
+                                           {{"strategy", {"rotor"}}},
+                                           {{"strategy", {"rotor"}}, {"order", {"free"}}},
                                            {{"max-computes", {"3"}}}};
   std::set<std::string> keys;
   for (const TaskOptions& options : questions) keys.insert(key(task(options)));

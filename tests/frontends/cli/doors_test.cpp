@@ -61,7 +61,7 @@ Request random_request(std::mt19937& random) {
   request.options = remora::test::work_limited(300, 1);
   request.options.strategy =
       one_of(random, std::vector<Strategy>{Strategy::automatic, Strategy::automatic, Strategy::cp, Strategy::greedy,
-                                           Strategy::rotor, Strategy::twremat});
+                                           Strategy::rotor, Strategy::sqrt});
   if (!is_search(request.options.strategy)) request.options.work_limit = 0;
   request.options.seed = static_cast<std::int64_t>(random() % 5);
   if (random() % 4 == 0) request.alignment = kAlignment;

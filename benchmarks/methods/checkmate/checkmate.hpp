@@ -20,7 +20,7 @@
 #include <vector>
 
 #include "engine/base/method.hpp"
-#include "engine/baselines/checkmate/program.hpp"
+#include "benchmarks/methods/checkmate/program.hpp"
 #include "model/random.hpp"
 #include "model/sequence.hpp"
 

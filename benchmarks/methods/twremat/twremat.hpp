@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "engine/base/method.hpp"
-#include "engine/baselines/twremat/tree_decomposition.hpp"
+#include "benchmarks/methods/twremat/tree_decomposition.hpp"
 #include "model/instance.hpp"
 #include "model/table.hpp"
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/checkmate/program.hpp"
+#include "benchmarks/methods/checkmate/program.hpp"
 
 #include <algorithm>
 #include <limits>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/twremat/trimmed_sequence.hpp"
+#include "benchmarks/methods/twremat/trimmed_sequence.hpp"
 
 #include <algorithm>
 #include <utility>

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/checkmate/checkmate.hpp"
+#include "benchmarks/methods/checkmate/checkmate.hpp"
 
 #include <algorithm>
 #include <array>
@@ -7,8 +7,8 @@
 #include <optional>
 #include <utility>
 
-#include "engine/baselines/checkmate/mip.hpp"
-#include "engine/baselines/checkmate/program.hpp"
+#include "benchmarks/methods/checkmate/mip.hpp"
+#include "benchmarks/methods/checkmate/program.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "engine/search/solution.hpp"
 #include "model/table.hpp"

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/twremat/tree_decomposition.hpp"
+#include "benchmarks/methods/twremat/tree_decomposition.hpp"
 
 #include <algorithm>
 #include <random>
@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-#include "engine/baselines/twremat/twremat.hpp"
+#include "benchmarks/methods/twremat/twremat.hpp"
 
 namespace remora {
 namespace {

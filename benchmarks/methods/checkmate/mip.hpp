@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "engine/base/deadline.hpp"
-#include "engine/baselines/checkmate/program.hpp"
+#include "benchmarks/methods/checkmate/program.hpp"
 
 namespace remora::checkmate {
 

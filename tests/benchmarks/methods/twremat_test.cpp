@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/twremat/twremat.hpp"
+#include "benchmarks/methods/twremat/twremat.hpp"
 
 #include <algorithm>
 #include <memory>
@@ -8,9 +8,9 @@
 
 #include <gtest/gtest.h>
 
+#include "benchmarks/methods/twremat/trimmed_sequence.hpp"
 #include "engine/ask/problem.hpp"
 #include "engine/base/deadline.hpp"
-#include "engine/baselines/twremat/trimmed_sequence.hpp"
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
@@ -60,9 +60,8 @@ std::shared_ptr<const Graph> without_limits(const Graph& graph) {
 
 Schedule solve_with_twremat(const Instance& instance) {
   SolveOptions options;
-  options.strategy = Strategy::twremat;
   options.time_limit = kNoTimeLimit;
-  Schedule schedule = solve(instance, options);
+  Schedule schedule = solve_by_method(run_twremat, instance, options);
   if (schedule.has_steps()) {
     const Verdict result = verify(instance.graph(), schedule);
     EXPECT_TRUE(result.valid()) << result.errors.front();

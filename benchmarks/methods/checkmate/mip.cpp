@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/checkmate/mip.hpp"
+#include "benchmarks/methods/checkmate/mip.hpp"
 
 #include <algorithm>
 #include <cmath>

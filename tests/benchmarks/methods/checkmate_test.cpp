@@ -1,12 +1,12 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/checkmate/checkmate.hpp"
+#include "benchmarks/methods/checkmate/checkmate.hpp"
 
 #include <atomic>
 
 #include <gtest/gtest.h>
 
+#include "benchmarks/methods/checkmate/program.hpp"
 #include "engine/ask/problem.hpp"
-#include "engine/baselines/checkmate/program.hpp"
 #include "engine/bound/cover_mip.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
@@ -20,9 +20,8 @@ namespace remora {
 namespace {
 
 /// Without our bound, so that what is proved is the method's.
-SolveOptions options_for(Strategy strategy) {
+SolveOptions usual_options() {
   SolveOptions options;
-  options.strategy = strategy;
   options.threads = 1;
   options.time_limit = kNoTimeLimit;
   options.covering = Covering::off;
@@ -30,7 +29,7 @@ SolveOptions options_for(Strategy strategy) {
 }
 
 SolveOptions by_complete_search() {
-  SolveOptions options = options_for(Strategy::automatic);
+  SolveOptions options = usual_options();
   options.workers = Workers::complete;
   return options;
 }
@@ -44,8 +43,9 @@ Schedule checked(const Instance& instance, Schedule schedule) {
   return schedule;
 }
 
-Schedule solve_checkmate(const Instance& instance, Strategy strategy) {
-  return checked(instance, solve(instance, options_for(strategy)));
+Schedule solve_checkmate(const Instance& instance, Method method, const SolveOptions& options = usual_options(),
+                         const SolveCallbacks& callbacks = {}) {
+  return checked(instance, solve_by_method(method, instance, options, callbacks));
 }
 
 /// A budget between what some op alone needs and the peak without recompute.
@@ -67,8 +67,8 @@ class Checkmate : public testing::Test {
 TEST(CheckmateWithoutCbc, SaysSo) {
   if (cover_mip_available()) GTEST_SKIP() << "this build has CBC";
   const Instance instance(test::figure_1(), {.budget = Bytes(3)});
-  for (const Strategy strategy : {Strategy::checkmate, Strategy::checkmate_lp}) {
-    const Schedule schedule = solve_checkmate(instance, strategy);
+  for (const Method method : {run_checkmate, run_checkmate_lp}) {
+    const Schedule schedule = solve_checkmate(instance, method);
     EXPECT_FALSE(schedule.has_steps());
     EXPECT_NE(schedule.solver.note.find("no COIN-OR CBC"), std::string::npos);
   }
@@ -76,10 +76,10 @@ TEST(CheckmateWithoutCbc, SaysSo) {
 
 TEST_F(Checkmate, RecomputesTheOneOpOfFigureOne) {
   const Instance instance(test::figure_1(), {.budget = Bytes(3)});
-  const Schedule schedule = solve_checkmate(instance, Strategy::checkmate);
+  const Schedule schedule = solve_checkmate(instance, run_checkmate);
   EXPECT_EQ(schedule.status, Status::optimal);
   EXPECT_EQ(schedule.duration, Duration(6));
-  EXPECT_EQ(solve_checkmate(instance, Strategy::checkmate_lp).duration, Duration(6));
+  EXPECT_EQ(solve_checkmate(instance, run_checkmate_lp).duration, Duration(6));
 }
 
 TEST_F(Checkmate, FindsAndProvesTheOptimumOfRandomGraphs) {
@@ -90,7 +90,7 @@ TEST_F(Checkmate, FindsAndProvesTheOptimumOfRandomGraphs) {
     SCOPED_TRACE(round);
     const Instance instance = with_random_budget(test::random_graph(random), random);
     const auto truth = test::optimum(instance);
-    const Schedule schedule = solve_checkmate(instance, Strategy::checkmate);
+    const Schedule schedule = solve_checkmate(instance, run_checkmate);
     ASSERT_EQ(schedule.has_steps(), truth.has_value()) << schedule.solver.note;
     if (!truth) {
       ++infeasible;
@@ -116,7 +116,7 @@ TEST_F(Checkmate, ClaimsNothingFalseWhereAmountsAreFarApart) {
     for (Tensor& tensor : graph.tensors) tensor.size = Bytes(1 + draw(20) + (draw(2) * (1 + draw(5)) * 1'000'000'000));
     for (Op& op : graph.ops) op.duration = Duration(draw(5) * 1'000'000'000'000 + draw(9));
     const Instance instance = with_random_budget(std::make_shared<const Graph>(std::move(graph)), random);
-    const Schedule schedule = solve_checkmate(instance, Strategy::checkmate);
+    const Schedule schedule = solve_checkmate(instance, run_checkmate);
     const auto truth = test::optimum(instance);
     if (!truth) {
       EXPECT_FALSE(schedule.has_schedule());
@@ -140,7 +140,7 @@ TEST_F(Checkmate, RoundingNeverBeatsTheOptimumNorItsBoundExceedsIt) {
     SCOPED_TRACE(round);
     const Instance instance = with_random_budget(test::random_graph(random), random);
     const auto truth = test::optimum(instance);
-    const Schedule schedule = solve_checkmate(instance, Strategy::checkmate_lp);
+    const Schedule schedule = solve_checkmate(instance, run_checkmate_lp);
     if (!truth) {
       EXPECT_FALSE(schedule.has_steps());
       continue;
@@ -170,11 +170,11 @@ TEST_F(Checkmate, AgreesWithTheCompleteSearchOnTrainingGraphs) {
       const Bytes base = unlimited.base_memory();
       const Bytes room = baseline_peak(unlimited) - base;
       const Instance instance = unlimited.with_budget(base + Bytes(room.count() * percent / 100));
-      SolveOptions options = options_for(Strategy::checkmate);
+      SolveOptions options = usual_options();
       // Enough for all of these where CBC does not go astray.
       options.time_limit = 20;
       const Schedule ours = checked(instance, solve(instance, by_complete_search()));
-      const Schedule theirs = checked(instance, solve(instance, options));
+      const Schedule theirs = solve_checkmate(instance, run_checkmate, options);
       EXPECT_FALSE(ours.status == Status::infeasible && theirs.has_steps());
       if (ours.status != Status::optimal || theirs.status != Status::optimal) continue;
       EXPECT_EQ(ours.duration, theirs.duration) << graph->name << " at " << percent << " %";
@@ -188,8 +188,8 @@ TEST_F(Checkmate, RoundingGivesTheSameForASeed) {
   const auto graph = test::training_chain(8);
   const Instance unlimited(graph, {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 6 / 10));
-  const Schedule first = solve_checkmate(instance, Strategy::checkmate_lp);
-  const Schedule second = solve_checkmate(instance, Strategy::checkmate_lp);
+  const Schedule first = solve_checkmate(instance, run_checkmate_lp);
+  const Schedule second = solve_checkmate(instance, run_checkmate_lp);
   EXPECT_EQ(first.steps, second.steps);
   EXPECT_EQ(first.lower_bound, second.lower_bound);
   EXPECT_EQ(first.solver.work, second.solver.work);
@@ -199,15 +199,15 @@ TEST_F(Checkmate, EndsWhenCancelledOrOutOfTime) {
   const Instance unlimited(std::make_shared<const Graph>(test::generate_unet({.levels = 5})), {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 9 / 10));
   const std::atomic<bool> cancelled = true;
-  for (const Strategy strategy : {Strategy::checkmate, Strategy::checkmate_lp}) {
-    const Schedule schedule = checked(instance, solve(instance, options_for(strategy), {.cancel = &cancelled}));
+  for (const Method method : {run_checkmate, run_checkmate_lp}) {
+    const Schedule schedule = solve_checkmate(instance, method, usual_options(), {.cancel = &cancelled});
     EXPECT_EQ(schedule.status, Status::unknown);
     EXPECT_FALSE(schedule.has_steps());
     for (const double seconds : {0.0, 0.05, 0.3}) {
-      SolveOptions options = options_for(strategy);
+      SolveOptions options = usual_options();
       options.time_limit = seconds;
       // What was found or proved until then is sound all the same.
-      checked(instance, solve(instance, options));
+      solve_checkmate(instance, method, options);
     }
   }
 }
@@ -215,8 +215,8 @@ TEST_F(Checkmate, EndsWhenCancelledOrOutOfTime) {
 TEST_F(Checkmate, RefusesWhatIsTooLargeForCbc) {
   const Instance unlimited(test::training_chain(1500), {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() / 2));
-  for (const Strategy strategy : {Strategy::checkmate, Strategy::checkmate_lp}) {
-    const Schedule schedule = solve_checkmate(instance, strategy);
+  for (const Method method : {run_checkmate, run_checkmate_lp}) {
+    const Schedule schedule = solve_checkmate(instance, method);
     EXPECT_FALSE(schedule.has_steps());
     EXPECT_NE(schedule.solver.note.find("too large for CBC"), std::string::npos);
   }
@@ -229,10 +229,10 @@ TEST_F(Checkmate, WhatItProvesHoldsUnderAGapAndUnderANodeLimit) {
     SCOPED_TRACE(round);
     const Instance instance = with_random_budget(test::random_graph(random), random);
     const auto truth = test::optimum(instance);
-    SolveOptions options = options_for(Strategy::checkmate);
+    SolveOptions options = usual_options();
     options.gap = round % 2 == 0 ? 0.5 : 0.0;
     options.work_limit = round % 4 == 1 ? 1 : 0;
-    const Schedule schedule = checked(instance, solve(instance, options));
+    const Schedule schedule = solve_checkmate(instance, run_checkmate, options);
     ASSERT_TRUE(options.work_limit > 0 || schedule.has_steps() == truth.has_value());
     EXPECT_LE(schedule.lower_bound, truth.value_or(Duration::max()));
     if (schedule.lower_bound > instance.baseline_duration()) ++raised;

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/twremat/twremat.hpp"
+#include "benchmarks/methods/twremat/twremat.hpp"
 
 #include <algorithm>
 #include <cmath>
@@ -8,7 +8,7 @@
 #include <set>
 #include <string>
 
-#include "engine/baselines/twremat/trimmed_sequence.hpp"
+#include "benchmarks/methods/twremat/trimmed_sequence.hpp"
 #include "engine/search/solution.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"

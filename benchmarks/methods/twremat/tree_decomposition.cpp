@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/baselines/twremat/tree_decomposition.hpp"
+#include "benchmarks/methods/twremat/tree_decomposition.hpp"
 
 #include <algorithm>
 #include <compare>
