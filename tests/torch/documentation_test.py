@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import re
+import runpy
 from importlib.metadata import EntryPoint
 from pathlib import Path
 
@@ -29,16 +30,18 @@ def test_examples(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     # One function object needs its source for Dynamo, so the page is a file.
     page = tmp_path / "page.py"
     page.write_text("\n".join(blocks))
-    exec(compile(page.read_text(), str(page), "exec"), {"__name__": "page"})
+    runpy.run_path(str(page), run_name="page")
     assert name != "docs/guide/pytorch.md" or (tmp_path / "plan.html").stat().st_size > 0
 
 
 def test_examples_of_checkpoints(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    page = (ROOT / "docs/guide/auto_checkpoint.md").read_text()
-    blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
+    text = (ROOT / "docs/guide/auto_checkpoint.md").read_text()
+    blocks = re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 2
-    exec(compile("\n".join(blocks), "page", "exec"), {"__name__": "page"})
+    page = tmp_path / "page.py"
+    page.write_text("\n".join(blocks))
+    runpy.run_path(str(page), run_name="page")
 
 
 def test_the_package_tells_torch_of_its_backend() -> None:

@@ -7,6 +7,7 @@ import functools
 import json
 import os
 import re
+import runpy
 import subprocess
 from collections.abc import Callable
 from dataclasses import replace
@@ -629,7 +630,7 @@ def run_page(wanted: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None
     assert len(blocks) == 2
     written = folder / "page.py"
     written.write_text("\n".join(blocks))
-    exec(compile(written.read_text(), str(written), "exec"), {"__name__": "page"})
+    runpy.run_path(str(written), run_name="page")
 
 
 def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

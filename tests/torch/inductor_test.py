@@ -7,6 +7,7 @@ import copy
 import json
 import os
 import re
+import runpy
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -390,7 +391,7 @@ def test_examples_of_the_page(tmp_path: Path) -> None:
     text = (Path(__file__).resolve().parents[2] / "docs/guide/inductor.md").read_text()
     page = tmp_path / "page.py"
     page.write_text("\n".join(re.findall(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL)))
-    exec(compile(page.read_text(), str(page), "exec"), {"__name__": "page"})
+    runpy.run_path(str(page), run_name="page")
 
 
 def bare(name: str) -> tuple[nn.Module, tuple[torch.Tensor, ...], Callable[..., torch.Tensor]]:
