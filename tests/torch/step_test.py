@@ -100,10 +100,10 @@ def small_llama() -> nn.Module:
     return model
 
 
-def masks_of(step: Any) -> list[bool]:
+def masks_of(captured: Any) -> list[bool]:
     """Whether the attention of a captured step, forward and backward, is given a mask."""
     found = []
-    for node in step._captured[-1].problem.step.module.graph.nodes:
+    for node in captured.problem.step.module.graph.nodes:
         if "attention" in str(node.target):
             names = [argument.name for argument in node.target._schema.arguments]
             given = {**dict(zip(names, node.args, strict=False)), **node.kwargs}
@@ -117,19 +117,43 @@ def test_a_model_of_transformers_calls_the_attention_of_eager_mode() -> None:
     case = checking.Case(small_llama(), lambda m, x: m(input_ids=x).logits.square().mean(), (words,), budget="100%")
     mine = checking.outcome(case.model, lambda: case.step(*case.inputs), case.state)
     assert checking.differences(mine, case.eager) == []
-    assert masks_of(case.step) == [False, False]
+    assert masks_of(case.step._captured[-1]) == [False, False]
 
 
-def test_packed_sequences_are_masked_as_in_eager_mode() -> None:
-    words, places = torch.randint(0, 64, (1, 16)), torch.tensor([[*range(10), *range(6)]])
+@pytest.mark.parametrize("how", ["step", "wrap"])
+@pytest.mark.parametrize("what", ["padding", "packing"])
+def test_padding_and_packed_sequences_are_masked_as_in_eager_mode(how: str, what: str) -> None:
+    """Each batch, with masks or without, calls the kernels that it calls in eager mode."""
+    model, words = small_llama(), torch.randint(0, 64, (2, 16))
+    twin = copy.deepcopy(model)
+    plain, other = (
+        (torch.ones(2, 16, dtype=torch.long), (torch.arange(16) < torch.tensor([[12], [16]])).long())
+        if what == "padding"
+        else (torch.arange(16).expand(2, 16), torch.tensor([[*range(10), *range(6)]] * 2))
+    )
+    name = "attention_mask" if what == "padding" else "position_ids"
 
-    def loss(model: nn.Module, x: torch.Tensor, places: torch.Tensor) -> torch.Tensor:
-        return model(input_ids=x, position_ids=places).logits.square().mean()
+    def loss(model: nn.Module, x: torch.Tensor, given: torch.Tensor) -> torch.Tensor:
+        return model(input_ids=x, **{name: given}).logits.square().mean()
 
-    case = checking.Case(small_llama(), loss, (words, places), budget="100%")
-    mine = checking.outcome(case.model, lambda: case.step(*case.inputs), case.state)
-    assert case.differences(mine) == []
-    assert masks_of(case.step) == [True, True]
+    if how == "wrap":
+        rt.wrap(model, budget="100%", **checking.OPTIONS)
+        step: Any = checking.Case.body(model, loss)
+    else:
+        step = rt.train_step(checking.Case.body(model, loss), budget="100%", **checking.OPTIONS)
+    eager = checking.Case.body(twin, loss)
+    words, plain, other = checking.on_device((words, plain, other))
+    for given in (plain, other, plain, other):
+        for module in (model.to(checking.DEVICE), twin.to(checking.DEVICE)):
+            module.zero_grad()
+        assert checking.same(step(words, given), eager(words, given))
+        for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+            assert checking.same(mine.grad, theirs.grad)
+    plans = rt.plans(model) if how == "wrap" else step.plans
+    assert len(plans) == 2
+    if how == "step":
+        assert masks_of(step._captured[0]) == [False, False]
+        assert masks_of(step._captured[1]) == [True, True]
 
 
 def test_bf16_autocast() -> None:

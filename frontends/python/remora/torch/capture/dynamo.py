@@ -25,7 +25,7 @@ from torch._dynamo.backends.common import aot_autograd
 from ..errors import CaptureError, in_plain_words
 from ..internals import hidden_kernels, traceable_backward
 from ..ledger import Ledger
-from .traced import Traced, read_positions
+from .traced import Traced, take_checks
 
 
 def compiled_step(
@@ -41,7 +41,7 @@ def compiled_step(
 
     def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
         names = [name_of_input(node) for node in module.graph.find_nodes(op="placeholder")]
-        read_positions(module)
+        check = take_checks(module, inputs)
         refuse_hooks(inputs, names)
         _expect_backward(module)
         ledger.add(inputs, training=True).count_checkpoints(module)
@@ -49,6 +49,8 @@ def compiled_step(
             run = whole(module, inputs)
 
         def checked(*arguments: Any) -> Any:
+            if check is not None:
+                check(arguments)
             refuse_hooks(arguments, names)
             return run(*arguments)
 

@@ -1,25 +1,27 @@
 # SPDX-License-Identifier: Apache-2.0
 """Calls of what Dynamo compiles, in which models of transformers call the attention kernels of eager mode.
 
-In eager mode attention without padding gets no mask, so that a kernel runs that needs none. When it is traced,
-transformers makes a mask, since it cannot read whether a padding mask masks anything, or whether positions start anew
-where sequences are packed. A mask costs memory and time, and another kernel has other bits. So while we trace, a
-padding mask that is absent masks nothing, and positions that the model makes itself are read; a step that is given
-positions is traced anew, with transformers' masks.
+In eager mode transformers reads masks and positions: attention gets no mask where a padding mask masks nothing and no
+sequences are packed, so that a kernel runs that needs none. Traced, a model cannot read values, and always makes the
+mask. That costs memory and time, and another kernel has other bits. So while we trace, the model takes for granted that
+there is no padding and no packing; what it would have read becomes a check, of each call's arguments, before it runs.
+A call that fails the check runs a second form of the step, with transformers' masks.
 """
 
 from __future__ import annotations
 
 import contextlib
+import functools
 import logging
 import sys
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import torch
 import torch._dynamo
 from torch import fx
+from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
@@ -29,25 +31,23 @@ from ..internals import instead, setting_of
 SHAPES = 64
 """So many shapes of one step are captured before Dynamo gives up."""
 _CPU = torch.device("cpu")
-_UNPACKED = "remora: no sequences are packed"
+_ASSUMED = "remora: neither padding nor packed sequences"
 
 
-class _PackedError(TorchError):
-    """The positions of a step are given, so sequences may be packed."""
+class _MaskedError(TorchError):
+    """Padding or packed sequences: the step needs masks."""
 
 
 class Traced:
     """A compiled function; `patches`: settings of Dynamo while it is called."""
 
     def __init__(self, compiled: Callable[..., Any], **patches: Any) -> None:
-        self._compiled, self._patches, self._packed = compiled, patches, False
+        self._compiled, self._patches = compiled, patches
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Calls the function."""
-        if not self._packed:
-            with contextlib.suppress(_PackedError), _settings(**self._patches), _eager_masks(_MASKING):
-                return self._compiled(*arguments, **named)
-            self._packed = True
+        with contextlib.suppress(_MaskedError), _settings(**self._patches), _unmasked():
+            return self._compiled(*arguments, **named)
         with _settings(**self._patches):
             return self._compiled(*arguments, **named)
 
@@ -70,54 +70,96 @@ _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical"
 
 
 @contextlib.contextmanager
-def _eager_masks(replaced: dict[str, Any]) -> Iterator[None]:
+def _unmasked() -> Iterator[None]:
     masking = sys.modules.get("transformers.masking_utils")
     with contextlib.ExitStack() as stack:
-        for name, value in replaced.items():
+        for name, make in _READERS.items():
             if hasattr(masking, name):
-                stack.enter_context(instead(masking, name, value))
+                stack.enter_context(instead(masking, name, make(getattr(masking, name))))
         yield
 
 
-def _unpacked(position_ids: torch.Tensor) -> None:
-    """Stands for a search for packed sequences that finds none; `read_positions` looks whether that is so."""
-    torch._assert_async((position_ids.diff(dim=-1) == 1).all(), _UNPACKED)
+@functools.cache
+def _without_padding(can_skip: Callable[..., bool]) -> Callable[..., bool]:
+    """A function of transformers that says whether attention needs no mask, without padding."""
+
+    def can_skip_without_padding(padding_mask: torch.Tensor | None, *arguments: Any) -> bool:
+        if padding_mask is not None:
+            torch._assert_async(padding_mask.all(), _ASSUMED)
+        return can_skip(None, *arguments)
+
+    return can_skip_without_padding
 
 
-_MASKING: dict[str, Callable[..., Any]] = {
-    "is_tracing": lambda tensor=None: tensor is not None,
-    "is_torchdynamo_exporting": lambda: False,
-    "find_packed_sequence_indices": _unpacked,
+def _no_packed_sequences(position_ids: torch.Tensor) -> None:
+    torch._assert_async((position_ids.diff(dim=-1) == 1).all(), _ASSUMED)
+
+
+def _is_read(tensor: torch.Tensor | None = None) -> bool:
+    return tensor is not None
+
+
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "_ignore_causal_mask_sdpa": _without_padding,
+    "_ignore_bidirectional_mask_sdpa": _without_padding,
+    "find_packed_sequence_indices": lambda _: _no_packed_sequences,
+    "is_tracing": lambda _: _is_read,
+    "is_torchdynamo_exporting": lambda _: _is_exporting,
 }
-"""Functions of `transformers.masking_utils`, as they are while we trace."""
+"""Functions of `transformers.masking_utils`, and what stands for them while we trace."""
 
 
-def read_positions(module: fx.GraphModule) -> None:
-    """Reads the positions of a graph of Dynamo, and takes out what looks whether sequences are packed.
+def _is_exporting() -> bool:
+    return False
 
-    Raises an error that `Traced` handles if positions are given to the graph, or show packed sequences.
+
+def take_checks(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[Sequence[Any]], None] | None:
+    """Takes the checks out of a graph of Dynamo, and returns a function that checks arguments, first `inputs`.
+
+    It raises an error that `Traced` handles if there is padding, or sequences are packed. None: nothing is to be
+    checked.
     """
+    nodes = []
     for node in module.graph.find_nodes(op="call_function", target=torch._assert_async):
-        if node.args[1:] != (_UNPACKED,):
+        if node.args[1:] != (_ASSUMED,):
             continue
-        known: dict[fx.Node, Any] = {}
-        with _disable_current_modes():
-            if not _value(node.args[0], known):
-                raise _PackedError("sequences are packed")
+        holds = node.args[0]
         module.graph.erase_node(node)
+        try:
+            if not _value(holds, {}, _CPU):  # the step's device may be absent
+                raise _MaskedError("sequences are packed")
+        except _GivenError:
+            nodes.append(holds)
+    places = module.graph.find_nodes(op="placeholder")
+
+    def check(arguments: Sequence[Any]) -> None:
+        known = dict(zip(places, arguments, strict=True))
+        for node in nodes:
+            value = _value(node, known)
+            if isinstance(value, FakeTensor) or value.is_meta or not value:
+                raise _MaskedError("there is padding, or there may be some")
+
     module.recompile()
+    if not nodes:
+        return None
+    check(inputs)
+    return check
 
 
-def _value(node: Any, known: dict[fx.Node, Any]) -> Any:
-    """The value of a node that depends on no input, on the CPU: the step's device may be absent."""
+class _GivenError(Exception):
+    """A value depends on an input."""
+
+
+def _value(node: Any, known: dict[fx.Node, Any], device: torch.device | None = None) -> Any:
+    """The value of a node, from known ones; `device`: where all that it depends on is made."""
     if node not in known:
-        given = fx.node.map_arg((node.args, dict(node.kwargs)), lambda n: _value(n, known))
-        arguments, named = pytree.tree_map_only(torch.device, lambda _: _CPU, given)
-        named = {**named, **({"device": _CPU} if "device" in named else {})}
-        if node.op == "call_function":
-            known[node] = node.target(*arguments, **named)
-        elif node.op == "call_method":
-            known[node] = getattr(arguments[0], node.target)(*arguments[1:], **named)
-        else:
-            raise _PackedError("positions are given")
+        if node.op not in ("call_function", "call_method"):
+            raise _GivenError
+        arguments, named = fx.node.map_arg((node.args, dict(node.kwargs)), lambda n: _value(n, known, device))
+        if device is not None:
+            arguments, named = pytree.tree_map_only(torch.device, lambda _: device, (arguments, named))
+            named = {**named, **({"device": device} if "device" in named else {})}
+        call = node.target if node.op == "call_function" else getattr(arguments[0], node.target)
+        with _disable_current_modes():
+            known[node] = call(*(arguments if node.op == "call_function" else arguments[1:]), **named)
     return known[node]

@@ -21,7 +21,7 @@ from torch.utils import _pytree as pytree
 
 from ..capture.dynamo import boxed, capturing, results_of
 from ..capture.joint import cut_of, keep_old_values, reached_by
-from ..capture.traced import Traced, read_positions
+from ..capture.traced import Traced, take_checks
 from ..carry.arena import Arena, Memory
 from ..carry.halves import Half, halves_of
 from ..carry.program import Program
@@ -191,7 +191,18 @@ class Backend:
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Any:
         """Plans a graph of Dynamo, and returns what runs it."""
         listener.listen()
-        read_positions(module)
+        check = take_checks(module, inputs)
+        run = self._planned(module, inputs)
+        if check is None:
+            return run
+
+        def checked(*arguments: Any) -> Any:
+            check(arguments)
+            return run(*arguments)
+
+        return checked
+
+    def _planned(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         for size in inputs:
             if isinstance(size, torch.SymInt):
                 int(size)  # a plan is for shapes that are numbers: Dynamo then captures others anew
