@@ -19,8 +19,8 @@
 #include <functional>
 #include <vector>
 
-#include "engine/base/method.hpp"
 #include "benchmarks/methods/checkmate/program.hpp"
+#include "engine/base/method.hpp"
 #include "model/random.hpp"
 #include "model/sequence.hpp"
 

@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "engine/base/deadline.hpp"
 #include "benchmarks/methods/checkmate/program.hpp"
+#include "engine/base/deadline.hpp"
 
 namespace remora::checkmate {
 

@@ -7,8 +7,8 @@
 #include <optional>
 #include <vector>
 
-#include "engine/base/method.hpp"
 #include "benchmarks/methods/twremat/tree_decomposition.hpp"
+#include "engine/base/method.hpp"
 #include "model/instance.hpp"
 #include "model/table.hpp"
 
