@@ -13,7 +13,7 @@ namespace remora {
 
 namespace {
 
-/// The work limit of a peak limit in the first round; then four times as much each.
+/// Work for one limit on the peak in the first round; four times as much in each further one.
 constexpr std::int64_t kFirstShare = 1 << 14;
 
 class LimitSearch {

@@ -13,7 +13,7 @@
 namespace remora {
 namespace {
 
-/// The part of the budget from which a linear program's solution violates a row.
+/// A row of a linear program counts as violated from this part of the budget on.
 constexpr double kMinViolation = 1e-7;
 constexpr double kWhole = 0.5;
 
