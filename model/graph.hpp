@@ -84,8 +84,7 @@ struct Graph {
   std::string name{};
   /// Always resident: parameters, optimizer state.
   Bytes fixed_memory{};
-  /// No schedule that `evaluate` makes keeps an older copy of what a run writes, so that nothing but the replay of a
-  /// written schedule depends on it (docs/design/model.md).
+  /// Affects only the replay of written schedules: those of `evaluate` never keep an older copy of a run's outputs.
   Allocation recompute_allocates = Allocation::missing;
   Numbered<TensorId, Tensor> tensors{};
   /// In the input topological order.

@@ -131,8 +131,7 @@ void Program::add_reruns(OpId v) {
 }
 
 /// An input of recomputed ops comes to the device once. If it is the only one, all recomputations in a stretch of
-/// periods need what is resident when it begins or comes within it (for reserved parts the minimum cuts,
-/// docs/design/bounds.md).
+/// periods need what is resident when it begins or comes within it (for reserved parts the minimum cuts).
 void Program::add_reads(OpId v, DeviceId d, TensorId t) {
   const bool once = instance_.most_runs(v) == 2;
   const auto& reruns = columns_.reruns(v);

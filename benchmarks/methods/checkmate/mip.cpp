@@ -152,7 +152,7 @@ class Mip {
   MipSolution result_;
 };
 
-/// The dual simplex: on these programs some twenty times as fast as the primal one or the barrier (benchmarks/methods/README.md).
+/// The dual simplex: on these programs some twenty times as fast as the primal one or the barrier.
 ClpSolve dual_simplex() {
   constexpr int kInterruptHandling = 2;
   constexpr int kOff = 1;

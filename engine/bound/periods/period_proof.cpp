@@ -12,7 +12,7 @@
 namespace remora {
 namespace {
 
-/// One checkpoint says as much as many on training graphs, a few nearly as much on others (docs/design/bounds.md).
+/// On training graphs one checkpoint gives nearly the bound of many, on other graphs a few do.
 constexpr int kFewSegments = 8;
 constexpr int kMaxSegments = 32;
 /// A program with more periods is left out where it would have more columns: it takes minutes.

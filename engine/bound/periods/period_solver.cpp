@@ -248,7 +248,7 @@ IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits)
   if (limits.by_highs && !find_highs().name.empty()) return solve_by_highs(program, limits, unit);
   OsiClpSolverInterface solver;
   load(program, unit, kLoosening, solver);
-  // Those too that follow: CBC's cuts need it (docs/design/bounds.md).
+  // Also columns that follow from others: CBC's cuts need it.
   for (int j = 0; j < program.columns(); ++j) solver.setInteger(j);
   const Stopper stopper(limits.interrupted);
   const bool has_cutoff = limits.cutoff != Duration::max();
