@@ -6,21 +6,290 @@
     remora.torch.inductor.install(budget="8GiB")
     model = torch.compile(model)
 
-See docs/guide/inductor.md.
+See docs/guide/inductor.md. Inductor's caches ask the partitioner for a name (`uuid`), which is that of these sources
+and of the settings: whatever was compiled with them is found again, and nothing is partitioned then.
 """
 
 from __future__ import annotations
 
-from types import TracebackType
+import contextlib
+import functools
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from types import SimpleNamespace, TracebackType
+from typing import Any
 
+import torch
+from torch import fx
+from torch._functorch import config as functorch_config
+from torch._guards import CompileContext
 from torch._inductor import config
+from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
-from .errors import TorchError
-from .options import Options
-from .planning import Plan
-from .ways.partitioner import Partitioner
+from remora._engine import engine_schema
+
+from .capture.before import Before, before_this_graph, this_graph
+from .cost.kernels import Calls
+from .decide.partitions import KnownPartitions, Search, key_of, partition_of, sources
+from .errors import CaptureError, TorchError, warn
+from .internals import instead
+from .job import same_answer
+from .ledger import place_of_capture
+from .measure import Timed
+from .options import Options, Sizes
+from .planning import Parted, Plan
+from .problem.partition import Halves, Joint, Later, Partition
+from .store import cache_folder, digest, read_json, write_json
 
 __all__ = ["Installed", "install", "uninstall"]
+
+FAR = 0.5
+"""A warning says if a step on a GPU differs from the sum of its kernels' times by more than this part of the sum."""
+
+SHORT = 1_000_000
+"""Nanoseconds: smaller differences are those of launches."""
+
+
+@dataclass(frozen=True)
+class Planned:
+    """A partitioned graph: the number of its plan, the place of its code, and the memory between its parts.
+
+    `seconds`: run times of its parts in the user's steps, if measured; the key is whether it is the backward part.
+    """
+
+    plan: int
+    where: str
+    between: int
+    device: torch.device
+    seconds: dict[bool, float] = field(default_factory=dict)
+
+
+class Partitioner(CustomPartitionerFn):
+    """Partitions each joint graph so that both parts fit within the budget.
+
+    `plans`: of the graphs that were parted in this process, in order.
+    """
+
+    def __init__(self, options: Options) -> None:
+        self.options = options
+        self.plans: list[Plan] = []
+        self._frames: set[Any] = set()
+        self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
+        self._compiled: Planned | None = None  # the one whose parts Inductor compiles now
+        kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
+        self.settings = {name: value for name, value in asdict(options).items() if name in kept}
+        self._calls = Calls(options.cost, options.say)
+        self._patches = contextlib.ExitStack()
+        self._guard: dict[str, Any] = {}  # the settings with which Inductor refuses fusions that raise a peak
+
+    def enter(self) -> None:
+        """Lets Inductor call it, reject fusions that raise a program's peak, and compile both parts at once."""
+        from torch._inductor.graph import GraphLowering
+
+        guards = [f"fusion_memory_timeline_peak_memory_{unit}" for unit in ("increase_gb", "pct_threshold")]
+        if all(getattr(config, name, "missing") is None for name in guards):  # PyTorch 2.15 has them
+            # A loop that is made again would be fused with a later reader, and what is freed between them lives longer.
+            self._guard = {guards[0]: 0.0}
+        self._patches.enter_context(config.patch({"custom_partitioner_fn": self, **self._guard}))
+        self._patches.callback(self._watch_ends, False)
+        timed = functools.partial(self._timed, GraphLowering.compile_to_module)
+        self._patches.enter_context(instead(GraphLowering, "compile_to_module", lambda graph: timed(graph)))
+        # A backward part that is compiled later, out of these settings, would be another one than planned.
+        self._patches.enter_context(functorch_config.patch(force_non_lazy_backward_lowering=True))
+
+    def leave(self) -> None:
+        """Sets back what `enter` set."""
+        self._patches.close()
+
+    def _watch_ends(self, watch: bool) -> None:
+        """Makes Dynamo call `_guarded` at the end of a compilation, or not; `torch._dynamo.reset` forgets that."""
+        from torch._dynamo.callback import callback_handler
+
+        with contextlib.suppress(ValueError):
+            callback_handler.remove_end_callback(self._guarded)
+        if watch:
+            callback_handler.register_end_callback(self._guarded)
+
+    def _guarded(self, _: object = None) -> None:
+        """Lets Inductor reject fusions that raise a peak; no partitioned graph is being compiled any more."""
+        self._compiled = None
+        for name, value in self._guard.items():
+            setattr(config, name, value)
+
+    def _unguarded(self) -> None:
+        """Lets Inductor fuse as it does without us, to the end of the compilation that runs."""
+        for name in self._guard:
+            setattr(config, name, None)
+
+    def _timed(self, own: Callable[[Any], Any], graph: Any) -> Any:
+        """A part's program, whose first calls are timed."""
+        program, planned = own(graph), self._compiled
+        if planned is None or graph.is_inference or graph.name:  # graphs with a name are those of an autotuner
+            return program
+        told = functools.partial(self._took, planned, bool(graph.is_backward))
+        return SimpleNamespace(call=Timed(program.call, planned.device, told), runner=getattr(program, "runner", None))
+
+    def _took(self, planned: Planned, backward: bool, seconds: float) -> None:
+        """Notes what a part took in the user's steps."""
+        planned.seconds[backward] = seconds
+        if len(planned.seconds) < 2:
+            return
+        plan = self.plans[planned.plan]
+        plan.measured_time = round(1e9 * sum(planned.seconds.values()))
+        self.options.say(str(plan), end="\n")
+        off = abs(plan.measured_time - plan.predicted_time)
+        if planned.device.type == "cuda" and off > max(SHORT, FAR * plan.predicted_time):
+            warn(
+                f"a compiled graph takes {plan.measured_time / 1e6:.1f} ms, and the sum of its kernels' times is "
+                f"{plan.predicted_time / 1e6:.1f} ms: another partition may be faster"
+            )
+
+    def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **named: Any) -> Halves:
+        """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned."""
+        named.setdefault("compiler", "inductor")
+        # The guard is off from a partition's choice to the end of its compilation, where the partition is without it.
+        # An earlier graph may have been compiled without Dynamo, whose end was not reported.
+        self._guarded()
+        self._watch_ends(True)
+        joint = Joint(gm, joint_inputs, named, self._calls, self._later_graphs())
+        before = self._before()
+        try:
+            chosen, plan = self._chosen(joint, before.held)
+        except CaptureError as error:
+            warn(f"a graph cannot be planned, and runs without a budget: {error}")
+            self._unguarded()
+            return joint.parted(None)
+        self._tell(plan)
+        self._enter_in_earlier(before, plan)
+        self._compiled = Planned(len(self.plans), place_of_capture(""), chosen.between, joint.device)
+        self._graphs[this_graph()] = self._compiled
+        self.plans.append(plan)
+        joint.guard_sizes()
+        if not chosen.guarded:
+            self._unguarded()
+        return joint.saving(chosen.saved, chosen.order)
+
+    def uuid(self) -> bytes:
+        """Equal for two partitioners if and only if they do the same with the graph that is compiled now."""
+        return bytes.fromhex(self._name()) + str((self._before().held, self._later_graphs())).encode()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return bytes, (self.uuid(),)  # Inductor's keys hold its settings, and these hold us
+
+    def _name(self) -> str:
+        """Digest of our sources, the engine's answers and the settings."""
+        return digest(json.dumps([sources(), engine_schema(), self.settings], sort_keys=True))
+
+    def _before(self) -> Before:
+        """Code that ran before the graph that is compiled now, if the budget is one for all."""
+        return Before() if self.options.is_share else before_this_graph()
+
+    @functools.cached_property
+    def _later(self) -> dict[str, Later]:
+        """Bytes that later graphs lacked, by the place of the code whose graph leaves room when it is planned anew."""
+        shared = same_answer(
+            f"later/{self._later_path.name}", lambda: read_json(self._later_path) if self.options.cache else {}
+        )
+        return {where: Later(*row) for where, row in shared.items()}
+
+    @property
+    def _later_path(self) -> Path:
+        return cache_folder() / "partitions" / f"later-{self._name()}.json"
+
+    def _later_graphs(self) -> Later:
+        return self._later.get(place_of_capture(""), Later())
+
+    def _enter_in_earlier(self, before: Before, plan: Plan) -> None:
+        """Reserves, in earlier graphs, the memory of a later one while they wait for their backward parts."""
+        earlier = [self._graphs[number] for number in before.graphs if number in self._graphs]
+        for graph in earlier:
+            old = self.plans[graph.plan]
+            parts = self._parts_of(graph)
+            gradients = parts.later_gradients + before.gradients
+            behind = parts.backward_peak + before.gradients
+            parts = replace(parts, later_gradients=gradients, backward_peak=behind)
+            new = replace(old, partition=parts, predicted_peak=max(old.predicted_peak, behind))
+            self.plans[graph.plan] = new
+            if old.promised and not new.promised:
+                self._ask(graph, 0, gradients, f"{behind:,} bytes with the gradients of later ones")
+        if earlier and not plan.promised:
+            most = max(earlier, key=lambda graph: self._parts_of(graph).saved_bytes)
+            parts = self._parts_of(most)
+            lacking = plan.predicted_peak - plan.budget
+            needed = self.plans[most.plan].budget - parts.held_before - most.between + lacking
+            self._ask(most, needed, parts.later_gradients, f"{lacking:,} bytes too much while a later one runs")
+
+    def _parts_of(self, graph: Planned) -> Parted:
+        parts = self.plans[graph.plan].partition
+        assert parts is not None
+        return parts
+
+    def _ask(self, graph: Planned, needed: int, gradients: int, why: str) -> None:
+        """Lets a graph leave room when it is planned anew."""
+        known = self._later.get(graph.where, Later())
+        self._later[graph.where] = Later(max(known.needed, needed), max(known.gradients, gradients))
+        if self.options.cache:
+            write_json(self._later_path, {where: [row.needed, row.gradients] for where, row in self._later.items()})
+        warn(
+            f"budget not met: the graph of {graph.where} takes {why}. After torch._dynamo.reset() it is planned anew, "
+            f"and leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
+        )
+
+    def _tell(self, plan: Plan) -> None:
+        self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
+        held = plan.partition.held_before if plan.partition is not None else 0
+        if len(self._frames) == 2 and not held:
+            warn(
+                "several graphs are compiled, be it for a graph break or since there are several models. A percentage "
+                "is of each of them alone; bytes count what one graph keeps for backward while another runs only where "
+                "its results lead to the other one"
+            )
+        if not plan.promised:
+            kept = f", {held:,} of them kept by what ran before it" if held else ""
+            warn(
+                f"budget not met: the smallest known partition of this graph needs {plan.predicted_peak:,} bytes "
+                f"(budget {plan.budget:,}){kept}; it is used"
+            )
+        self.options.say(str(plan), end="\n")
+
+    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, Plan]:
+        """The partition, the same on all processes of a job; `held`: bytes kept of what ran before."""
+        key, later = key_of(joint, self.options), joint.later
+
+        def found() -> Any:
+            path = cache_folder() / "partitions" / f"{key}.json"
+            known = KnownPartitions(path if self.options.cache else None, later)
+            own, search = dict.fromkeys(self._guard), None
+            if known.stock is None:
+                search = Search(joint, known, self.options, own, self.options.say)
+            assert known.stock is not None
+            budget = self.options.in_bytes(Sizes(joint.fixed, known.stock.peak(Later()), "")) - held
+            asked = [budget, later.needed, later.gradients]
+            if asked not in known.asked:
+                search = search or Search(joint, known, self.options, own, self.options.say)
+                search.look(budget)
+                known.asked.append(asked)
+                known.write()
+            chosen = known.best(budget) or known.least()
+            return [asdict(chosen), asdict(known.stock), budget]
+
+        question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
+        row, first, budget = same_answer(f"partition/{digest(question)}", found)
+        chosen, stock = partition_of(row), partition_of(first)
+        parted = Parted(chosen.forward_peak + held, chosen.backward_peak + held, chosen.held, held)
+        plan = Plan(
+            partition=parted,
+            budget=budget + held,
+            fixed_memory=joint.fixed,
+            unscheduled_peak=stock.peak(Later()) + held,
+            whole="Inductor's own partition",
+            predicted_peak=chosen.peak(Later()) + held,
+            unscheduled_time=stock.nanoseconds,
+            predicted_time=chosen.nanoseconds,
+        )
+        return chosen, plan
 
 
 class Installed:

@@ -120,8 +120,7 @@ class Ledger:
 
     def add(self, inputs: Sequence[Any], training: bool) -> Part:
         """A new part, for the graph that is captured now; says so where it was captured before."""
-        code, frame = frame_of_capture()
-        where = f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else "a graph"
+        where, frame = place_of_capture("a graph"), _frame()
         kept = [weakref.ref(t) for t in inputs if isinstance(t, torch.nn.Parameter)]
         leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None]
         gradients = {id(t.grad) for t in leaves}
@@ -209,11 +208,16 @@ def report(of: Any) -> Report:
     return Report(parts, outside)
 
 
-def frame_of_capture() -> tuple[types.CodeType | None, int]:
-    """The code that Dynamo captures now, and the number of its frame."""
-    compilation = CompileContext.current_compile_id()
-    frame_id = getattr(compilation, "frame_id", None)
-    return next(_codes(), None), -1 if frame_id is None else int(frame_id)
+def place_of_capture(otherwise: str) -> str:
+    """Function, file and line of the code that Dynamo captures now."""
+    code = next(_codes(), None)
+    return f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else otherwise
+
+
+def _frame() -> int:
+    """The number of the frame that Dynamo captures now."""
+    found = getattr(CompileContext.current_compile_id(), "frame_id", None)
+    return -1 if found is None else int(found)
 
 
 def _codes() -> Iterator[types.CodeType]:
@@ -253,8 +257,7 @@ class _Listener:
         code = next(_codes(), None)
         if ledger is None or not new or code is None:
             return
-        frame = frame_of_capture()[1]
-        if frame not in ledger.frames:  # else the graph's own reason says it
+        if _frame() not in ledger.frames:  # else the graph's own reason says it
             ledger.tell_break(f"{code.co_filename}:{code.co_firstlineno} ({code.co_name})", new[-1])
 
 
