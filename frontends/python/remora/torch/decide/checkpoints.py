@@ -84,13 +84,12 @@ class Fitting:
 
         What units share is summed too often, at most as much as where all of them save most. The first search, with so
         much more than the budget, bounds all plans that stay within it. Where its plan does not, less is tried, and the
-        budget itself; and there are the plans that do the same with all units.
+        budget itself.
         """
         lifts, is_first = [0], self.bound is None
         if is_first:
-            cuts = [ModePlans(self.problem.family, cut) for cut in self.problem.family.cuts]
-            self.found = [self.problem.plan(modes) for cut in cuts for modes in cut.uniform()]
-            shared = max((self._shared(cut) for cut in cuts), default=0)
+            family = self.problem.family
+            shared = max((self._shared(ModePlans(family, cut)) for cut in family.cuts), default=0)
             lifts = [shared, shared // 4, 0] if shared > SHARED * asked else [shared]
         for lift in lifts:
             search = self._search(asked + lift, self.options.time_limit / len(lifts))

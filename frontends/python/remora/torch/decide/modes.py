@@ -70,11 +70,6 @@ class ModePlans:
         """The modes of a plan."""
         return [unit.modes[m] for unit, m in zip(self.units, plan, strict=True)]
 
-    def uniform(self) -> Iterator[list[Mode]]:
-        """Plans that have all units in the same mode, as far as they have it."""
-        for most in range(max((len(unit.modes) for unit in self.units), default=0)):
-            yield [unit.modes[min(most, len(unit.modes) - 1)] for unit in self.units]
-
     def path(self) -> Iterator[list[Mode]]:
         """Plans that save more and more: each changes the mode of one unit, where that saves most for its time."""
         plan = [0] * len(self.units)

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -122,20 +122,16 @@ def largest(
     return search.found(over)
 
 
+@dataclass
 class _Search:
-    def __init__(
-        self,
-        question: Question,
-        of_size: Callable[[int], Any],
-        budget: int | str | None,
-        solver: Options,
-        multiple: int,
-        most: int,
-    ) -> None:
-        self.question, self.of_size, self.budget, self.solver = question, of_size, budget, solver
-        self.multiple, self.most = multiple, most
-        self.captured: dict[int, Captured] = {}
-        self.plans: dict[int, FitPlan] = {}
+    question: Question
+    of_size: Callable[[int], Any]
+    budget: int | str | None
+    solver: Options
+    multiple: int
+    most: int  # this one and those below are in multiples
+    captured: dict[int, Captured] = field(default_factory=dict)
+    plans: dict[int, FitPlan] = field(default_factory=dict)
 
     def found(self, over: str) -> Largest:
         without = self._last(lambda n: self._plain(n) <= self._limit(), self._guess)
