@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import Any
 
 from ..job import ALONE, from_first
 from ..options import Options
@@ -18,7 +18,6 @@ from ..step import CheckpointError, Reference
 from .modes import Chosen, ModePlans, ModeSearch
 from .within import within
 
-T = TypeVar("T")
 SHARED = 0.001
 """If units share less than this part of the budget, one search is enough."""
 
