@@ -14,7 +14,7 @@ from torch.utils.checkpoint import checkpoint
 from ..capture.record import traced
 from ..capture.trace import Trace
 from ..job import ALONE, gathered
-from ..measure import Clock, random_state, rounded
+from ..measure import Clock, random_state, rounded, timed
 from ..options import Sizes
 from ..planning import Choice, Plan
 from ..step import EagerStep, peak_of
@@ -119,10 +119,4 @@ def _bandwidth(device: torch.device) -> float:
     """Bytes per second between a GPU and the CPU's pinned memory, there and back."""
     there = torch.empty(2**26, dtype=torch.uint8, device=device)
     here = torch.empty(2**26, dtype=torch.uint8, device="cpu", pin_memory=True)
-    clock, times = Clock(device), list[float]()
-    for _ in range(3):
-        start = clock.mark()
-        here.copy_(there)
-        there.copy_(here)
-        times.append(clock.between(start, clock.mark()))
-    return 2 * 2**26 / min(times)
+    return 2 * there.nbytes / timed(lambda: there.copy_(here.copy_(there)), device)
