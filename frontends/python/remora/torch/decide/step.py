@@ -17,7 +17,6 @@ from torch import fx
 
 from ..capture.dynamo import results_of
 from ..capture.graph import Cut, Run
-from ..capture.layout import in_channels_last
 from ..capture.read import read_step
 from ..capture.simplify import simplify
 from ..carry.arena import Arena, Memory, prepare
@@ -163,13 +162,10 @@ def _fused(
     if may_cut:
         with contextlib.suppress(BudgetError):  # regions may need less: all that one loop computes is not kept
             _, runs = solve(problem, options, FIRST)
-    again = {node.name for op, times in Counter(run.op for run in runs).items() if times > 1 for node in op.nodes}
+    twice = {node for op, times in Counter(run.op for run in runs).items() if times > 1 for node in op.nodes}
     seconds["solve captured"] = time.perf_counter() - start
     start = time.perf_counter()
-    # Of a module that is cut in two, what is saved between the parts has the order in which it was captured.
-    laid_out = in_channels_last(step.module, step.mode) if step.cut is None else step.module
-    twice = {n for n in laid_out.graph.nodes if n.name in again}
-    module = fuse(read_step(laid_out, step.cut, options.pure), twice, options.say)
+    module = fuse(read_step(step.module, step.cut, options.pure), twice, options.say)
     module.meta["is_cut"] = bool(twice)
     seconds["compile"] = time.perf_counter() - start
     return module, replace(options, budget=options.in_bytes(problem) + options.reserve)
