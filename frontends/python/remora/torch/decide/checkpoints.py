@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import functools
 import time
 from collections.abc import Callable
 from contextlib import AbstractContextManager
@@ -41,27 +40,14 @@ class Fitting:
         budget = options.in_bytes(sizes)
         plan = within(budget, lambda asked: self._tried(lambda: self._best(asked)), _peak_of)
         if plan is None:
-            plan = self._smallest()
+            plan = self._tried(lambda: self.problem.plan(self.least().modes))
+        assert plan is not None
         peak = _peak_of(plan)
         if peak > budget:
             proved = from_first(lambda: self.proved and self.problem.proves, CheckpointError, self.group)
             raise sizes.refusal(budget, peak, options, proved)
         plan.budget = budget
         return plan
-
-    def _smallest(self) -> Plan:
-        """The plan with the smallest peak of those whose replays have small ones: replays may be a little too high."""
-        makes = [
-            lambda: self.problem.plan(self.least().modes),
-            *(functools.partial(self._uniform, i) for i in range(3)),
-        ]
-        tried = [plan for make in makes if (plan := self._tried(make)) is not None]
-        return min(tried, key=_peak_of)
-
-    def _uniform(self, place: int) -> Plan | None:
-        """A plan that does the same with all units, by its place in the order of peaks."""
-        found = sorted((p for p in self.found if not p.measured_peak), key=_peak_of)
-        return found[place] if place < len(found) else None
 
     def _tried(self, make: Callable[[], Plan | None]) -> Plan | None:
         """The plan that the first process makes, with its cost on each process."""
