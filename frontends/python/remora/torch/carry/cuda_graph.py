@@ -35,7 +35,7 @@ def recorded_on_gpu(run: Run, given: list[Any]) -> tuple[Callable[[], None], lis
 @functools.cache
 def _stream(device: int) -> torch.cuda.Stream:
     """The stream on which programs are recorded: matrix products have their workspace there, outside of all graphs."""
-    stream = torch.cuda.Stream(device)
+    stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream):
         square = torch.ones(16, 16, device=f"cuda:{device}")
         square @ square
