@@ -137,7 +137,8 @@ class Driver:
     def measure(self, jobs: list[str]) -> None:
         left = self.end - time.time()
         prepared = time.time() + 0.75 * left
-        self.environment["DEADLINE"] = str(prepared - min(20.0, 0.1 * left))
+        late = prepared - min(20.0, 0.1 * left)
+        self.environment["DEADLINE"] = str(late)
         log = (self.folder / "workers.log").open("a")
         workers = {}
         for job in jobs:
@@ -145,14 +146,14 @@ class Driver:
             words = [sys.executable, str(HERE / "worker.py"), network, group, self.given.device, str(self.folder)]
             workers[job] = self.begun(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=log)
         try:
-            self._turns(workers, prepared)
+            self._turns(workers, late, prepared)
         finally:
             for worker in workers.values():
                 ended(worker)
 
-    def _turns(self, workers: dict[str, subprocess.Popen[str]], prepared: float) -> None:
+    def _turns(self, workers: dict[str, subprocess.Popen[str]], late: float, prepared: float) -> None:
         ready, waiting = list[str](), dict(workers)
-        for until in (prepared - min(20.0, 0.1 * (self.end - self.start)), prepared):
+        for until in (late, prepared):
             while waiting and time.time() < until:
                 for job in self._heard(waiting, until):
                     said = waiting.pop(job).stdout.readline().strip()  # type: ignore[union-attr]

@@ -113,7 +113,7 @@ class Worker:
                 except LateError:
                     self._set(self.state)
                     self.say("left", contender)
-                    continue
+                    return
                 except BaseException as error:
                     self._set(self.state)
                     traceback.print_exc()

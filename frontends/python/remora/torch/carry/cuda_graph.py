@@ -26,20 +26,22 @@ RECORDINGS = 4
 
 def recorded_on_gpu(run: Run, given: list[Any]) -> tuple[Callable[[], None], list[Any]]:
     """Records a program with these arguments: a function that launches it, and its results. Nothing runs yet."""
-    graph = torch.cuda.CUDAGraph()
-    with torch.cuda.graph(graph, stream=_stream(torch.cuda.current_device()), capture_error_mode="thread_local"):
-        results = run(given)
+    device = next(a.device for a in given if isinstance(a, torch.Tensor))
+    with torch.cuda.device(device):
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=_stream(device), capture_error_mode="thread_local"):
+            results = run(given)
     return graph.replay, results
 
 
 @functools.cache
-def _stream(device: int) -> torch.cuda.Stream:
+def _stream(device: torch.device) -> torch.cuda.Stream:
     """The stream on which programs are recorded: matrix products have their workspace there, outside of all graphs."""
     stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     with torch.cuda.stream(stream):
-        square = torch.ones(16, 16, device=f"cuda:{device}")
+        square = torch.ones(16, 16, device=device)
         square @ square
-    torch.cuda.synchronize()
+    torch.cuda.synchronize(device)
     return stream
 
 
@@ -105,16 +107,17 @@ class Recorded:
         self._replay, self._results, self._alone = None, [], []
         self.recordings += 1
         if self.recordings > RECORDINGS:
+            self._moving = {}
             self._tell("the CUDA graph is given up: the step's arguments lie elsewhere each time")
             return False
         self._moving = {i: arguments[i].clone() for i in self._moving}
         try:
             if self._device.type == "cuda":
-                _stream(torch.cuda.current_device())  # its workspace is no part of the step
+                _stream(self._device)  # its workspace is no part of the step
             given = [self._moving.get(i, a) for i, a in enumerate(arguments)]
             (self._replay, self._results), self.peak = allocated(lambda: self._record(self._run, given), self._device)
         except RuntimeError as error:
-            self.recordings = RECORDINGS + 1
+            self.recordings, self._moving = RECORDINGS + 1, {}
             self._tell(f"the step cannot be recorded as a CUDA graph and runs op by op: {str(error).splitlines()[0]}")
             return False
         self._alone = self._uses()

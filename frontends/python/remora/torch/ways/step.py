@@ -22,6 +22,7 @@ from torch import fx
 import remora
 
 from ..capture.dynamo import alive, boxed, compiled_step
+from ..capture.graph import tensors_in
 from ..carry.arena import Memory
 from ..carry.cuda_graph import Recorded
 from ..carry.program import Program
@@ -206,7 +207,12 @@ class TrainStep:
             return program
         if problem.step.device.type != "cuda":
             raise CaptureError(f"cuda_graph: the step runs on {problem.step.device.type}")
-        if "set_state(" in program.source:
-            self.ledger.tell("random numbers are drawn again: the step runs op by op, not as a CUDA graph")
+        values = tensors_in(list(problem.step.value.values()))
+        reasons = {
+            "random numbers are drawn again": "set_state(" in program.source,
+            "some values lie on the CPU": any(value.device.type == "cpu" for value in values),
+        }
+        for reason in (text for text, holds in reasons.items() if holds):
+            self.ledger.tell(f"{reason}: the step runs op by op, not as a CUDA graph")
             return program
         return Program(program.source, Recorded(program.run, self.ledger.tell, problem.step.device))
