@@ -156,6 +156,50 @@ def test_padding_and_packed_sequences_are_masked_as_in_eager_mode(how: str, what
         assert masks_of(step._captured[1]) == [True, True]
 
 
+def test_masks_that_a_step_writes_are_kept() -> None:
+    """Whether they mask anything is not to be seen before the step runs."""
+
+    def through_view(x: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones_like(x)
+        mask[:, 10:].zero_()
+        return mask
+
+    def where_small(x: torch.Tensor) -> torch.Tensor:
+        mask = torch.ones_like(x)
+        mask[x < 20] = 0
+        return mask
+
+    for mask_of in (through_view, where_small, lambda x: (torch.rand(x.shape, device=x.device) > 0.01).long()):
+        words = torch.randint(0, 64, (2, 16))
+        case = checking.Case(
+            small_llama(),
+            lambda m, x, mask_of=mask_of: m(input_ids=x, attention_mask=mask_of(x)).logits.square().mean(),
+            (words,),
+            budget="100%",
+        )
+        for _ in range(2):
+            mine = checking.outcome(case.model, lambda case=case: case.step(*case.inputs), case.state)
+            assert case.differences(mine) == []
+        assert masks_of(case.step._captured[-1]) == [True, True]
+
+
+def test_padded_batches_are_traced_once() -> None:
+    model, words = small_llama().to(checking.DEVICE), torch.randint(0, 64, (2, 16), device=checking.DEVICE)
+    mask = (torch.arange(16) < torch.tensor([[12], [16]])).long().to(checking.DEVICE)
+    step = rt.train_step(
+        checking.Case.body(model, lambda m, x, y: m(input_ids=x, attention_mask=y).logits.square().mean()),
+        budget="100%",
+        **checking.OPTIONS,
+    )
+    counts = []
+    for _ in range(3):
+        step(words, mask)
+        model.zero_grad()
+        counts.append(torch._dynamo.utils.counters["frames"]["total"])
+    assert counts[0] == counts[2], "nothing is traced again"
+    assert len(step.plans) == 1
+
+
 def test_bf16_autocast() -> None:
     def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         with torch.autocast(x.device.type, dtype=torch.bfloat16):
