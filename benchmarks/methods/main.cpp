@@ -7,6 +7,8 @@
 #include <iostream>
 #include <map>
 #include <memory>
+#include <set>
+#include <stdexcept>
 #include <string>
 
 #include "benchmarks/methods/checkmate/checkmate.hpp"
@@ -29,6 +31,16 @@ constexpr const char* kUsage =
     "                      [--max-computes C] [--time-limit SECONDS] [--seed N] [--gap PART] -o FILE\n";
 
 using Words = std::map<std::string, std::string>;
+
+bool is_usage(const std::string& method, const Words& given) {
+  const std::set<std::string> methods{"twremat", "checkmate", "checkmate-lp"};
+  const std::set<std::string> known{"--budget", "--order", "--max-computes", "--time-limit", "--seed", "--gap", "-o"};
+  for (const auto& [name, value] : given) {
+    if (!known.contains(name)) return false;
+  }
+  const bool is_ordered = !given.contains("--order") || given.at("--order") == "input" || given.at("--order") == "free";
+  return methods.contains(method) && given.contains("--budget") && given.contains("-o") && is_ordered;
+}
 
 remora::Problem problem_of(const std::string& method, const Words& given) {
   const bool is_twremat = method == "twremat";
@@ -54,6 +66,7 @@ int run(const std::string& method, const std::string& file, const Words& given) 
   for (const auto& [option, name] : Words{{"--time-limit", "time_limit"}, {"--seed", "seed"}, {"--gap", "gap"}}) {
     if (given.contains(option)) remora::set_option(options, name, given.at(option));
   }
+  remora::check_options(options);
   const remora::Schedule schedule = remora::solve_by_method(methods.at(method), instance, options);
   remora::expect_valid(instance, schedule);
   remora::json::write_file(given.at("-o"),
@@ -68,16 +81,15 @@ int run(const std::string& method, const std::string& file, const Words& given) 
 int main(int count, char** arguments) {
   Words given;
   for (int i = 3; i + 1 < count; i += 2) given[arguments[i]] = arguments[i + 1];
-  bool is_known = count % 2 == 1 && given.contains("--budget") && given.contains("-o");
-  for (const auto& [name, value] : given)
-    is_known = is_known && std::string(kUsage).find(name + " ") != std::string::npos;
-  const std::string method = is_known ? arguments[1] : "";
-  if (method != "twremat" && method != "checkmate" && method != "checkmate-lp") {
+  if (count < 3 || count % 2 == 0 || !is_usage(arguments[1], given)) {
     std::cerr << kUsage;
     return kBadUsage;
   }
   try {
-    return run(method, arguments[2], given);
+    return run(arguments[1], arguments[2], given);
+  } catch (const std::invalid_argument&) {
+    std::cerr << "remora_methods: --max-computes: '" << given["--max-computes"] << "' is no number\n";
+    return kBadInput;
   } catch (const std::exception& error) {
     std::cerr << "remora_methods: " << error.what() << '\n';
     return kBadInput;

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Partitioning alone: H-Partition's hierarchy of training graphs of transformer-like layers, of sparse random layered
-// graphs and of stars (inference). The counters: ops, groups and levels.
+// Partitioning alone: the hierarchy (IntervalPartition) of training graphs of transformer-like layers, of sparse random
+// layered graphs and of stars (inference). The counters: ops, groups and levels.
 #include <algorithm>
 #include <cstdint>
 #include <memory>

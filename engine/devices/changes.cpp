@@ -107,7 +107,7 @@ class Retiming {
     return latest;
   }
 
-  /// True if the copy's target has room for the tensor from before step `place` on, where it is then counted.
+  /// True if the copy's target has room for the tensor from before step `place` up to the copy, where it is counted.
   [[nodiscard]] bool has_room(std::size_t copy, std::size_t place) const {
     const DeviceId d = plan_[copy].to;
     return !problem_.budget[d] || memory_[d][place] + graph_.graph[plan_[copy].copied].size <= *problem_.budget[d];

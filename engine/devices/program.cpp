@@ -130,8 +130,8 @@ void Program::add_reruns(OpId v) {
   add(all, 1 - instance_.most_runs(v));
 }
 
-/// An input of recomputed ops comes to the device once. If it is the only one, all recomputations in a stretch of
-/// periods need what is resident when it begins or comes within it (for reserved parts the minimum cuts).
+/// An input of a recomputed op comes to the device once. If the op may run again only once, all its recomputations in a
+/// stretch of periods need what is resident when it begins or comes within it (for reserved parts the minimum cuts).
 void Program::add_reads(OpId v, DeviceId d, TensorId t) {
   const bool once = instance_.most_runs(v) == 2;
   const auto& reruns = columns_.reruns(v);

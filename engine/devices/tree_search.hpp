@@ -7,7 +7,7 @@
 //                                   known, and within the limits on duration and energy
 //                 Memory      one a device: what must stay there, or come back at a price, leaves room for each
 //                                   op's first run, or the op is not run there
-//   branching     the next move (device_state.hpp): a run, a copy, a release
+//   branching     the next move (state.hpp): a run, a copy, a release
 //   equal states  a state that was reached before at no more cost is not searched again (subproblem equivalence: Chu, de la
 //                 Banda, Stuckey 2010). So the search ends however many copies there may be, those that cost nothing included.
 //

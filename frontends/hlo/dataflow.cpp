@@ -17,7 +17,7 @@ bool is_one_of(std::string_view opcode, const std::array<std::string_view, n>& o
   return std::find(opcodes.begin(), opcodes.end(), opcode) != opcodes.end();
 }
 
-/// Opcodes with one leaf that work element by element (HloInstruction::IsElementwise), without copies.
+/// Opcodes with one leaf that work element by element (HloInstruction::IsElementwise); a copy shares no memory.
 constexpr std::array<std::string_view, 58> kElementwise{"abs",
                                                         "add",
                                                         "and",

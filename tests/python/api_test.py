@@ -471,6 +471,7 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses("strategy: ", bad, remora.solve, g, 3, strategy="magic")
     refuses("there is no such option", bad, remora.solve, g, 3, speed=11)
     refuses("there is no such option; did you mean time_limit?", bad, remora.solve, g, 3, timelimit=3)
+    refuses("was removed, and nothing takes its place", bad, remora.solve, g, 3, grouping="chain")
     refuses("time_limit: ", bad, remora.solve, g, 3, time_limit=-1)
     refuses("threads: ", bad, remora.solve, g, 3, threads=100000)
     refuses("stop: must be a threading.Event", TypeError, remora.solve, g, 3, stop=True)

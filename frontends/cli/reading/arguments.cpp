@@ -98,7 +98,8 @@ bool Arguments::parse(const std::vector<std::string>& words) {
     if (print_asked()) return false;
     po::notify(values_);
   } catch (const po::unknown_option& error) {
-    const std::string given = error.get_option_name();
+    std::string given = error.get_option_name();
+    given.resize(std::min(given.find('='), given.size()));
     const std::string now = renamed_option(given.substr(std::min(given.find_first_not_of('-'), given.size())));
     if (!now.empty()) throw UsageError(given + ": " + now);
     std::vector<std::string> known;

@@ -102,7 +102,7 @@ OutputTypes group_query_attention(const RuleContext& context) {
   return {TensorType{query.data_type, {query.shape[0], query.shape[1], heads * size}}, present, present};
 }
 
-/// com.microsoft: token and segment ids, tables; the embedding, an index of the mask, and their sum.
+/// com.microsoft: token and segment ids, tables; the normalized embedding, an index of the mask, and the sum before normalization.
 OutputTypes embedding_normalization(const RuleContext& context) {
   constexpr int kInt32 = 6;
   const Shape& ids = context.input(0).shape;

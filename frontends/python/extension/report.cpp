@@ -4,6 +4,7 @@
 
 #include <nanobind/stl/string.h>
 
+#include "engine/base/options.hpp"
 #include "frontends/python/extension/schedule.hpp"
 #include "frontends/report/figures.hpp"
 #include "frontends/report/page.hpp"
@@ -97,6 +98,7 @@ std::string trace_of(const DeviceScheduleHandle& handle) {
 void bind_report(nb::module_& module) {
   const nb::call_guard<nb::gil_scoped_release> unlocked;
   module.def("curve_page", &curve_page, unlocked)
+      .def("renamed_option", &remora::renamed_option)
       .def(
           "curve_svg", [](const CurveHandle& handle) { return report::svg(report::curve_figure(handle.curve)); },
           unlocked)

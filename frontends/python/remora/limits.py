@@ -166,6 +166,9 @@ def option_texts(
             given[string(name, "option")] = value
     known = list(only or SolveWords.__annotations__)
     for name in given:
+        now = _engine.renamed_option(name)
+        if now and name not in known:
+            raise InputError(name, now)
         if only and name not in only:
             raise InputError(name, f"is not for {call} ({', '.join(only)} are)")
         meant = [] if name in known else difflib.get_close_matches(name, known, 1)
