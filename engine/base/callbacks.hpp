@@ -71,8 +71,7 @@ struct Progress {
   /// Values of the incumbent: in phase 1 its peak is still above the budget.
   Duration duration{};
   Bytes peak{};
-  /// It never falls: where the number of computes is left open, it holds for any number. Over several devices it is for
-  /// the number that is being tried.
+  /// It never falls: where the number of computes is left open, it holds for any number.
   Duration lower_bound{};
   /// Units of work done so far.
   std::int64_t work = 0;
