@@ -140,8 +140,9 @@ T choice(const std::string& name, const std::string& text) {
   }
   if constexpr (std::same_as<T, Strategy>) {
     for (const Renamed& row : kRenamedStrategies) {
-      const std::string now = *row.now == '\0' ? "is one of the benchmark's remora_methods" : is_now(row.now);
-      if (text == row.name) throw InputError::of_option(name, "'" + text + "' " + now);
+      if (text != row.name) continue;
+      throw InputError::of_option(
+          name, "'" + text + "' " + (*row.now == '\0' ? "is one of the benchmark's remora_methods" : is_now(row.now)));
     }
   }
   throw InputError::of_option(name, "'" + text + "' is not one of " + listed<T>(", "));
