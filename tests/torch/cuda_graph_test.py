@@ -24,7 +24,7 @@ on_gpu = pytest.mark.skipif(checking.DEVICE.type != "cuda", reason="there is no 
 LARGE = 600  # a matrix of so many rows exceeds what is copied
 
 
-def simulated(run: Callable[[list[Any]], list[Any]], given: list[Any]) -> tuple[Callable[[], None], list[Any]]:
+def simulated(run: Callable[[list[Any]], list[Any]], given: list[Any]) -> tuple[Callable[[], None], list[Any], int]:
     """Replays write to the same results, as those of a graph; recording runs nothing."""
     results = run([a.clone() if isinstance(a, torch.Tensor) else a for a in given])
 
@@ -33,7 +33,7 @@ def simulated(run: Callable[[list[Any]], list[Any]], given: list[Any]) -> tuple[
             if isinstance(mine, torch.Tensor):
                 mine.copy_(found)
 
-    return replay, results
+    return replay, results, 0
 
 
 def product(arguments: list[Any]) -> list[Any]:
@@ -46,7 +46,7 @@ def product(arguments: list[Any]) -> list[Any]:
 
 def test_a_recorded_program_does_the_same_whatever_is_kept() -> None:
     told: list[str] = []
-    run = Recorded(product, told.append, torch.device("cpu"), simulated)
+    run = Recorded(product, told.append, simulated)
     weight = torch.eye(LARGE)
     total, expected = torch.zeros(LARGE, LARGE), torch.zeros(LARGE, LARGE)
     kept: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -68,7 +68,7 @@ def test_a_recorded_program_does_the_same_whatever_is_kept() -> None:
 
 def test_one_whose_arguments_always_move_runs_op_by_op() -> None:
     told: list[str] = []
-    run = Recorded(product, told.append, torch.device("cpu"), simulated)
+    run = Recorded(product, told.append, simulated)
     weight, x = torch.eye(LARGE), torch.ones(LARGE, LARGE)
     kept = []
     for _ in range(9):
@@ -83,7 +83,7 @@ def test_one_that_cannot_be_recorded_says_so() -> None:
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
     told: list[str] = []
-    run = Recorded(product, told.append, torch.device("cpu"), fails)
+    run = Recorded(product, told.append, fails)
     total = torch.zeros(2, 2)
     for _ in range(3):
         run([torch.eye(2), torch.ones(2, 2), total])

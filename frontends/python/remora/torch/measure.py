@@ -78,8 +78,10 @@ def _gpu_row(run: Callable[[], Any], times: int, delay: float) -> float:
     return max(float(start.elapsed_time(end)) / 1e3 / times, 1e-9)
 
 
-def allocated(run: Callable[[], Any], device: torch.device = CPU) -> tuple[Any, int]:
-    """The result of a call, and the most bytes that a device's allocator had given out while it ran, as requested.
+def allocated(run: Callable[[], Any], device: torch.device = CPU, counter: str = "requested_bytes") -> tuple[Any, int]:
+    """The result of a call, and the most bytes that a device's allocator had given out while it ran.
+
+    `counter`: of a GPU's allocator, "requested_bytes", or "allocated_bytes", which are rounded up.
 
     Kineto, which `torch.profiler` records with, knows one recording a process: a user's own would be lost. So PyTorch's
     older profiler records the CPU's, in a thread of its own where this one is recorded already.
@@ -87,10 +89,10 @@ def allocated(run: Callable[[], Any], device: torch.device = CPU) -> tuple[Any, 
     if device.type == "cuda":
         torch.cuda.synchronize(device)
         torch.cuda.reset_peak_memory_stats(device)
-        before = torch.cuda.memory_stats(device)["requested_bytes.all.current"]
+        before = torch.cuda.memory_stats(device)[f"{counter}.all.current"]
         result = run()
         torch.cuda.synchronize(device)
-        return result, torch.cuda.memory_stats(device)["requested_bytes.all.peak"] - before
+        return result, torch.cuda.memory_stats(device)[f"{counter}.all.peak"] - before
     if torch._C._autograd._profiler_enabled():
         # Workspaces depend on the number of threads, which a new thread has to be named.
         with ThreadPoolExecutor(1, initializer=torch.set_num_threads, initargs=(torch.get_num_threads(),)) as beside:

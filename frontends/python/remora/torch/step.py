@@ -97,14 +97,7 @@ def differences(mine: Outcome, eager: Outcome) -> list[str]:
 
 def peak_of(step: EagerStep) -> int:
     """Peak of a step in bytes, beyond what is allocated before it."""
-    if step.device.type == "cpu":
-        return allocated(step.run)[1]
-    torch.cuda.synchronize(step.device)
-    torch.cuda.reset_peak_memory_stats(step.device)
-    before = int(torch.cuda.memory_allocated(step.device))
-    step.run()
-    torch.cuda.synchronize(step.device)
-    return int(torch.cuda.max_memory_allocated(step.device)) - before
+    return allocated(step.run, step.device, "allocated_bytes")[1]
 
 
 @dataclass(frozen=True)

@@ -90,6 +90,11 @@ def tensors_in(value: Any) -> list[torch.Tensor]:
     return [leaf for leaf in pytree.tree_leaves(value) if isinstance(leaf, torch.Tensor)]
 
 
+def storage_of(leaf: Any) -> int:
+    """Identifier of a tensor's storage; 0 if there is none."""
+    return int(leaf.untyped_storage()._cdata) if isinstance(leaf, torch.Tensor) else 0
+
+
 class StepGraph:
     """The ops and storages of one captured graph."""
 

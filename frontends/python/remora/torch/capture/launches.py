@@ -23,7 +23,7 @@ from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_mod
 from ..errors import CaptureError
 from ..internals import frames
 from ..measure import rounded
-from .graph import tensors_in
+from .graph import storage_of, tensors_in
 from .lowered import Lowered
 
 _FILE = "<a program of Inductor>"
@@ -194,11 +194,6 @@ def hint_of(size: int | torch.SymInt) -> int:
     if found is None:
         raise CaptureError("a size is not known before the graph runs, so no peak is")
     return int(found)
-
-
-def storage_of(leaf: Any) -> int:
-    """Identifier of a tensor's storage; 0 if there is none."""
-    return int(leaf.untyped_storage()._cdata) if isinstance(leaf, torch.Tensor) else 0
 
 
 def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int], storages: Sequence[int] = ()) -> Trace:

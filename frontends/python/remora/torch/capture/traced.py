@@ -17,7 +17,7 @@ import logging
 import sys
 import threading
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -29,6 +29,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import TorchError
 from ..internals import instead, setting_of
+from .graph import storage_of
 
 SHAPES = 64
 """So many shapes of one step are captured before Dynamo gives up."""
@@ -98,9 +99,9 @@ def _unmasked() -> Iterator[None]:
     global _entered
     with _entering:
         masking = sys.modules.get("transformers.masking_utils")
-        for name, make in _READERS.items() if not _entered else ():
+        for name, traced in _READERS.items() if not _entered else ():
             if hasattr(masking, name):
-                _stack.enter_context(instead(masking, name, make(getattr(masking, name))))
+                _stack.enter_context(instead(masking, name, _while_traced(traced, getattr(masking, name))))
         _entered += 1
     try:
         yield
@@ -112,51 +113,45 @@ def _unmasked() -> Iterator[None]:
 
 
 @functools.cache
-def _without_padding(can_skip: Callable[..., bool]) -> Callable[..., bool]:
-    """A function of transformers that says whether attention needs no mask, without padding."""
+def _while_traced(traced: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is its own one, but for Dynamo, which traces another one that is given the own one first."""
 
-    def can_skip_without_padding(padding_mask: torch.Tensor | None, *arguments: Any, **named: Any) -> bool:
-        if not torch.compiler.is_dynamo_compiling():
-            return can_skip(padding_mask, *arguments, **named)
-        if padding_mask is not None:
-            torch._assert_async(padding_mask.all(), _ASSUMED)
-        return can_skip(None, *arguments, **named)
+    def either(*arguments: Any, **named: Any) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return traced(own, *arguments, **named)
+        return own(*arguments, **named)
 
-    return can_skip_without_padding
+    return either
 
 
-@functools.cache
-def _without_packing(find: Callable[[torch.Tensor], Any]) -> Callable[[torch.Tensor], Any]:
-    def no_packed_sequences(position_ids: torch.Tensor) -> Any:
-        if not torch.compiler.is_dynamo_compiling():
-            return find(position_ids)
-        torch._assert_async((position_ids.diff(dim=-1) == 1).all(), _ASSUMED)
-        return None
-
-    return no_packed_sequences
+def _without_padding(own: Any, padding_mask: torch.Tensor | None, *arguments: Any, **named: Any) -> bool:
+    """Says whether attention needs no mask, if there is no padding."""
+    if padding_mask is not None:
+        torch._assert_async(padding_mask.all(), _ASSUMED)
+    can_skip: bool = own(None, *arguments, **named)
+    return can_skip
 
 
-@functools.cache
-def _traced_tensor(is_tracing: Callable[..., bool]) -> Callable[..., bool]:
-    def is_traced(tensor: torch.Tensor | None = None) -> bool:
-        return tensor is not None if torch.compiler.is_dynamo_compiling() else is_tracing(tensor)
-
-    return is_traced
+def _without_packing(_: Any, position_ids: torch.Tensor) -> None:
+    torch._assert_async((position_ids.diff(dim=-1) == 1).all(), _ASSUMED)
 
 
-@functools.cache
-def _not_exported(is_exporting: Callable[[], bool]) -> Callable[[], bool]:
-    return lambda: False if torch.compiler.is_dynamo_compiling() else is_exporting()
+def _traced_tensor(_: Any, tensor: torch.Tensor | None = None) -> bool:
+    return tensor is not None
 
 
-_READERS: dict[str, Callable[[Any], Any]] = {
+def _not_exported(_: Any) -> bool:
+    return False
+
+
+_READERS: dict[str, Callable[..., Any]] = {
     "_ignore_causal_mask_sdpa": _without_padding,
     "_ignore_bidirectional_mask_sdpa": _without_padding,
     "find_packed_sequence_indices": _without_packing,
     "is_tracing": _traced_tensor,
     "is_torchdynamo_exporting": _not_exported,
 }
-"""Functions of `transformers.masking_utils`, and what makes those that stand for them while we trace."""
+"""Functions of `transformers.masking_utils`, and what Dynamo traces in their place."""
 
 
 def take_checks(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[Sequence[Any]], None] | None:
@@ -168,8 +163,11 @@ def take_checks(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[Sequ
     parts = [part.graph for part in module.modules() if isinstance(part, fx.GraphModule) and part is not module]
     if any(_is_ours(node) for graph in parts for node in graph.nodes):
         raise _MaskedError(traced=False)  # a region that is checkpointed, say
+    ours = [node for node in module.graph.nodes if _is_ours(node)]
+    if not ours:
+        return None
     nodes = []
-    for node in [node for node in module.graph.nodes if _is_ours(node)]:
+    for node in ours:
         holds = node.args[0]
         sources = _sources(holds)
         if sources is None or not sources.isdisjoint(_written_before(node)):
@@ -212,7 +210,7 @@ def _sources(node: fx.Node) -> set[int] | None:
     nodes = _ancestors(node)
     if any(n.op != "placeholder" and _name(n) not in _PURE for n in nodes):
         return None
-    return {storage for n in nodes if (storage := _storage(n)) is not None}
+    return _storages(nodes)
 
 
 def _written_before(check: fx.Node) -> set[int]:
@@ -223,9 +221,7 @@ def _written_before(check: fx.Node) -> set[int]:
             break
         name = _name(node)
         writes = name in _WRITING or (name.endswith("_") and name not in _PURE) or "out" in node.kwargs
-        for given in node.all_input_nodes if writes else ():
-            if (storage := _storage(given)) is not None:
-                found.add(storage)
+        found |= _storages(node.all_input_nodes) if writes else set()
     return found
 
 
@@ -234,9 +230,9 @@ def _name(node: fx.Node) -> str:
     return name[2:-2] if name.startswith("__") and name.endswith("__") else name
 
 
-def _storage(node: fx.Node) -> int | None:
-    value = node.meta.get("example_value")
-    return int(value.untyped_storage()._cdata) if isinstance(value, torch.Tensor) else None
+def _storages(nodes: Iterable[fx.Node]) -> set[int]:
+    """The storages of the values of nodes."""
+    return {storage_of(node.meta.get("example_value")) for node in nodes} - {0}
 
 
 _PURE = frozenset(

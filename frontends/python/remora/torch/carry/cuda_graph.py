@@ -24,14 +24,23 @@ RECORDINGS = 4
 """So often a program is recorded before it runs op by op for good."""
 
 
-def recorded_on_gpu(run: Run, given: list[Any]) -> tuple[Callable[[], None], list[Any]]:
-    """Records a program with these arguments: a function that launches it, and its results. Nothing runs yet."""
+def recorded_on_gpu(run: Run, given: list[Any]) -> tuple[Callable[[], None], list[Any], int]:
+    """Records a program with these arguments; nothing runs yet.
+
+    Returns a function that launches it, its results, and the bytes that it takes beyond its arguments, as requested.
+    """
     device = next(a.device for a in given if isinstance(a, torch.Tensor))
-    with torch.cuda.device(device):
+    stream = _stream(device)  # its workspace is no part of the step
+
+    def recorded() -> tuple[Callable[[], None], list[Any]]:
         graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=_stream(device), capture_error_mode="thread_local"):
+        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
             results = run(given)
-    return graph.replay, results
+        return graph.replay, results
+
+    with torch.cuda.device(device):
+        (replay, results), peak = allocated(recorded, device)
+    return replay, results, peak
 
 
 @functools.cache
@@ -52,10 +61,9 @@ class Recorded:
         self,
         run: Run,
         tell: Callable[[str], None],
-        device: torch.device,
-        record: Callable[[Run, list[Any]], tuple[Callable[[], None], list[Any]]] = recorded_on_gpu,
+        record: Callable[[Run, list[Any]], tuple[Callable[[], None], list[Any], int]] = recorded_on_gpu,
     ) -> None:
-        self._run, self._tell, self._device, self._record = run, tell, device, record
+        self._run, self._tell, self._record = run, tell, record
         self._places: list[Any] | None = None  # the addresses of arguments, and the arguments that are no tensors
         self._given: list[Any] = []  # weak references to the tensors of the first call
         self._changed: set[int] = set()  # arguments that the program writes to
@@ -112,10 +120,8 @@ class Recorded:
             return False
         self._moving = {i: arguments[i].clone() for i in self._moving}
         try:
-            if self._device.type == "cuda":
-                _stream(self._device)  # its workspace is no part of the step
             given = [self._moving.get(i, a) for i, a in enumerate(arguments)]
-            (self._replay, self._results), self.peak = allocated(lambda: self._record(self._run, given), self._device)
+            self._replay, self._results, self.peak = self._record(self._run, given)
         except RuntimeError as error:
             self.recordings, self._moving = RECORDINGS + 1, {}
             self._tell(f"the step cannot be recorded as a CUDA graph and runs op by op: {str(error).splitlines()[0]}")

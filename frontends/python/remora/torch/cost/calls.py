@@ -241,10 +241,9 @@ def with_seeds(target: Any, arguments: Sequence[Any]) -> list[Any]:
 
     Fake tensors say that they lie on the GPU. Other attention reads them on the GPU, and rejects any others.
     """
-    named = target._schema.arguments if isinstance(target, torch._ops.OpOverload) else ()
-    seeds = {i for i, argument in enumerate(named) if argument.name.startswith("philox")}
-    if "efficient_attention" not in str(target):
+    if not isinstance(target, torch._ops.OpOverload) or "efficient_attention" not in str(target):
         return list(arguments)
+    seeds = {i for i, argument in enumerate(target._schema.arguments) if argument.name.startswith("philox")}
     return [torch.zeros_like(value, device="cpu") if i in seeds else value for i, value in enumerate(arguments)]
 
 

@@ -19,8 +19,8 @@ import torch
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
-from ..capture.graph import has_effect, is_own, is_random
-from ..capture.launches import Kernel, Look, hint_of, look_of, replay, storage_of
+from ..capture.graph import has_effect, is_own, is_random, storage_of
+from ..capture.launches import Kernel, Look, hint_of, look_of, replay
 from ..capture.lowered import Lowered, lowered_backward, lowered_forward
 from ..cost.kernels import Calls
 from ..errors import CaptureError

@@ -215,4 +215,4 @@ class TrainStep:
         for reason in (text for text, holds in reasons.items() if holds):
             self.ledger.tell(f"{reason}: the step runs op by op, not as a CUDA graph")
             return program
-        return Program(program.source, Recorded(program.run, self.ledger.tell, problem.step.device))
+        return Program(program.source, Recorded(program.run, self.ledger.tell))
