@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import random
 from typing import Any
 
 import checking
@@ -181,6 +182,28 @@ def test_masks_that_a_step_writes_are_kept() -> None:
             mine = checking.outcome(case.model, lambda case=case: case.step(*case.inputs), case.state)
             assert case.differences(mine) == []
         assert masks_of(case.step._captured[-1]) == [True, True]
+
+
+@pytest.mark.skipif(torch.__version__.startswith("2.11."), reason="its Dynamo does not trace Python's random numbers")
+def test_a_padded_batch_draws_pythons_random_numbers_once() -> None:
+    words = torch.randint(0, 64, (2, 16), device=checking.DEVICE)
+    whole = torch.ones_like(words)
+    padded = (torch.arange(16) < torch.tensor([[12], [16]])).long().to(checking.DEVICE)
+    model = small_llama().to(checking.DEVICE)
+
+    def loss(m: nn.Module, x: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
+        random.random()
+        return m(input_ids=x, attention_mask=mask).logits.square().mean()
+
+    eager = checking.Case.body(model, loss)
+    step = rt.train_step(eager, budget="100%", **checking.OPTIONS)
+    for mask in (whole, padded, padded):
+        found = []
+        for run in (step, eager):
+            random.seed(5)
+            found.append((run(words, mask), random.random()))
+            model.zero_grad()
+        assert torch.allclose(found[0][0], found[1][0]) and found[0][1] == found[1][1]
 
 
 def test_padded_batches_are_traced_once() -> None:

@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import functools
 import logging
+import random
 import sys
 import threading
 import warnings
@@ -56,10 +57,12 @@ class Traced:
         """Calls the function."""
         shapes = _shapes(arguments, named) if self._masked else None
         if shapes not in self._masked:
+            drawn = random.getstate()
             try:
                 with _settings(**self._patches), _unmasked():
                     return self._compiled(*arguments, **named)
             except _MaskedError as error:
+                random.setstate(drawn)  # Dynamo draws Python's numbers ahead of the graph that checks
                 if not error.traced:
                     self._masked.add(_shapes(arguments, named))
         with _settings(**self._patches):
