@@ -87,7 +87,7 @@ class TakenName {
     const auto [place, is_new] = names.emplace(name, static_cast<std::int32_t>(names.size()));
     if (!is_new) {
       throw InputError("name",
-                       std::string(kind) + " " + std::to_string(place->second) + " is called '" + name + "' already");
+                       std::string(kind) + " " + std::to_string(place->second) + " is already named '" + name + "'");
     }
     place_ = place;
   }

@@ -62,7 +62,7 @@ enum : std::size_t { name, buffer };
 constexpr std::array<std::int64_t, 19> kElementBytes{4, 2, 4, 1, 8, 0, 1, 2, 8, 1, 8, 16, 8, 4, 0, 4, 2, 1, 2};
 
 Position model_of(const Reader& reader, std::string_view bytes) {
-  if (!looks_like_model(bytes)) reader.fail("is not a TFLite model: it does not begin as one");
+  if (!looks_like_model(bytes)) reader.fail("is not a TFLite model: it has no TFL3 identifier");
   const Position model = reader.target(0);
   if (model < kHeader) reader.fail("refers to its own header as a model: damaged");
   const auto version = reader.number_in<std::uint32_t>(model, model::version);

@@ -204,7 +204,7 @@ def test_the_bank_that_a_refusal_names_is_enough() -> None:
             one.mem_id = 1
         with pytest.raises(BankPlacementError, match="bytes are enough") as refusal:
             planning_algo(16, specs, EMPTY, extra_padding=64, banks=TargetMemoryMap([Bank("small", 128, 1)]))
-        named = re.search(r"(\d+) bytes are enough for bank small to hold (\d+) of them", str(refusal.value))
+        named = re.search(r"(\d+) bytes are enough for bank small to hold all (\d+)", str(refusal.value))
         assert named
         held = specs if int(named[2]) == len(specs) else [one for one in specs if one.mem_id]
         banks = TargetMemoryMap([Bank("small", int(named[1]), 1)])

@@ -35,7 +35,7 @@ def test_holds_its_budget(name: str) -> None:
             warnings.simplefilter("always")
             program = compiled(step, arguments)
         if not plans.all and jax.default_backend() != "cpu":
-            pytest.skip(f"it is left as it is: {told[0].message}")
+            pytest.skip(f"it is left unchanged: {told[0].message}")
         plan = plans.largest
         taken = temporaries(program)
         print(name, part, whole, taken, plan)
@@ -152,7 +152,7 @@ def test_other_platforms_have_the_same_budgets() -> None:
 def test_a_platform_without_passes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_pass._Compile, "transform", lambda self, _: None)
     step, arguments = NETWORKS["mlp"]()
-    with pytest.warns(RuntimeWarning, match="left as it is: .*XLA for cuda did not hand it"), rj.budget("60%") as plans:
+    with pytest.warns(RuntimeWarning, match="left unchanged: .*XLA for cuda did not hand it"), rj.budget("60%") as plans:
         compiled(step, arguments)
     assert not plans.all
 
@@ -163,7 +163,7 @@ def test_a_platform_that_tells_no_figure_is_told(monkeypatch: pytest.MonkeyPatch
 
     monkeypatch.setattr(_pass, "_temporaries", untold)
     step, arguments = NETWORKS["mlp"]()
-    with pytest.warns(RuntimeWarning, match="left as it is: .*does not tell"), rj.budget("60%") as plans:
+    with pytest.warns(RuntimeWarning, match="left unchanged: .*does not tell"), rj.budget("60%") as plans:
         compiled(step, arguments)
     assert not plans.all
 

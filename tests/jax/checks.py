@@ -42,7 +42,7 @@ def expect_plan(step: Any, arguments: tuple[Any, ...], part: int, name: str, **w
     budget = max(1, whole * part // 100)
     program, plans, told = planned(step, arguments, budget, **words)
     assert bits(program(*arguments)) == bits(plain(*arguments)), name
-    notes = [one for one in told if "left as it is" in one]
+    notes = [one for one in told if "left unchanged" in one]
     if not notes:
         plan = max(plans, key=lambda one: one.before)
         assert temporaries(program) == plan.temporaries <= budget, name

@@ -51,7 +51,7 @@ def without_exceptions(installed, folder):
         ]
     )
     said = run([program])
-    assert "overhead 20.00 %" in said and "a mistake: name: tensor 0 is called 'a' already" in said, said
+    assert "overhead 20.00 %" in said and "a mistake: name: tensor 0 is already named 'a'" in said, said
 
 
 def embed_c(installed, folder):

@@ -456,7 +456,7 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses("keep", bad, g.op, "F", duration=1, outputs={"f": 1}, keep=["g"])
     refuses("not valid Unicode", bad, g.tensor, "\ud800", 1)
     refuses("budget: ", bad, remora.solve, g, "12 parsecs")
-    refuses("0.6 is no number of bytes; did you mean '60%'?", bad, remora.solve, g, 0.6)
+    refuses("0.6 is not a number of bytes; did you mean '60%'?", bad, remora.solve, g, 0.6)
     refuses("budget: must be bytes", TypeError, remora.solve, g, True)
     large = remora.Graph("large", fixed_memory=1 << 20)
     large.op("f", duration=1, outputs={"t": 1 << 20})

@@ -232,7 +232,7 @@ class FitCommand {
     add("gradients", gradients,
         accumulates ? "exact, of earlier micro-steps" : "exact, throughout (--gradients fixed)");
     add("inputs", in_graph - fixed, "exact");
-    add("optimizer state", memory.state, "as PyTorch's keeps it");
+    add("optimizer state", memory.state, "as in PyTorch");
     add("context", fit.machine.context, "a constant; differs by driver");
     add("workspaces", fit.machine.workspaces, "a constant, of cuBLAS or the like");
     add("reserved", reserve_, "as given");
@@ -314,14 +314,14 @@ void print(std::ostream& out, const std::string& name, const Fit& fit) {
   out << printable(name) << " on " << printable(fit.machine.name) << ", budget " << text::bytes_text(fit.budget) << ": "
       << verdict(fit) << "\n";
   for (const Item& item : fit.items) row(item.name, item.size, item.note);
-  row("without recompute", fit.resident() + fit.unscheduled, "the highest moment");
-  if (fit.planned) row("as planned", fit.resident() + *fit.planned, "the highest moment");
+  row("without recompute", fit.resident() + fit.unscheduled, "the peak of the step");
+  if (fit.planned) row("as planned", fit.resident() + *fit.planned, "the peak of the step");
   if (fit.update > Bytes(0)) row("in the update", fit.update, "with PyTorch's optimizer");
   if (!fit.planned) return;
   out << "  " << time_text(fit.seconds) << " (" << text::percent_text(fit.overhead) << " by recompute, at least "
       << text::percent_text(fit.least_overhead) << "), expected within "
       << time_text(fit.seconds * fit.machine.range[0]) << " and " << time_text(fit.seconds * fit.machine.range[1])
-      << "; " << (fit.machine.fitted.empty() ? "not fitted on a device of this name" : fit.machine.fitted) << "\n";
+      << "; " << (fit.machine.fitted.empty() ? "not calibrated on this device" : fit.machine.fitted) << "\n";
 }
 
 void write_json(std::ostream& out, const std::string& name, const std::vector<Fit>& fits) {

@@ -392,8 +392,8 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int 
   }
   int most = curve.max_computes;
   for (const CurvePoint& point : curve.points) most = std::max(most, point.max_computes);
-  const std::string proved = "no schedule with at most " + std::to_string(most) +
-                             (most == 1 ? " run per op" : " runs per op") + " stays within less than " +
+  const std::string proved = "every schedule with at most " + std::to_string(most) +
+                             (most == 1 ? " run per op" : " runs per op") + " needs at least " +
                              text::exact_bytes_text(curve.least_budget);
   out << text::wrapped_lines("proved      " + proved, kWordColumns, width);
 }

@@ -88,7 +88,7 @@ def budget_text(value: Budget, place: str = "budget") -> str:
     if isinstance(value, float):
         if not 1 <= value < 2**63:
             part = f"; did you mean '{100 * value:g}%'?" if 0 < value < 1 else ""
-            raise InputError(place, f"{value!r} is no number of bytes{part}")
+            raise InputError(place, f"{value!r} is not a number of bytes{part}")
         value = int(value)
     return f"{integer(value, place)}B"
 

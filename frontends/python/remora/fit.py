@@ -123,7 +123,7 @@ def _size(text: str, place: str) -> int:
     from remora._engine import parse_budget
 
     if "%" in text:
-        raise InputError(place, f"{text!r} is no number of bytes, such as 2GiB")
+        raise InputError(place, f"{text!r} is not a number of bytes, such as 2GiB")
     try:
         return int(parse_budget(text, 0, 0)) if text.strip("0") else 0
     except InputError as error:

@@ -62,9 +62,9 @@ TEST(CRefusals, DuplicatesAreToldWhereTheyAreAdded) {
   const auto refused = expect_argument_refused;
   std::int32_t tensor = -1;
   ASSERT_EQ(remora_graph_add_tensor(graph.get(), "out", 1, 0, &tensor), REMORA_OK);
-  refused(remora_graph_add_tensor(graph.get(), "t2", 1, 0, nullptr), "name: tensor 2 is called 't2' already");
+  refused(remora_graph_add_tensor(graph.get(), "t2", 1, 0, nullptr), "name: tensor 2 is already named 't2'");
   refused(remora_graph_add_op(graph.get(), "f1", 1, nullptr, 0, &tensor, 1, nullptr),
-          "name: op 1 is called 'f1' already");
+          "name: op 1 is already named 'f1'");
   const std::int32_t third = 3;
   refused(remora_graph_add_op(graph.get(), "twice", 1, nullptr, 0, &third, 1, nullptr),
           "outputs[0]: tensor 3 ('t3') is written by op 3 ('f3') already");

@@ -257,7 +257,7 @@ def _enough(bank: Bank, memory: _Memory, specs: Sequence[TensorSpec], limits: Li
     assert memory.capacity is not None
     whole = _Memory(memory.alignment, memory.known, specs=sorted(specs, key=_position))
     size = bank.size - memory.capacity + whole.place(limits).arena
-    return f"{size} bytes are enough for bank {bank.name} to hold {len(specs)} of them"
+    return f"{size} bytes are enough for bank {bank.name} to hold all {len(specs)}"
 
 
 def _fill(bank: Bank, memory: _Memory, candidates: Sequence[TensorSpec], limits: Limits) -> list[TensorSpec]:

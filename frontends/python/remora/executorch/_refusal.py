@@ -12,8 +12,7 @@ from remora.executorch._nodes import overload
 from remora.graph import Op
 
 _SPLIT = (
-    "split it (a part of the batch, the channels or the image at a time), or store its tensors in a smaller type: no "
-    "recomputation makes it smaller"
+    "split it (by batch, channels or image rows), or store its tensors in a smaller type: recomputation does not help"
 )
 
 

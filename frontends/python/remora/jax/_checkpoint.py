@@ -161,7 +161,7 @@ class _Search:
                 else "it has no scan whose residuals a later scan reads: remora.jax.budget plans what is not in loops"
             )
             said = [_engine.bytes_text(size) for size in (allowed, self.before, least)]
-            note = f"{said[0]} of {said[1]} is not met, the minimum that was found is {said[2]} ({why})"
+            note = f"{said[0]} of {said[1]} is not met; the minimum found is {said[2]} ({why})"
             return Plan(name, allowed, self.before, self.before, least, note=note), self.function
         recomputed = [pair.recomputed(choice) for pair, choice in zip(self.pairs, found, strict=True)]
         plan = Plan(

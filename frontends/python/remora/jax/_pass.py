@@ -213,7 +213,7 @@ class _Pass:
 
             written, plan = planned(content, before, allowed, measure, settings.limits, settings.device)
         except Error as error:
-            warnings.warn(f"remora.jax: {name} is left as it is: {error}", RuntimeWarning, stacklevel=2)
+            warnings.warn(f"remora.jax: {name} is left unchanged: {error}", RuntimeWarning, stacklevel=2)
             return plain
         program = plain if written is None else executables[written]
         settings.plans.all.append(plan)
@@ -262,7 +262,7 @@ def _settings(budget: Budget, limits: Limits | None, device: Roofline) -> _Setti
     if jax.config.jax_compilation_cache_dir and jax.config.jax_enable_compilation_cache:
         raise InputError(
             "budget",
-            "JAX's persistent cache gives back what was compiled without a budget: set no jax_compilation_cache_dir",
+            "JAX's persistent cache returns code compiled without a budget: unset jax_compilation_cache_dir",
         )
     return _Settings(budget, limits or LIMITS, device, Plans())
 
@@ -293,7 +293,7 @@ def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = C
     Warns
     -----
     RuntimeWarning
-        For a module that is left as it is: the budget is not met (the minimum that was found is named), or it cannot be
+        For a module that is left unchanged: the budget is not met (the minimum that was found is named), or it cannot be
         read, or XLA for its platform does not hand it to passes. And for a module that donates arguments: the warning
         gives the total, since XLA does not reuse them with a plan.
 

@@ -88,7 +88,7 @@ class Plan:
 
     def __str__(self) -> str:
         if self.note:
-            return f"{self.module}: left as it is: {self.note}"
+            return f"{self.module}: left unchanged: {self.note}"
         if self.before == self.temporaries and not self.recomputes:
             return f"{self.module}: {_said(self.before)} of temporaries fit within {_said(self.budget)} as they are"
         donations = f"; {_said(self.undonated)} of donated memory is not reused" if self.undonated else ""
@@ -462,7 +462,7 @@ class Search:
     def _left(self, why: str) -> Plan:
         said = self._loop_said() or self._op_said()
         note = (
-            f"{_said(self.allowed)} of {_said(self.before)} is not met, the minimum that was found is "
+            f"{_said(self.allowed)} of {_said(self.before)} is not met; the minimum found is "
             f"{_said(self.least)} ({why}){said}{self.hint}"
         )
         return Plan(self.graph.name, self.allowed, self.before, self.before, self.least, bound=self.bound, note=note)

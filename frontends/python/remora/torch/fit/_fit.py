@@ -74,7 +74,7 @@ class Captured:
 
     @property
     def unscheduled(self) -> int:
-        """Bytes at the highest moment of the step without recompute."""
+        """Bytes at the peak of the step without recompute."""
         return self.problem.unscheduled + self.reserve
 
     def limit(self, budget: int | str | None) -> int:

@@ -50,9 +50,9 @@ class FitPlan:
     step : Plan or None
         The schedule, with the graph and both in Remora's formats; None if none fits within the budget.
     unscheduled, peak : int
-        Bytes: all that is there at the highest moment of a step without recompute; of the planned step, 0 without one.
+        Bytes: all that is there at the peak of a step without recompute; of the planned step, 0 without one.
     update : int
-        Bytes at the highest moment of the optimizer's step.
+        Bytes at the peak of the optimizer's step.
     least : int
         If it does not fit: a budget that is enough; otherwise 0.
     proved : bool
@@ -97,7 +97,7 @@ class FitPlan:
 
     @property
     def total(self) -> int:
-        """Bytes at the highest moment of a training loop; of the step without recompute, where there is no plan."""
+        """Bytes at the peak of a training loop; of the step without recompute, where there is no plan."""
         return max(self.peak or self.unscheduled, self.update)
 
     @property
@@ -216,17 +216,17 @@ class FitPlan:
             kind = "exact" if row.exact else "constant or bound"
             note = f"; {row.note}" if row.note else ""
             yield f"  {row.name:{width}}  {bytes_text(row.size):>10}  {row.when}, {kind}{note}"
-        yield f"  {'highest in the step':{width}}  {bytes_text(self.peak or self.unscheduled):>10}"
-        yield f"  {'highest in the update':{width}}  {bytes_text(self.update):>10}"
+        yield f"  {'peak of the step':{width}}  {bytes_text(self.peak or self.unscheduled):>10}"
+        yield f"  {'peak of the update':{width}}  {bytes_text(self.update):>10}"
         if self.upper > self.total:
-            allocator = f"{bytes_text(self.upper):>10}  {HOLES:.0%} for what lies free between tensors"
+            allocator = f"{bytes_text(self.upper):>10}  {HOLES:.0%} for gaps between tensors"
             yield f"  {'with the allocator':{width}}  {allocator}"
         if self.step is not None:
             low, high = self.range
             fitted = self.device.fitted if self.device is not None else ""
             yield (
                 f"  forward and backward: {self.step_seconds * 1e3:.3g} ms ({self.overhead:+.1%} by recompute), "
-                f"{low * 1e3:.3g} to {high * 1e3:.3g}; {fitted or 'not fitted on a device of this name'}"
+                f"{low * 1e3:.3g} to {high * 1e3:.3g}; {fitted or 'not calibrated on this device'}"
             )
 
     def _verdict(self) -> str:
