@@ -235,7 +235,9 @@ fs::path shared_folder() {
   return program.parent_path().parent_path() / "share" / "remora";
 }
 
-std::string installed_file(const std::string& option, const std::string& folder_name, const std::string& name) {
+/// `machines`: whether the option also takes the names of `known_machines`.
+std::string installed_file(const std::string& option, const std::string& folder_name, const std::string& name,
+                           bool machines) {
   if (fs::exists(name) || name.find('/') != std::string::npos) return name;
   std::error_code error;
   const fs::path folder = shared_folder() / folder_name;
@@ -252,6 +254,10 @@ std::string installed_file(const std::string& option, const std::string& folder_
   std::sort(known.begin(), known.end());
   std::string names;
   for (const std::string& one : known) names.append(names.empty() ? "" : ", ").append(one);
+  if (machines) {
+    names += " and what 'remora fit --devices' lists";
+    for (const Machine& machine : known_machines()) known.push_back(machine.name);
+  }
   const std::string meant = text::nearest(name, known);
   throw UsageError(option + ": '" + name + "' is neither a file nor one of " + names +
                    (meant.empty() ? "" : "; did you mean " + meant + "?"));
@@ -260,7 +266,7 @@ std::string installed_file(const std::string& option, const std::string& folder_
 }  // namespace
 
 std::string device_file(const std::string& name) {
-  return installed_file("--device", "devices", name);
+  return installed_file("--device", "devices", name, true);
 }
 
 bool is_known_device(const std::string& name) {
@@ -275,7 +281,7 @@ Machine read_device(const std::string& name) {
 }
 
 std::string link_file(const std::string& name) {
-  return installed_file("--links", "links", name);
+  return installed_file("--links", "links", name, false);
 }
 
 OnnxOptions read_model_options(const Arguments& arguments) {

@@ -263,7 +263,7 @@ void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedu
   print_headline_lines(lines, graph, schedule, refusal);
   print_stop(lines, schedule.solver);
   const std::string& integer_solver = schedule.solver.integer_solver;
-  if (!integer_solver.empty() && integer_solver != "none") lines << "solver      " << integer_solver << "\n";
+  if (!integer_solver.empty() && integer_solver != "none") lines << "bounds by   " << integer_solver << "\n";
   if (schedule.arena) {
     lines << "arena       " << text::exact_bytes_text(schedule.arena->size) << ", offsets in multiples of "
           << schedule.arena->alignment.count() << "\n";
@@ -388,7 +388,7 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int 
   print_curve_chart(out, curve, width);
   if (curve.knee) print_mark(out, "knee        ", curve, curve.points[*curve.knee]);
   if (const auto smallest = curve.smallest_feasible()) {
-    print_mark(out, "smallest    ", curve, curve.points[*smallest]);
+    print_mark(out, "lowest met  ", curve, curve.points[*smallest]);
   }
   int most = curve.max_computes;
   for (const CurvePoint& point : curve.points) most = std::max(most, point.max_computes);

@@ -293,8 +293,8 @@ def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = C
     Warns
     -----
     RuntimeWarning
-        For a module that is left unchanged: the budget is not met (the minimum that was found is named), or it cannot be
-        read, or XLA for its platform does not hand it to passes. And for a module that donates arguments: the warning
+        For a module that is left unchanged: the budget is not met (the minimum found is named), or it cannot be read,
+        or XLA for its platform does not hand it to passes. And for a module that donates arguments: the warning
         gives the total, since XLA does not reuse them with a plan.
 
     Raises

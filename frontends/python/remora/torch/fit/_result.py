@@ -213,13 +213,13 @@ class FitPlan:
             rows.append(Item("tensors of the step", tensors, "step", True, note))
         width = max(len(row.name) for row in rows)
         for row in rows:
-            kind = "exact" if row.exact else "constant or bound"
+            kind = "exact" if row.exact else "assumed"
             note = f"; {row.note}" if row.note else ""
             yield f"  {row.name:{width}}  {bytes_text(row.size):>10}  {row.when}, {kind}{note}"
         yield f"  {'peak of the step':{width}}  {bytes_text(self.peak or self.unscheduled):>10}"
-        yield f"  {'peak of the update':{width}}  {bytes_text(self.update):>10}"
+        yield f"  {'peak of the update':{width}}  {bytes_text(self.update):>10}  with the optimizer's temporaries"
         if self.upper > self.total:
-            allocator = f"{bytes_text(self.upper):>10}  {HOLES:.0%} for gaps between tensors"
+            allocator = f"{bytes_text(self.upper):>10}  {HOLES:.0%} of the tensors more, for gaps"
             yield f"  {'with the allocator':{width}}  {allocator}"
         if self.step is not None:
             low, high = self.range
