@@ -31,8 +31,8 @@ _HINTS = {
     "Data-dependent branching": "Choose by torch.where, or take the branch outside of the step",
     "Dynamic shape operator": "A size depends on data: take this part out of the step, or make its sizes fixed",
     "data-dependent expression": "A size depends on data (a mask, nonzero, unique): use torch.where, or fixed sizes",
-    "consumed returned tensor's grad_fn": "Return loss.detach(), and print or keep only that; where a module keeps a "
-    "value of the forward, use remora.torch.wrap",
+    "consumed returned tensor's grad_fn": "Return loss.detach(), and print or keep only that; if a module stores an "
+    "activation, use remora.torch.wrap",
     "optim/optimizer.py": "Call the optimizer's step() outside of this step",
     "does not have a grad_fn": "Is the step called under torch.no_grad(), or has no parameter a gradient?",
     "requires_grad_()": "Models that checkpoint their own blocks call it on the embedding's output: switch the "

@@ -15,7 +15,7 @@ import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -259,23 +259,27 @@ class Search:
 
     def _knapsack(self, budget: int) -> None:
         """Looks at the saved values of PyTorch's knapsack: recomputing may be faster than saving."""
-        for guarded in (False, True):
-            for saved in self._points:
-                if self._is_late:
-                    return
-                found = self._partition(saved, (), budget, guarded)
-                self._say(f"budget {budget:,}: a point of Inductor's knapsack takes {self._peak(found):,}")
-            if self.known.best(budget) is not None:
-                return
+        points: dict[frozenset[str], tuple[str, ...]] = {}
+        for saved in self._points():
+            if points.setdefault(frozenset(saved), saved) is saved:
+                self._try_point(saved, budget, guarded=False)
+        if self.known.best(budget) is None:
+            for saved in points.values():
+                self._try_point(saved, budget, guarded=True)
 
-    @functools.cached_property
-    def _points(self) -> list[tuple[str, ...]]:
-        """Saved values of PyTorch's knapsack, by each of its solvers and for values of its budget; each choice once."""
+    def _try_point(self, saved: tuple[str, ...], budget: int, guarded: bool) -> None:
+        if not self._is_late:
+            found = self._partition(saved, (), budget, guarded)
+            self._say(f"budget {budget:,}: a point of Inductor's knapsack takes {self._peak(found):,}")
+
+    def _points(self) -> Iterator[tuple[str, ...]]:
+        """Saved values of PyTorch's knapsack, by each of its solvers and for values of its budget, within the limit."""
         import torch._functorch.config as functorch
 
-        found: dict[frozenset[str], tuple[str, ...]] = {}
         for solver in dict.fromkeys((functorch.activation_memory_budget_solver, *SOLVERS)):
             for share in SHARES:
+                if self._is_late:
+                    return
                 try:
                     saved = self.joint.stock(share, solver)
                 except RuntimeError as error:
@@ -283,8 +287,7 @@ class Search:
                         raise
                     self._say("Inductor's knapsack is not solved by ilp: scipy is not there")
                     break
-                found.setdefault(frozenset(saved), saved)
-        return list(found.values())
+                yield saved
 
     def _look(self, base: Base, budget: int) -> None:
         """Asks the engine for schedules of a base, and lowers what they save."""

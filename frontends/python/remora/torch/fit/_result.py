@@ -219,7 +219,7 @@ class FitPlan:
         yield f"  {'peak of the step':{width}}  {bytes_text(self.peak or self.unscheduled):>10}"
         yield f"  {'peak of the update':{width}}  {bytes_text(self.update):>10}  with the optimizer's temporaries"
         if self.upper > self.total:
-            allocator = f"{bytes_text(self.upper):>10}  {HOLES:.0%} of the tensors more, for gaps"
+            allocator = f"{bytes_text(self.upper):>10}  {HOLES:.0%} of all tensors more, for gaps"
             yield f"  {'with the allocator':{width}}  {allocator}"
         if self.step is not None:
             low, high = self.range

@@ -9,6 +9,7 @@ replayed, so a partition's peak is that of the very programs that will run, and 
 
 from __future__ import annotations
 
+import contextlib
 import copy
 import operator
 from collections.abc import Callable, Iterable, Sequence
@@ -66,6 +67,10 @@ class Partition:
         return self.time
 
 
+class _Done(Exception):
+    """The saved values are chosen: the rest of a partitioning is not needed."""
+
+
 class Joint:
     """A joint graph, and the costs of its partitions.
 
@@ -104,31 +109,32 @@ class Joint:
         """
         from torch._functorch import config
 
-        choose, found = stock_choice(), list[str]()
+        choose = stock_choice()
 
         def chosen(graph: fx.Graph, info: Any) -> list[fx.Node]:
-            saved = choose(graph, info, memory_budget=share)
-            found.extend(node.name for node in saved)
             self.once = frozenset(node.name for node in graph.nodes if runs_once(node))
-            return saved
+            return choose(graph, info, memory_budget=share)
 
         with config.patch({} if solver is None else {"activation_memory_budget_solver": solver}):
-            self.parted(chosen)
-        return tuple(found)
+            return self._chosen(chosen)
 
     def light(self) -> tuple[str, ...]:
         """Values that are saved if everything but products is recomputed, by name."""
         from torch._functorch import partitioners
 
+        bans = partitioners.MinCutOptions(False, False, False, False, False)
+        return self._chosen(lambda graph, info: partitioners.solve_min_cut(graph, info, bans)[0])
+
+    def _chosen(self, choose: Callable[[fx.Graph, Any], list[fx.Node]]) -> tuple[str, ...]:
+        """The names of the values that are chosen; PyTorch's partitioner ends there."""
         found = list[str]()
 
         def chosen(graph: fx.Graph, info: Any) -> list[fx.Node]:
-            bans = partitioners.MinCutOptions(False, False, False, False, False)
-            saved: list[fx.Node] = partitioners.solve_min_cut(graph, info, bans)[0]
-            found.extend(node.name for node in saved)
-            return saved
+            found.extend(node.name for node in choose(graph, info))
+            raise _Done
 
-        self.parted(chosen)
+        with contextlib.suppress(_Done):
+            self.parted(chosen)
         return tuple(found)
 
     def saving(self, names: Iterable[str], order: Sequence[str] = ()) -> Halves:
