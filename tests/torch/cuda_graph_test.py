@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import copy
 import functools
+import random
 from collections.abc import Callable
 from typing import Any
 
@@ -13,9 +14,10 @@ import models
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from torch import nn
+from torch import fx, nn
 
 import remora.torch as rt
+from remora.torch.capture.graph import replayable
 from remora.torch.carry import cuda_graph
 from remora.torch.carry.cuda_graph import Recorded
 from remora.torch.ways import parts
@@ -89,6 +91,54 @@ def test_one_that_cannot_be_recorded_says_so() -> None:
         run([torch.eye(2), torch.ones(2, 2), total])
     assert torch.equal(total, torch.full((2, 2), 3.0))
     assert len(told) == 1 and told[0].endswith("not permitted when stream is capturing")
+
+
+def test_copies_of_arguments_count_and_inference_tensors_are_copied() -> None:
+    run = Recorded(product, [].append, simulated)
+    weight, total = torch.eye(LARGE), torch.zeros(LARGE, LARGE)
+    for turn in range(3):
+        with torch.inference_mode():
+            x = torch.full((LARGE, LARGE), float(turn))
+        loss, _, _ = run([weight, x, total])
+        assert loss == turn * LARGE**2
+    assert run.recordings == 1 and run.peak == x.nbytes
+
+
+def test_a_failure_after_which_pytorch_cannot_go_on_is_raised() -> None:
+    def fails(*_: Any) -> Any:
+        raise rt.CaptureError("start again without cuda_graph")
+
+    run = Recorded(product, [].append, fails)
+    arguments = torch.eye(2), torch.ones(2, 2), torch.zeros(2, 2)
+    run([*arguments])
+    with pytest.raises(rt.CaptureError, match="start again"):
+        run([*arguments])
+
+
+@torch.library.custom_op("remora_tests::jitter", mutates_args=())
+def jitter(x: torch.Tensor) -> torch.Tensor:
+    return x * random.uniform(0.9, 1.1)
+
+
+@jitter.register_fake
+def _(x: torch.Tensor) -> torch.Tensor:
+    return torch.empty_like(x)
+
+
+def test_ops_that_may_do_more_than_launch_kernels_are_not_replayed() -> None:
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    own = graph.call_function(torch.ops.aten.relu.default, (x,))
+    theirs = graph.call_function(torch.ops.remora_tests.jitter.default, (x,))
+    assert replayable(own) and not replayable(theirs) and replayable(theirs, ("remora_tests::jitter",))
+
+
+@on_gpu
+def test_a_step_with_an_op_of_the_users_runs_op_by_op() -> None:
+    weight = nn.Parameter(torch.ones(4))
+    step = rt.train_step(lambda: (weight * jitter(weight.detach())).sum().backward(), cuda_graph=True)
+    with pytest.warns(rt.RemoraWarning, match="remora_tests.jitter.default may do more than launch kernels"):
+        step()
 
 
 @pytest.mark.skipif(checking.DEVICE.type == "cuda", reason="there is a GPU")

@@ -94,6 +94,12 @@ def test_captured_graph_needs_no_more_than_eager() -> None:
     )
 
 
+def test_dropout_that_is_off_copies_nothing() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Dropout(0.0), nn.LayerNorm(8), nn.Dropout(0.5).eval(), nn.Linear(8, 5))
+    plan = checking.check_step(model, classified, checking.on_device((torch.randn(4, 8), torch.arange(4))), "100%")
+    assert not any("clone" in op["type"] for op in plan.graph["ops"])
+
+
 def small_llama() -> nn.Module:
     t = pytest.importorskip("transformers")
     sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 64}

@@ -55,9 +55,10 @@ ops: schemas, effects, storages, and fake tensors:
     torch.ops.aten._native_batch_norm_legit_functional torch.utils._python_dispatch.TorchDispatchMode
     torch.utils._python_dispatch._disable_current_modes torch.utils._pytree.tree_map
 kernels that are hidden while a step is captured (`hidden_kernels`):
-    torch._C.DispatchKey torch._ops.OpOverload._dispatch_cache
+    torch._C.DispatchKey torch._decomp.decompositions.dropout torch._ops.OpOverload._dispatch_cache
 memory and time of calls:
     torch.cuda._sleep torch._C._DisableAutocast torch._C._autograd._disable_profiler_legacy
+    torch._C._cuda_clearCublasWorkspaces
     torch._C._autograd._enable_profiler_legacy torch._C._autograd._profiler_enabled torch._C._len_torch_dispatch_stack
     torch._C._profiler.ProfilerConfig torch._C._profiler.ProfilerState.CPU torch._C._profiler._ExperimentalConfig
 the autograd node that runs, and hooks that a captured step would leave out:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import os
 import platform
 import statistics
 import time
@@ -23,6 +24,8 @@ LONG = 0.05
 ROW = 1e-3
 """Seconds that runs on a GPU take together, back to back."""
 CPU = torch.device("cpu")
+_WORKSPACES = (("CUBLAS", "CONFIG"), ("CUBLASLT", "SIZE"), ("TORCH_CUBLAS", "CACHE"))
+"""Environment variables that decide how much memory matrix products take on a GPU."""
 CYCLES = 2e9
 """Ticks of a GPU's clock in a second, roughly."""
 
@@ -32,14 +35,34 @@ def random_state(device: torch.device) -> torch.Tensor:
     return torch.cuda.get_rng_state(device) if device.type == "cuda" else torch.get_rng_state()
 
 
+@contextlib.contextmanager
+def measuring(device: torch.device) -> Iterator[None]:
+    """Makes a device the current one; the user's random numbers are afterwards as before."""
+    on_gpu = device.type == "cuda"
+    with torch.random.fork_rng([device] if on_gpu else []), torch.cuda.device(device if on_gpu else -1):
+        yield
+
+
 def timed(run: Callable[[], Any], device: torch.device) -> float:
-    """The median time of a call, in seconds."""
+    """The median time of a call, in seconds; a GPU is the current one."""
     run_once = _gpu_time if device.type == "cuda" else _cpu_time
     run()
     times: list[float] = []
     while len(times) < RUNS and sum(times) < LONG:
         times.append(run_once(run))
     return statistics.median(times)
+
+
+def kernel_modes(device_type: str) -> list[Any]:
+    """The settings by which PyTorch chooses kernels and their workspaces."""
+    modes: list[Any] = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
+    if device_type == "cuda":
+        cudnn: Any = torch.backends.cudnn
+        products = torch.backends.cuda.matmul
+        modes += [cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.conv.fp32_precision]
+        modes += [products.fp32_precision, str(products.allow_fp16_reduced_precision_reduction)]
+        modes += [os.environ.get(f"{name}_WORKSPACE_{what}") for name, what in _WORKSPACES]
+    return modes
 
 
 def cpu_clock() -> Callable[[], float]:

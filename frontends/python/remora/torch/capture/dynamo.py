@@ -20,6 +20,7 @@ import torch._dynamo
 import torch._functorch.config
 from torch import fx
 from torch._C import DispatchKey
+from torch._decomp import decompositions
 from torch._dynamo.backends.common import aot_autograd
 
 from ..errors import CaptureError, in_plain_words
@@ -91,10 +92,10 @@ def capturing() -> Iterator[None]:
         # What a model's own checkpoints would make again is left to the schedule.
         "remat_using_tags_for_fwd_loss_bwd_graph": False,
     }
-    normalization = torch.ops.aten.batch_norm.default
+    replaced = {torch.ops.aten.batch_norm.default: batch_norm, torch.ops.aten.dropout.default: dropout}
     packets = [getattr(torch.ops.aten, name) for name in dir(torch.ops.aten) if name.startswith(_WHOLE)]
-    ops = [*(getattr(packet, name) for packet in packets for name in packet.overloads()), normalization]
-    whole = hidden_kernels(ops, _KEYS, lambda op: batch_norm if op is normalization else None)
+    ops = [*(getattr(packet, name) for packet in packets for name in packet.overloads()), *replaced]
+    whole = hidden_kernels(ops, _KEYS, replaced.get)
     with whole, torch._functorch.config.patch(patches):
         yield
 
@@ -122,6 +123,12 @@ def batch_norm(
         (result, *_) = torch.ops.aten._batch_norm_impl_index(
             x, weight, bias, mean, variance, training, momentum, eps, cudnn_enabled
         )
+    return result
+
+
+def dropout(x: torch.Tensor, p: float, train: bool | None) -> torch.Tensor:
+    """`torch.dropout` as it is traced: one without effect gives its input, as in eager mode, and not a copy."""
+    result: torch.Tensor = decompositions.dropout(x, p, train) if train and p != 0 else x
     return result
 
 

@@ -260,6 +260,14 @@ def may_run_again(node: fx.Node, pure: Container[str] = ()) -> bool:
     return is_own(node) or target._schema.name in pure
 
 
+def replayable(node: fx.Node, pure: Container[str] = ()) -> bool:
+    """True if a node only launches kernels, so that these can be launched again without its code."""
+    target = node.target
+    if isinstance(target, torch._ops.OpOverload):
+        return is_own(node) or target._schema.name in pure
+    return target is operator.getitem or isinstance(target, Region)
+
+
 def is_own(node: fx.Node) -> bool:
     """True if a node's op is one of PyTorch's own."""
     return isinstance(node.target, torch._ops.OpOverload) and node.target.namespace in _OWN

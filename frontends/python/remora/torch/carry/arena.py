@@ -31,6 +31,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 from ..capture.graph import StepGraph, tensors_in
 from ..cost.calls import Allocation, Call, Cost
 from ..errors import CaptureError, TorchError, first_line
+from ..measure import measuring
 from ..store import cache_folder, digest
 
 if TYPE_CHECKING:
@@ -115,7 +116,7 @@ def prepare(step: StepGraph, costs: dict[fx.Node, Cost], theirs: Sequence[Any]) 
             storage.size = aligned(storage.size)
     traced: dict[str, tuple[Allocation, ...]] = {}
     prepared = dict(costs)
-    with _disable_current_modes(), torch.random.fork_rng():
+    with _disable_current_modes(), measuring(step.device):
         for op in step.ops:
             for node in op.nodes:
                 call = Call(step, node)

@@ -9,12 +9,14 @@ last step is still in use, the program runs op by op, lest the next step writes 
 from __future__ import annotations
 
 import functools
+import gc
 import weakref
 from collections.abc import Callable
 from typing import Any
 
 import torch
 
+from ..errors import CaptureError
 from ..measure import allocated
 
 Run = Callable[[list[Any]], list[Any]]
@@ -30,28 +32,61 @@ def recorded_on_gpu(run: Run, given: list[Any]) -> tuple[Callable[[], None], lis
     Returns a function that launches it, its results, and the bytes that it takes beyond its arguments, as requested.
     """
     device = next(a.device for a in given if isinstance(a, torch.Tensor))
-    stream = _stream(device)  # its workspace is no part of the step
-
-    def recorded() -> tuple[Callable[[], None], list[Any]]:
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-            results = run(given)
-        return graph.replay, results
-
     with torch.cuda.device(device):
-        (replay, results), peak = allocated(recorded, device)
+        # The graph holds the workspace of its matrix products. A workspace that cuBLAS knows may be freed, or be used
+        # by others on the same stream: so there is none before, and none is known afterwards.
+        torch._C._cuda_clearCublasWorkspaces()
+        try:
+            (replay, results), peak = allocated(lambda: _recorded_on(device, run, given), device)
+        finally:
+            torch._C._cuda_clearCublasWorkspaces()
     return replay, results, peak
 
 
+def _recorded_on(device: torch.device, run: Run, given: list[Any]) -> tuple[Callable[[], None], list[Any]]:
+    graph = torch.cuda.CUDAGraph()
+    gc.collect()  # a graph that is destroyed while another is recorded spoils that
+    torch.cuda.empty_cache()  # the graph's memory is taken from the device anew
+    gc.disable()
+    try:
+        with torch.cuda.stream(torch.cuda.Stream(device)):  # type: ignore[no-untyped-call]
+            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                results = run(given)
+            finally:
+                _end(graph)
+    finally:
+        gc.enable()
+    return graph.replay, results
+
+
+def _end(graph: torch.cuda.CUDAGraph) -> None:
+    try:
+        graph.capture_end()
+    except RuntimeError as error:
+        if torch.__version__ < "2.15":  # its allocator and generator believe that it is still recorded
+            raise CaptureError(
+                f"the step cannot be recorded as a CUDA graph ({str(error).splitlines()[0]}), after which this version "
+                "of PyTorch cannot go on: start again without cuda_graph"
+            ) from error
+        raise
+
+
 @functools.cache
-def _stream(device: torch.device) -> torch.cuda.Stream:
-    """The stream on which programs are recorded: matrix products have their workspace there, outside of all graphs."""
+def workspace_in_graph(device: torch.device) -> int:
+    """Bytes that the matrix products of a graph hold as their workspace; from PyTorch 2.15 on each takes its own."""
     stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    with torch.cuda.stream(stream):
-        square = torch.ones(16, 16, device=device)
-        square @ square
-    torch.cuda.synchronize(device)
-    return stream
+    with torch.cuda.device(device), torch.cuda.stream(stream), torch.no_grad(), torch._C._DisableAutocast():
+        torch._C._cuda_clearCublasWorkspaces()
+        before = torch.cuda.memory_stats(device).get("requested_bytes.all.current", 0)
+        square = torch.ones(64, 64, device=device, dtype=torch.bfloat16)
+        size = square.nbytes
+        for made in (square @ square, torch.addmm(square[0], square, square), square.float() @ square.float()):
+            del made
+        torch.cuda.synchronize(device)
+        held: int = torch.cuda.memory_stats(device)["requested_bytes.all.current"] - before - size
+        torch._C._cuda_clearCublasWorkspaces()
+    return max(0, held)
 
 
 class Recorded:
@@ -72,7 +107,7 @@ class Recorded:
         self._results: list[Any] = []
         self._alone: list[int] = []  # how many hold each result if no user does
         self.recordings = 0
-        self.peak = 0  # bytes that the recorded program takes beyond its arguments, as requested
+        self.peak = 0  # bytes that the recorded program takes beyond its arguments, copies of these included
 
     def __call__(self, arguments: list[Any]) -> list[Any]:
         """Runs the program."""
@@ -121,7 +156,10 @@ class Recorded:
         self._moving = {i: arguments[i].clone() for i in self._moving}
         try:
             given = [self._moving.get(i, a) for i, a in enumerate(arguments)]
-            self._replay, self._results, self.peak = self._record(self._run, given)
+            self._replay, self._results, peak = self._record(self._run, given)
+            self.peak = peak + sum(copy.nbytes for copy in self._moving.values())
+        except CaptureError:
+            raise
         except RuntimeError as error:
             self.recordings, self._moving = RECORDINGS + 1, {}
             self._tell(f"the step cannot be recorded as a CUDA graph and runs op by op: {str(error).splitlines()[0]}")
@@ -142,7 +180,8 @@ def _place(argument: Any) -> Any:
 
 
 def _version(argument: Any) -> int:
-    return argument._version if isinstance(argument, torch.Tensor) else 0
+    """Changes when a tensor is written to; nothing writes to those of inference mode, which have no version."""
+    return argument._version if isinstance(argument, torch.Tensor) and not argument.is_inference() else 0
 
 
 def _handed(result: Any) -> Any:

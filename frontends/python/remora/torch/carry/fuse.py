@@ -34,6 +34,7 @@ from ..capture.graph import Op, StepGraph, is_random, tensors_in
 from ..capture.regions import Region, decomposed
 from ..cost.calls import made_like
 from ..errors import CaptureError
+from ..measure import measuring
 from .inline import Inlined, Values
 
 _PLAIN = frozenset(("full", "cat", "clone", "where", "index", "embedding", "gather", "var_mean", "constant_pad_nd"))
@@ -78,7 +79,7 @@ def _check(region: Region, run: Callable[..., list[torch.Tensor]], mode: FakeTen
     """Runs what was compiled once: results must lie as the captured ops' do, and each in memory of its own."""
     with mode, torch.no_grad():
         expected = region(*region.inputs)
-    with _disable_current_modes(), torch.random.fork_rng(), torch.no_grad():
+    with _disable_current_modes(), measuring(expected[0].device), torch.no_grad():
         given = [made_like(t) for t in region.inputs]
         results = run(*given)
     for i, (mine, like) in enumerate(zip(results, expected, strict=True)):

@@ -30,7 +30,16 @@ from remora.onnx import Roofline
 from ..capture.graph import Op, StepGraph, has_effect, is_own, is_random, storage_bytes, tensors_in
 from ..errors import CaptureError, first_line
 from ..job import same_answer
-from ..measure import allocated, cpu_clock, device_name, random_state, rounded, timed
+from ..measure import (
+    allocated,
+    cpu_clock,
+    device_name,
+    kernel_modes,
+    measuring,
+    random_state,
+    rounded,
+    timed,
+)
 from ..store import cache_folder, digest, read_json, write_json
 
 
@@ -89,7 +98,7 @@ def _measured(
     extrapolated: dict[str, list[Any]] = {}
     if missing:
         # Nothing is fake here, whoever captures, and nothing is cast.
-        with _disable_current_modes(), torch._C._DisableAutocast(), torch.random.fork_rng():
+        with _disable_current_modes(), torch._C._DisableAutocast(), measuring(device):
             if device.type == "cuda":
                 _wake(device)
             extrapolated = {key: _row(cost) for key, call in missing.items() if (cost := instead(call)) is not None}
@@ -144,7 +153,7 @@ class Call:
         self.target, arguments, options = step.call_of(node)
         self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
         leaves, spec = pytree.tree_flatten(self.given)
-        modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), cpu_clock().__name__]
+        modes = [*kernel_modes(step.device.type), cpu_clock().__name__]
         self.key = digest([_name(self.target), str(spec), [_describe(leaf) for leaf in leaves], modes])
 
     def arguments(self) -> tuple[tuple[Any, ...], dict[str, Any]]:

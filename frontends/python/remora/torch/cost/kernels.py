@@ -22,7 +22,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..capture.graph import tensors_in
 from ..capture.launches import Kernel, Launch, Look, Trace, written_by
-from ..measure import allocated, device_name, rounded, timed
+from ..measure import allocated, device_name, kernel_modes, measuring, rounded, timed
 from ..store import cache_folder, digest, read_json, write_json
 from .calls import generic_machine, made_like, with_seeds
 
@@ -57,7 +57,7 @@ class Calls:
                 write_json(path, {**read_json(path), **{key: self._known[key] for key in missing}})
 
     def _measure(self, missing: dict[str, Launch], device: torch.device, makers: dict[Look, dict[str, Launch]]) -> None:
-        with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast(), torch.random.fork_rng():
+        with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast(), measuring(device):
             before = {
                 key: {i: makers.get(look, {}) for i, look in _places(launch, False)} for key, launch in missing.items()
             }
@@ -151,8 +151,12 @@ def _measured(
 ) -> list[int] | None:
     """Nanoseconds and workspace of a call; None where it fails on made tensors.
 
-    Truth values decide which of two results counts as an index, say, and only one of them may be valid.
+    Truth values decide which of two results counts as an index, say, and only one of them may be valid. A GPU's context
+    does not survive an index out of bounds, so such a kernel does not run there.
     """
+    asserts = isinstance(launch.target, Kernel) and "device_assert" in str(launch.target.arguments)
+    if device.type == "cuda" and asserts and any(look.dtype == torch.bool for look in looks_in(launch.given)):
+        return None
     for truth in (True, False):
         arguments, named = _arguments(launch, truth)
         for place, tensor in places.items():
@@ -191,7 +195,7 @@ def key_of(launch: Launch) -> str:
         called = [word.replace(words[1], "kernel") for word in words] if target.how == "triton" else words
     else:
         called = [str(target)]
-    modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled(), WORKSPACES]
+    modes = [*kernel_modes(_device(launch)), WORKSPACES]
     return digest([called, str(launch.given), modes])
 
 

@@ -28,6 +28,7 @@ from remora._engine import engine_schema
 from remora.asking import ask, lowest
 
 from ..capture.launches import Look, look_of
+from ..measure import device_name, kernel_modes
 from ..options import Options
 from ..problem.loops import CUT, Half, graph_of, merged
 from ..problem.partition import Joint, Later, Partition, vals
@@ -117,7 +118,7 @@ def key_of(joint: Joint, options: Options) -> str:
     looks = [repr(look_of(value)) for value in vals(module.graph.find_nodes(op="placeholder"))]
     settings = config.save_config_portable()
     settings = {name: repr(value) for name, value in sorted(settings.items()) if name != "custom_partitioner_fn"}
-    modes = [torch.__version__, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
+    modes = [torch.__version__, device_name(joint.device), *kernel_modes(joint.device.type)]
     text = json.dumps([sources(), engine_schema(), modes, options.cost, joint.shown, module.code, looks, settings])
     return digest(re.sub(r"cuda:\d+", "cuda", text))
 

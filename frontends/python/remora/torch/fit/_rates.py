@@ -25,7 +25,7 @@ from remora.errors import InputError
 
 from ..capture.graph import StepGraph, tensors_in
 from ..cost.calls import Cost, work_of
-from ..measure import device_name, timed
+from ..measure import device_name, measuring, timed
 
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm")
 _TYPES = {torch.float32: "fp32", torch.float64: "fp64", torch.bfloat16: "bf16", torch.float16: "fp16"}
@@ -192,7 +192,7 @@ def measure_device(path: str | os.PathLike[str] | None = None, name: str | None 
         Of the device; by default what the driver calls it.
     """
     place = torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    with torch.no_grad(), torch.random.fork_rng():
+    with torch.no_grad(), measuring(place):
         found = _measured(place, name or device_name(place))
     if path is not None:
         Path(path).write_text(device_json(found), encoding="utf-8")

@@ -22,14 +22,15 @@ from torch import fx
 import remora
 
 from ..capture.dynamo import alive, boxed, compiled_step
-from ..capture.graph import tensors_in
+from ..capture.graph import replayable, tensors_in
 from ..carry.arena import Memory
-from ..carry.cuda_graph import Recorded
+from ..carry.cuda_graph import Recorded, workspace_in_graph
 from ..carry.program import Program
 from ..decide.schedules import sweep_graph
 from ..decide.step import planned, read_graph
 from ..errors import BudgetError, CaptureError
 from ..ledger import Ledger
+from ..measure import rounded
 from ..options import Options, check_budget
 from ..planning import Plan
 from ..problem.aten import StepProblem
@@ -192,10 +193,17 @@ class TrainStep:
         seconds = {"capture": time.perf_counter() - self._start}
         name = str(getattr(self.function, "__qualname__", "step"))
         problem = read_graph(module, self.options, None, seconds, name)
-        problem.step.accumulates = self.ledger.parts[-1].accumulates
+        part = self.ledger.parts[-1]
+        problem.step.accumulates = part.accumulates
+        if self.options.cuda_graph:
+            device = problem.step.device
+            if device.type != "cuda":
+                raise CaptureError(f"cuda_graph: the step runs on {device.type}")
+            # Arguments that lie elsewhere in each step are copied.
+            problem.step.outside += rounded(part.others, device) + workspace_in_graph(device)
         options, self._limit = self.options.fixed_in_bytes(problem, self._limit)
         plan, program = planned(problem, options, self._memory, seconds)
-        self.ledger.parts[-1].keep(plan)
+        part.keep(plan)
         captured = _Captured(problem, plan, self._recorded(program, problem), plan.predicted_peak)
         self._captured.append(captured)
         weak = weakref.ref(captured)
@@ -205,12 +213,14 @@ class TrainStep:
         """The program, or the CUDA graph of it."""
         if not self.options.cuda_graph:
             return program
-        if problem.step.device.type != "cuda":
-            raise CaptureError(f"cuda_graph: the step runs on {problem.step.device.type}")
-        values = tensors_in(list(problem.step.value.values()))
+        step = problem.step
+        values = tensors_in(list(step.value.values()))
+        nodes = [node for op in step.ops for node in op.nodes]
+        foreign = next((str(node.target) for node in nodes if not replayable(node, self.options.pure)), "")
         reasons = {
             "random numbers are drawn again": "set_state(" in program.source,
-            "some values lie on the CPU": any(value.device.type == "cpu" for value in values),
+            "some values lie on another device": any(value.device != step.device for value in values),
+            f"{foreign} may do more than launch kernels (name it in pure= if it does not)": bool(foreign),
         }
         for reason in (text for text, holds in reasons.items() if holds):
             self.ledger.tell(f"{reason}: the step runs op by op, not as a CUDA graph")
