@@ -181,5 +181,8 @@ def test_training_is_as_without(dropout: float, budget: str, grouped: int) -> No
             runs = [captured.program.run for captured in step._captured]
             assert all(isinstance(run, Recorded) for run in runs)
             assert any(0 < run.recordings <= 2 for run in runs)
+            for captured, run in zip(step._captured, runs, strict=True):
+                beyond = captured.plan.predicted_peak - captured.problem.fixed + captured.problem.step.outside
+                assert run.peak <= beyond, "workspace and copies are in the plan"
     for mine, theirs in zip(*outcomes, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)

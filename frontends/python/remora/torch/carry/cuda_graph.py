@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
+from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import CaptureError
 from ..measure import allocated
@@ -44,7 +45,7 @@ def recorded_on_gpu(run: Run, given: list[Any]) -> tuple[Callable[[], None], lis
 
 
 def _recorded_on(device: torch.device, run: Run, given: list[Any]) -> tuple[Callable[[], None], list[Any]]:
-    graph = torch.cuda.CUDAGraph()
+    graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
     gc.collect()  # a graph that is destroyed while another is recorded spoils that
     torch.cuda.empty_cache()  # the graph's memory is taken from the device anew
     gc.disable()
@@ -56,7 +57,8 @@ def _recorded_on(device: torch.device, run: Run, given: list[Any]) -> tuple[Call
             finally:
                 _end(graph)
     finally:
-        gc.enable()
+        if collects:
+            gc.enable()
     return graph.replay, results
 
 
@@ -76,7 +78,7 @@ def _end(graph: torch.cuda.CUDAGraph) -> None:
 def workspace_in_graph(device: torch.device) -> int:
     """Bytes that the matrix products of a graph hold as their workspace; from PyTorch 2.15 on each takes its own."""
     stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
-    with torch.cuda.device(device), torch.cuda.stream(stream), torch.no_grad(), torch._C._DisableAutocast():
+    with torch.cuda.device(device), torch.cuda.stream(stream), _disable_current_modes(), torch._C._DisableAutocast():
         torch._C._cuda_clearCublasWorkspaces()
         before = torch.cuda.memory_stats(device).get("requested_bytes.all.current", 0)
         square = torch.ones(64, 64, device=device, dtype=torch.bfloat16)
