@@ -76,7 +76,7 @@ def test_donated_parameters() -> None:
 
 def test_what_no_schedule_holds_is_left_with_a_word() -> None:
     step, arguments = NETWORKS["mlp"]()
-    named = r"the minimum that was found .*one instruction \(dot\.\d+, .*networks\.py:\d+\) takes 272.00 KiB"
+    named = r"the minimum found .*one instruction \(dot\.\d+, .*networks\.py:\d+\) takes 272.00 KiB"
     with pytest.warns(RuntimeWarning, match=named), rj.budget(70_000) as plans:
         program = compiled(step, arguments)
     assert plans.largest.note
@@ -152,7 +152,8 @@ def test_other_platforms_have_the_same_budgets() -> None:
 def test_a_platform_without_passes_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_pass._Compile, "transform", lambda self, _: None)
     step, arguments = NETWORKS["mlp"]()
-    with pytest.warns(RuntimeWarning, match="left unchanged: .*XLA for cuda did not hand it"), rj.budget("60%") as plans:
+    words = "left unchanged: .*XLA for cuda did not hand it"
+    with pytest.warns(RuntimeWarning, match=words), rj.budget("60%") as plans:
         compiled(step, arguments)
     assert not plans.all
 

@@ -51,7 +51,7 @@ def test_layers_in_a_loop_stay_within_the_budget(name: str) -> None:
 
 def test_a_minimum_is_enough_and_one_byte_below_is_not() -> None:
     step, arguments = LOOPED["layers"]()
-    with pytest.warns(RuntimeWarning, match="the minimum that was found is"):
+    with pytest.warns(RuntimeWarning, match="the minimum found is"):
         refused = rj.checkpoint_loops(step, *arguments, budget=1)
     least = refused.plan.least
     assert refused.plan.note

@@ -24,6 +24,7 @@ from remora.torch.ways import parts
 
 on_gpu = pytest.mark.skipif(checking.DEVICE.type != "cuda", reason="there is no GPU")
 LARGE = 600  # a matrix of so many rows exceeds what is copied
+ROOM = 4 * LARGE**2 * 4  # bytes for copies of arguments
 
 
 def simulated(run: Callable[[list[Any]], list[Any]], given: list[Any]) -> tuple[Callable[[], None], list[Any], int]:
@@ -48,7 +49,7 @@ def product(arguments: list[Any]) -> list[Any]:
 
 def test_a_recorded_program_does_the_same_whatever_is_kept() -> None:
     told: list[str] = []
-    run = Recorded(product, told.append, simulated)
+    run = Recorded(product, told.append, ROOM, simulated)
     weight = torch.eye(LARGE)
     total, expected = torch.zeros(LARGE, LARGE), torch.zeros(LARGE, LARGE)
     kept: list[tuple[torch.Tensor, torch.Tensor]] = []
@@ -70,7 +71,7 @@ def test_a_recorded_program_does_the_same_whatever_is_kept() -> None:
 
 def test_one_whose_arguments_always_move_runs_op_by_op() -> None:
     told: list[str] = []
-    run = Recorded(product, told.append, simulated)
+    run = Recorded(product, told.append, ROOM, simulated)
     weight, x = torch.eye(LARGE), torch.ones(LARGE, LARGE)
     kept = []
     for _ in range(9):
@@ -85,7 +86,7 @@ def test_one_that_cannot_be_recorded_says_so() -> None:
         raise RuntimeError("operation not permitted when stream is capturing\nmore")
 
     told: list[str] = []
-    run = Recorded(product, told.append, fails)
+    run = Recorded(product, told.append, ROOM, fails)
     total = torch.zeros(2, 2)
     for _ in range(3):
         run([torch.eye(2), torch.ones(2, 2), total])
@@ -94,7 +95,7 @@ def test_one_that_cannot_be_recorded_says_so() -> None:
 
 
 def test_copies_of_arguments_count_and_inference_tensors_are_copied() -> None:
-    run = Recorded(product, [].append, simulated)
+    run = Recorded(product, [].append, ROOM, simulated)
     weight, total = torch.eye(LARGE), torch.zeros(LARGE, LARGE)
     for turn in range(3):
         with torch.inference_mode():
@@ -104,11 +105,21 @@ def test_copies_of_arguments_count_and_inference_tensors_are_copied() -> None:
     assert run.recordings == 1 and run.peak == x.nbytes
 
 
+def test_arguments_of_another_model_are_not_copied() -> None:
+    told: list[str] = []
+    run = Recorded(product, told.append, 1000, simulated)
+    x, total = torch.ones(LARGE, LARGE), torch.zeros(LARGE, LARGE)
+    for turn in range(4):
+        loss, _, _ = run([torch.eye(LARGE) * turn, x, total])
+        assert loss == turn * LARGE**2
+    assert len(told) == 1 and "the plan has room for copies of 1,000" in told[0]
+
+
 def test_a_failure_after_which_pytorch_cannot_go_on_is_raised() -> None:
     def fails(*_: Any) -> Any:
         raise rt.CaptureError("start again without cuda_graph")
 
-    run = Recorded(product, [].append, fails)
+    run = Recorded(product, [].append, ROOM, fails)
     arguments = torch.eye(2), torch.ones(2, 2), torch.zeros(2, 2)
     run([*arguments])
     with pytest.raises(rt.CaptureError, match="start again"):
@@ -137,7 +148,7 @@ def test_ops_that_may_do_more_than_launch_kernels_are_not_replayed() -> None:
 def test_a_step_with_an_op_of_the_users_runs_op_by_op() -> None:
     weight = nn.Parameter(torch.ones(4))
     step = rt.train_step(lambda: (weight * jitter(weight.detach())).sum().backward(), cuda_graph=True)
-    with pytest.warns(rt.RemoraWarning, match="remora_tests.jitter.default may do more than launch kernels"):
+    with pytest.warns(rt.RemoraWarning, match="remora_tests::jitter may do more than launch kernels"):
         step()
 
 
@@ -182,7 +193,7 @@ def test_training_is_as_without(dropout: float, budget: str, grouped: int) -> No
             assert all(isinstance(run, Recorded) for run in runs)
             assert any(0 < run.recordings <= 2 for run in runs)
             for captured, run in zip(step._captured, runs, strict=True):
-                beyond = captured.plan.predicted_peak - captured.problem.fixed + captured.problem.step.outside
+                beyond = captured.plan.predicted_peak - captured.problem.fixed + captured.problem.step.beside
                 assert run.peak <= beyond, "workspace and copies are in the plan"
     for mine, theirs in zip(*outcomes, strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-4, atol=1e-5)

@@ -32,7 +32,7 @@ from remora._engine import engine_schema
 
 from .capture.before import Before, before_this_graph, this_graph
 from .cost.kernels import Calls
-from .decide.partitions import KnownPartitions, Search, key_of, partition_of, sources
+from .decide.partitions import KnownPartitions, Search, file_of, key_of, partition_of, sources
 from .errors import CaptureError, TorchError, warn
 from .internals import instead
 from .job import same_answer
@@ -259,7 +259,7 @@ class Partitioner(CustomPartitionerFn):
         key, later = key_of(joint, self.options), joint.later
 
         def found() -> Any:
-            path = cache_folder() / "partitions" / f"{key}.json"
+            path = cache_folder() / "partitions" / file_of(key, joint.device)
             known = KnownPartitions(path if self.options.cache else None, later)
             own, search = dict.fromkeys(self._guard), None
             if known.stock is None:

@@ -58,7 +58,7 @@ kernels that are hidden while a step is captured (`hidden_kernels`):
     torch._C.DispatchKey torch._decomp.decompositions.dropout torch._ops.OpOverload._dispatch_cache
 memory and time of calls:
     torch.cuda._sleep torch._C._DisableAutocast torch._C._autograd._disable_profiler_legacy
-    torch._C._cuda_clearCublasWorkspaces
+    torch._C._cuda_clearCublasWorkspaces torch._C._host_emptyCache
     torch._C._autograd._enable_profiler_legacy torch._C._autograd._profiler_enabled torch._C._len_torch_dispatch_stack
     torch._C._profiler.ProfilerConfig torch._C._profiler.ProfilerState.CPU torch._C._profiler._ExperimentalConfig
 the autograd node that runs, and hooks that a captured step would leave out:
@@ -237,12 +237,17 @@ class _Functions(str):
         return iter(self.functions)
 
 
+def is_before(*version: int) -> bool:
+    """True if this PyTorch is older; a version in development counts as that version."""
+    return tuple(map(int, re.findall(r"\d+", torch.__version__)[: len(version)])) < version
+
+
 def setting_of(functions: Iterable[Any]) -> Any:
     """Functions as a setting of Dynamo: a set, or a text that contains them if Dynamo cannot log that (PyTorch 2.11).
 
     Dynamo writes its settings as JSON at each capture, and prints a traceback if that fails.
     """
-    if tuple(map(int, re.findall(r"\d+", torch.__version__)[:2])) >= (2, 15):
+    if not is_before(2, 15):
         return set(functions)
     found = _Functions("functions")
     found.functions = frozenset(functions)

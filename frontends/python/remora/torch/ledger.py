@@ -50,8 +50,8 @@ class Part:
         The model's own activation checkpoints in it, which are taken out.
     accumulates : bool
         Whether gradients exist that it adds to: a later micro-step of gradient accumulation.
-    others : int
-        Bytes of its arguments that are neither parameters nor their gradients: the batch, and buffers.
+    batch : list of int
+        Bytes of each of its arguments that belongs to no module.
     """
 
     where: str
@@ -60,7 +60,7 @@ class Part:
     reason: str = ""
     checkpoints: int = 0
     accumulates: bool = False
-    others: int = 0
+    batch: list[int] = field(default_factory=list)
     parameters: list[weakref.ref[torch.nn.Parameter]] = field(default_factory=list, repr=False)
 
     def keep(self, plan: Plan) -> None:
@@ -128,9 +128,7 @@ class Ledger:
         leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None]
         gradients = {id(t.grad) for t in leaves}
         accumulates = any(id(t) in gradients for t in inputs)
-        others = [t for t in inputs if isinstance(t, torch.Tensor) and not isinstance(t, torch.nn.Parameter)]
-        size = sum(t.nbytes for t in others if id(t) not in gradients)
-        part = Part(where, training, accumulates=accumulates, others=size, parameters=kept)
+        part = Part(where, training, accumulates=accumulates, parameters=kept)
         self.parts.append(part)
         self.frames.add(frame)
         self._tell_repeated(where, frame, inputs)

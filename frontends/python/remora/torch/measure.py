@@ -24,8 +24,15 @@ LONG = 0.05
 ROW = 1e-3
 """Seconds that runs on a GPU take together, back to back."""
 CPU = torch.device("cpu")
-_WORKSPACES = (("CUBLAS", "CONFIG"), ("CUBLASLT", "SIZE"), ("TORCH_CUBLAS", "CACHE"))
+_WORKSPACES = (
+    "CUBLAS_WORKSPACE_CONFIG",
+    "CUBLASLT_WORKSPACE_SIZE",
+    "TORCH_CUBLAS_WORKSPACE_CACHE",
+    "TORCH_CUBLASLT_UNIFIED_WORKSPACE",
+)
 """Environment variables that decide how much memory matrix products take on a GPU."""
+_PRODUCTS = ("fp16_reduced_precision_reduction", "bf16_reduced_precision_reduction", "fp16_accumulation")
+"""What matrix products on a GPU are allowed."""
 CYCLES = 2e9
 """Ticks of a GPU's clock in a second, roughly."""
 
@@ -60,8 +67,9 @@ def kernel_modes(device_type: str) -> list[Any]:
         cudnn: Any = torch.backends.cudnn
         products = torch.backends.cuda.matmul
         modes += [cudnn.enabled, cudnn.benchmark, cudnn.deterministic, cudnn.conv.fp32_precision]
-        modes += [products.fp32_precision, str(products.allow_fp16_reduced_precision_reduction)]
-        modes += [os.environ.get(f"{name}_WORKSPACE_{what}") for name, what in _WORKSPACES]
+        modes += [products.fp32_precision, cudnn.rnn.fp32_precision, str(torch.backends.cuda.preferred_blas_library())]
+        modes += [str(getattr(products, f"allow_{name}")) for name in _PRODUCTS]
+        modes += [os.environ.get(name) for name in _WORKSPACES]
     return modes
 
 

@@ -41,11 +41,15 @@ def compiled_step(
     whole = aot_autograd(fw_compiler=compiler, keep_inference_input_mutations=True)
 
     def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
-        names = [name_of_input(node) for node in module.graph.find_nodes(op="placeholder")]
+        places = module.graph.find_nodes(op="placeholder")
+        names = [name_of_input(node) for node in places]
         check = take_checks(module, inputs)
         refuse_hooks(inputs, names)
         _expect_backward(module)
-        ledger.add(inputs, training=True).count_checkpoints(module)
+        part = ledger.add(inputs, training=True)
+        part.count_checkpoints(module)
+        mine = (t for t, node in zip(inputs, places, strict=True) if not _is_of_a_module(t, node))
+        part.batch = [t.numel() * t.element_size() for t in mine if t.layout == torch.strided]
         with capturing():
             run = whole(module, inputs)
 
@@ -132,11 +136,22 @@ def dropout(x: torch.Tensor, p: float, train: bool | None) -> torch.Tensor:
     return result
 
 
-def name_of_input(node: fx.Node) -> str:
-    """The user's name for a graph's input: "model.layers.0.weight"."""
+def _is_of_a_module(argument: Any, node: fx.Node) -> bool:
+    """True for what is no tensor, a parameter, a gradient, or a module's buffer."""
+    if not isinstance(argument, torch.Tensor) or isinstance(argument, torch.nn.Parameter):
+        return True
+    return re.search(r"\._buffers\b|\.grad$", _source_of(node)) is not None
+
+
+def _source_of(node: fx.Node) -> str:
     source = getattr(node.meta.get("grapharg"), "source", None) or getattr(node, "_dynamo_source", None)
     name = getattr(source, "name", "")
-    text = str(name() if callable(name) else name)
+    return str(name() if callable(name) else name)
+
+
+def name_of_input(node: fx.Node) -> str:
+    """The user's name for a graph's input: "model.layers.0.weight"."""
+    text = _source_of(node)
     text = re.sub(r"\._(modules|parameters|buffers)", "", text)
     text = re.sub(r"\['([^']*)'\]", r".\1", text)
     text = re.sub(r"^[LG]\.", "", text)

@@ -116,6 +116,7 @@ class StepGraph:
         self.takes: dict[Op, Taking] = {}  # ops that may take over the storage of an input that is released behind them
         self.updates: list[tuple[fx.Node, fx.Node]] = []  # placeholder, and what is copied into it in the end
         self.outside = 0  # bytes of results that have no place in an arena, and are always counted
+        self.beside = 0  # bytes that a CUDA graph takes beside its tensors: its workspace, and copies of the batch
         self.accumulates = False  # whether gradients exist, to which the step adds
         self.cut_op: Op | None = None
         self._of: dict[int, int] = {}

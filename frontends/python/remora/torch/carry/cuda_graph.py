@@ -17,7 +17,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ..errors import CaptureError
+from ..errors import CaptureError, first_line
+from ..internals import is_before
 from ..measure import allocated
 
 Run = Callable[[list[Any]], list[Any]]
@@ -34,73 +35,90 @@ def recorded_on_gpu(run: Run, given: list[Any]) -> tuple[Callable[[], None], lis
     """
     device = next(a.device for a in given if isinstance(a, torch.Tensor))
     with torch.cuda.device(device):
-        # The graph holds the workspace of its matrix products. A workspace that cuBLAS knows may be freed, or be used
-        # by others on the same stream: so there is none before, and none is known afterwards.
-        torch._C._cuda_clearCublasWorkspaces()
+        # Before PyTorch 2.15 the graph holds the workspace of its matrix products. A workspace that cuBLAS knows may be
+        # freed, or be used by others on the same stream: so there is none before, and none is known afterwards.
+        _forget_workspaces()
+        gc.collect()  # a graph that is destroyed while another is recorded spoils that
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()  # the graph's memory is taken from the device anew
+        torch._C._host_emptyCache()
         try:
             (replay, results), peak = allocated(lambda: _recorded_on(device, run, given), device)
         finally:
-            torch._C._cuda_clearCublasWorkspaces()
+            _forget_workspaces()
     return replay, results, peak
+
+
+def _forget_workspaces() -> None:
+    if is_before(2, 15):
+        torch._C._cuda_clearCublasWorkspaces()
 
 
 def _recorded_on(device: torch.device, run: Run, given: list[Any]) -> tuple[Callable[[], None], list[Any]]:
     graph, collects = torch.cuda.CUDAGraph(), gc.isenabled()
-    gc.collect()  # a graph that is destroyed while another is recorded spoils that
-    torch.cuda.empty_cache()  # the graph's memory is taken from the device anew
     gc.disable()
     try:
         with torch.cuda.stream(torch.cuda.Stream(device)):  # type: ignore[no-untyped-call]
             graph.capture_begin(capture_error_mode="thread_local")
             try:
                 results = run(given)
-            finally:
-                _end(graph)
+            except BaseException as error:
+                _end(graph, error)
+                raise
+            _end(graph)
     finally:
         if collects:
             gc.enable()
     return graph.replay, results
 
 
-def _end(graph: torch.cuda.CUDAGraph) -> None:
+def _end(graph: torch.cuda.CUDAGraph, why: BaseException | None = None) -> None:
+    """Ends a recording; `why`: what ended it before its end."""
     try:
         graph.capture_end()
     except RuntimeError as error:
-        if torch.__version__ < "2.15":  # its allocator and generator believe that it is still recorded
+        if is_before(2, 15):  # its allocator and generator believe that it is still recorded
             raise CaptureError(
-                f"the step cannot be recorded as a CUDA graph ({str(error).splitlines()[0]}), after which this version "
-                "of PyTorch cannot go on: start again without cuda_graph"
-            ) from error
-        raise
+                f"the step cannot be recorded as a CUDA graph ({first_line(why or error)}), and this PyTorch "
+                "cannot go on after that: start again without cuda_graph"
+            ) from (why or error)
+        raise (why or error) from None
 
 
 @functools.cache
 def workspace_in_graph(device: torch.device) -> int:
     """Bytes that the matrix products of a graph hold as their workspace; from PyTorch 2.15 on each takes its own."""
+    if not is_before(2, 15):
+        return 0
     stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
+    found: list[int] = []
     with torch.cuda.device(device), torch.cuda.stream(stream), _disable_current_modes(), torch._C._DisableAutocast():
-        torch._C._cuda_clearCublasWorkspaces()
-        before = torch.cuda.memory_stats(device).get("requested_bytes.all.current", 0)
         square = torch.ones(64, 64, device=device, dtype=torch.bfloat16)
-        size = square.nbytes
-        for made in (square @ square, torch.addmm(square[0], square, square), square.float() @ square.float()):
-            del made
-        torch.cuda.synchronize(device)
-        held: int = torch.cuda.memory_stats(device)["requested_bytes.all.current"] - before - size
-        torch._C._cuda_clearCublasWorkspaces()
-    return max(0, held)
+        while len(found) < 2 or (found[-1] != found[-2] and len(found) < 10):  # another thread may allocate meanwhile
+            _forget_workspaces()
+            before = torch.cuda.memory_stats(device)["requested_bytes.all.current"]
+            for made in (square @ square, torch.addmm(square[0], square, square), square.float() @ square.float()):
+                del made
+            torch.cuda.synchronize(device)
+            found.append(torch.cuda.memory_stats(device)["requested_bytes.all.current"] - before)
+        _forget_workspaces()
+    return max(0, found[-1])
 
 
 class Recorded:
-    """A program that is recorded when it is called for the second time; `tell` is given the reason if it cannot be."""
+    """A program that is recorded when it is called for the second time.
+
+    `tell` is given the reason if it cannot be; `room`: bytes that copies of its arguments may take.
+    """
 
     def __init__(
         self,
         run: Run,
         tell: Callable[[str], None],
+        room: int,
         record: Callable[[Run, list[Any]], tuple[Callable[[], None], list[Any], int]] = recorded_on_gpu,
     ) -> None:
-        self._run, self._tell, self._record = run, tell, record
+        self._run, self._tell, self._room, self._record = run, tell, room, record
         self._places: list[Any] | None = None  # the addresses of arguments, and the arguments that are no tensors
         self._given: list[Any] = []  # weak references to the tensors of the first call
         self._changed: set[int] = set()  # arguments that the program writes to
@@ -154,6 +172,14 @@ class Recorded:
         if self.recordings > RECORDINGS:
             self._moving = {}
             self._tell("the CUDA graph is given up: the step's arguments lie elsewhere each time")
+            return False
+        size = sum(arguments[i].nbytes for i in self._moving)
+        if size > self._room:
+            self.recordings, self._moving = RECORDINGS + 1, {}
+            self._tell(
+                f"the CUDA graph is given up: {size:,} bytes of arguments lie elsewhere than before, such as another "
+                f"model's parameters, and the plan has room for copies of {self._room:,}"
+            )
             return False
         self._moving = {i: arguments[i].clone() for i in self._moving}
         try:

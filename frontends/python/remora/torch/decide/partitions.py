@@ -118,9 +118,14 @@ def key_of(joint: Joint, options: Options) -> str:
     looks = [repr(look_of(value)) for value in vals(module.graph.find_nodes(op="placeholder"))]
     settings = config.save_config_portable()
     settings = {name: repr(value) for name, value in sorted(settings.items()) if name != "custom_partitioner_fn"}
-    modes = [torch.__version__, device_name(joint.device), *kernel_modes(joint.device.type)]
+    modes = [torch.__version__, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
     text = json.dumps([sources(), engine_schema(), modes, options.cost, joint.shown, module.code, looks, settings])
     return digest(re.sub(r"cuda:\d+", "cuda", text))
+
+
+def file_of(key: str, device: torch.device) -> str:
+    """The name of the file of a graph's partitions, which were measured on this device with these settings."""
+    return f"{digest(json.dumps([key, device_name(device), kernel_modes(device.type)]))}.json"
 
 
 class Base:

@@ -113,7 +113,9 @@ def planned(
     seconds = dict(seconds or {})
 
     def read(module: fx.GraphModule, given: Options) -> StepProblem:
-        return read_graph(module, given, None, seconds, problem.name, results_of(module) if are_theirs else ())
+        found = read_graph(module, given, None, seconds, problem.name, results_of(module) if are_theirs else ())
+        found.step.beside, found.step.accumulates = problem.step.beside, problem.step.accumulates
+        return found
 
     problem, plan, runs = scheduled(problem, options, seconds, read)
     step = problem.step

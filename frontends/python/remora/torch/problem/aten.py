@@ -125,7 +125,7 @@ def storages_made(step: StepGraph) -> list[int]:
 
 def fixed_memory(step: StepGraph) -> int:
     """Permanently resident bytes."""
-    return step.outside + sum(s.size for s in step.storages if s.fixed)
+    return step.outside + step.beside + sum(s.size for s in step.storages if s.fixed)
 
 
 def replay(step: StepGraph, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> int:

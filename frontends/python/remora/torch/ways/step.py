@@ -200,7 +200,8 @@ class TrainStep:
             if device.type != "cuda":
                 raise CaptureError(f"cuda_graph: the step runs on {device.type}")
             # Arguments that lie elsewhere in each step are copied.
-            problem.step.outside += rounded(part.others, device) + workspace_in_graph(device)
+            copies = sum(rounded(size, device) for size in part.batch)
+            problem.step.beside = copies + workspace_in_graph(device)
         options, self._limit = self.options.fixed_in_bytes(problem, self._limit)
         plan, program = planned(problem, options, self._memory, seconds)
         part.keep(plan)
@@ -216,13 +217,15 @@ class TrainStep:
         step = problem.step
         values = tensors_in(list(step.value.values()))
         nodes = [node for op in step.ops for node in op.nodes]
-        foreign = next((str(node.target) for node in nodes if not replayable(node, self.options.pure)), "")
+        foreign = next((node.target for node in nodes if not replayable(node, self.options.pure)), None)
+        name = foreign._schema.name if isinstance(foreign, torch._ops.OpOverload) else str(foreign)
         reasons = {
             "random numbers are drawn again": "set_state(" in program.source,
             "some values lie on another device": any(value.device != step.device for value in values),
-            f"{foreign} may do more than launch kernels (name it in pure= if it does not)": bool(foreign),
+            f"{name} may do more than launch kernels (pure= names ops that do not)": foreign is not None,
         }
         for reason in (text for text, holds in reasons.items() if holds):
             self.ledger.tell(f"{reason}: the step runs op by op, not as a CUDA graph")
             return program
-        return Program(program.source, Recorded(program.run, self.ledger.tell))
+        room = step.beside - workspace_in_graph(step.device)
+        return Program(program.source, Recorded(program.run, self.ledger.tell, room))
