@@ -32,7 +32,7 @@ _WORKSPACES = (
 )
 """Environment variables that decide how much memory matrix products take on a GPU."""
 _PRODUCTS = ("fp16_reduced_precision_reduction", "bf16_reduced_precision_reduction", "fp16_accumulation")
-"""What matrix products on a GPU are allowed."""
+"""Freedoms that matrix products on a GPU may be given."""
 CYCLES = 2e9
 """Ticks of a GPU's clock in a second, roughly."""
 
