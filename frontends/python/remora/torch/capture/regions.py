@@ -20,6 +20,7 @@ from torch._subclasses import FakeTensor, FakeTensorMode
 from torch.fx.experimental.proxy_tensor import make_fx
 
 from ..internals import compiler_extra
+from ..measure import kernel_modes
 from ..store import digest
 
 _compiled: dict[str, Callable[..., list[torch.Tensor]]] = {}
@@ -38,8 +39,7 @@ class Region:
         self.name = self.__name__ = self.__qualname__ = name
         self.module, self.inputs = module, inputs
         looks = [[str(t.dtype), str(t.device), list(t.shape), list(t.stride()), t.storage_offset()] for t in inputs]
-        modes = [torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
-        self.key = digest([module.code, looks, *modes])
+        self.key = digest([module.code, looks, *kernel_modes(inputs[0].device.type if inputs else "cpu")])
 
     def __str__(self) -> str:
         return self.name
