@@ -118,7 +118,7 @@ class Worker:
                     self._set(self.state)
                     traceback.print_exc()
                     self.say("error", contender, error=f"{type(error).__name__}: {error}"[:600])
-                    if "CUDA error" in str(error):  # the context is gone
+                    if any(words in str(error) for words in ("CUDA error", "start again")):  # the context is gone
                         raise SystemExit(3) from None
                     continue
                 finally:

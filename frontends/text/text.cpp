@@ -150,10 +150,10 @@ std::string percent_text(double part, int digits) {
 std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak, Bytes placed) {
   if (amount < fixed) return bytes_text(fixed - amount) + " less than the fixed memory of " + bytes_text(fixed);
   const bool is_placed = placed > Bytes(0);
-  std::string text = percent_text(part_of_peak(amount, fixed, is_placed ? placed : peak), 1);
-  text += is_placed ? " of the arena" : " of the peak";
-  if (fixed > Bytes(0)) text += " above " + bytes_text(fixed) + " fixed";
-  return text;
+  const std::string percent = percent_text(part_of_peak(amount, fixed, is_placed ? placed : peak), 1);
+  const std::string whole = is_placed ? "the arena" : "the peak";
+  if (fixed == Bytes(0)) return percent + " of " + whole;
+  return bytes_text(fixed) + " fixed + " + percent + " of the rest of " + whole;
 }
 
 std::string budget_text(Bytes amount, Bytes fixed, Bytes peak, Bytes placed) {

@@ -54,7 +54,7 @@ std::int64_t unknown_tensors_of(const Graph& graph);
 /// 0.0213 -> "2.13 %".
 std::string percent_text(double part, int digits = 2);
 
-/// "60.0 % of the peak", or "60.0 % of the peak above 1.07 GiB fixed": a budget's percentage, which leaves fixed memory out
+/// "60.0 % of the peak", or "1.07 GiB fixed + 60.0 % of the rest of the peak": a budget's percentage, which leaves fixed memory out
 /// (model/budget.hpp); "5.35 MiB less than the fixed memory of 1.07 GiB". `peak`: of the input order without recompute. `placed`: with
 /// addresses, the memory of the input order with its arena, to which percentages refer then: "60.0 % of the arena".
 std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak, Bytes placed = {});

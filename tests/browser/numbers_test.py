@@ -23,7 +23,10 @@ class Numbers(PageTest):
         self.assertEqual(self.text("#budget"), bytes_text(schedule["budget"]))
         fixed, before = self.graph["fixed_memory"], schedule["baseline_peak_memory"]
         part = lambda amount: f"{100 * (amount - fixed) / (before - fixed):.1f} %"
-        self.assertEqual(self.text("#peak + .note"), f"{part(schedule['peak_memory'])} above {bytes_text(fixed)} fixed")
+        self.assertEqual(
+            self.text("#peak + .note"),
+            f"{bytes_text(fixed)} fixed + {part(schedule['peak_memory'])} of the rest of the peak",
+        )
         self.assertEqual(self.text("#budget + .note"), f"{part(schedule['budget'])}, {schedule['budget']:,} bytes")
         self.assertEqual(self.text("#overhead"), f"{100 * schedule['overhead']:+.2f} %")
         self.assertEqual(

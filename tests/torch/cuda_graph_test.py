@@ -81,9 +81,10 @@ def test_one_whose_arguments_always_move_runs_op_by_op() -> None:
     assert run.recordings == cuda_graph.RECORDINGS + 1 and len(told) == 1 and "given up" in told[0]
 
 
-def test_one_that_cannot_be_recorded_says_so() -> None:
+@pytest.mark.parametrize("kind", [RuntimeError, AssertionError])
+def test_one_that_cannot_be_recorded_says_so(kind: type[Exception]) -> None:
     def fails(*_: Any) -> Any:
-        raise RuntimeError("operation not permitted when stream is capturing\nmore")
+        raise kind("operation not permitted when stream is capturing\nmore")
 
     told: list[str] = []
     run = Recorded(product, told.append, ROOM, fails)
@@ -103,6 +104,43 @@ def test_copies_of_arguments_count_and_inference_tensors_are_copied() -> None:
         loss, _, _ = run([weight, x, total])
         assert loss == turn * LARGE**2
     assert run.recordings == 1 and run.peak == x.nbytes
+
+
+def test_copies_have_the_strides_of_the_arguments() -> None:
+    """Compiled kernels read an argument by the strides that it had when they were compiled."""
+    cuts: list[Callable[[torch.Tensor], torch.Tensor]] = [
+        lambda x: x[:, :-1],  # gaps between rows
+        lambda x: x[:, ::2],
+        lambda x: x[3:4].expand(LARGE, LARGE),  # rows in one place
+        lambda x: x.t()[5:],
+        lambda x: x[:0],
+    ]
+    for cut in cuts:
+        seen: list[tuple[int, ...]] = []
+
+        def total(arguments: list[Any], seen: list[tuple[int, ...]] = seen) -> list[Any]:
+            (x,) = arguments
+            seen.append(x.stride())
+            arguments.clear()
+            return [x.double().sum(), x.double() * 2]
+
+        def recorded(run: Any, given: list[Any]) -> Any:
+            results = run([*given])
+
+            def replay() -> None:
+                for mine, found in zip(results, run([*given]), strict=True):
+                    mine.copy_(found)
+
+            return replay, results, 0
+
+        whole = [torch.randn(LARGE, LARGE) for _ in range(4)]
+        run = Recorded(total, [].append, whole[0].nbytes, recorded)
+        for x in whole:
+            part = cut(x)
+            loss, doubled = run([part])
+            assert torch.equal(loss, part.double().sum()) and torch.equal(doubled, part.double() * 2)
+            del loss, doubled
+        assert run.recordings == 1 and set(seen) == {cut(whole[0]).stride()}
 
 
 def test_arguments_of_another_model_are_not_copied() -> None:

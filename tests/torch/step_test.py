@@ -337,7 +337,7 @@ def test_a_budget_below_what_is_possible_names_the_least() -> None:
         return loss.detach()
 
     with pytest.raises(
-        rt.BudgetError, match=r"[KM]iB \(.*; (the minimum is )?\d.*[KM]iB \(\d+\.\d % of the peak"
+        rt.BudgetError, match=r"[KM]iB \(.*; (the minimum is )?\d.*[KM]iB fixed \+ \d+\.\d % of the rest of the peak\)"
     ) as caught:
         rt.train_step(plain, budget="5%", **checking.OPTIONS)(x, y)
     assert caught.value.least > caught.value.budget

@@ -91,7 +91,7 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
   print("and " + std::to_string(more) + (more == 1 ? " more op" : " more ops"), "", rest.times, rest.paid, "");
 }
 
-/// "1.11 GiB, 60.0 % of the peak above 1.07 GiB fixed". `placed`: as part_of_peak_text() takes it.
+/// "1.11 GiB, 1.07 GiB fixed + 60.0 % of the rest of the peak". `placed`: as part_of_peak_text() takes it.
 std::string amount_text(const Graph& graph, const Schedule& schedule, Bytes amount, Bytes placed) {
   return text::bytes_text(amount) + ", " +
          text::part_of_peak_text(amount, graph.fixed_memory, schedule.baseline_peak_memory, placed);
@@ -128,7 +128,7 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
   out << "budget      " << amount_text(graph, schedule, schedule.budget, placed) << "\n"
       << "peak        " << text::bytes_text(schedule.baseline_peak_memory) << " -> "
       << text::bytes_text(schedule.peak_memory) << " (" << text::percent_text(after, 1)
-      << (graph.fixed_memory > Bytes(0) ? " above fixed)" : ")") << "\n"
+      << (graph.fixed_memory > Bytes(0) ? " of the rest)" : ")") << "\n"
       << "time        " << text::duration_text(schedule.baseline_duration, unit) << " -> "
       << text::duration_text(schedule.duration, unit) << " (" << signed_percent(schedule.overhead()) << ")\n"
       << "bound       " << signed_percent(schedule.least_overhead()) << " at least, gap "

@@ -131,8 +131,8 @@ class GraphData {
   /** "60.0 % of the peak", or what it leaves out. */
   partText(bytes) {
     if (bytes < this.fixed) return `${bytesText(this.fixed - bytes)} less than the fixed memory of ${bytesText(this.fixed)}`;
-    const of = this.fixed > 0 ? `above ${bytesText(this.fixed)} fixed` : "of the peak";
-    return `${percentText(this.partOfPeak(bytes), 1)} ${of}`;
+    const percent = percentText(this.partOfPeak(bytes), 1);
+    return this.fixed > 0 ? `${bytesText(this.fixed)} fixed + ${percent} of the rest of the peak` : `${percent} of the peak`;
   }
 
   opText(op) {

@@ -26,7 +26,7 @@ TEST(Texts, AreShortAndExact) {
 
 TEST(Texts, OfABudgetLeaveFixedMemoryOut) {
   EXPECT_EQ(part_of_peak_text(Bytes(60), Bytes(0), Bytes(100)), "60.0 % of the peak");
-  EXPECT_EQ(part_of_peak_text(Bytes(1600), Bytes(1000), Bytes(2000)), "60.0 % of the peak above 1000 B fixed");
+  EXPECT_EQ(part_of_peak_text(Bytes(1600), Bytes(1000), Bytes(2000)), "1000 B fixed + 60.0 % of the rest of the peak");
   EXPECT_EQ(part_of_peak_text(Bytes(900), Bytes(1000), Bytes(2000)), "100 B less than the fixed memory of 1000 B");
 }
 

@@ -70,6 +70,8 @@ def kernel_modes(device_type: str) -> list[Any]:
         modes += [products.fp32_precision, cudnn.rnn.fp32_precision, str(torch.backends.cuda.preferred_blas_library())]
         modes += [str(getattr(products, f"allow_{name}")) for name in _PRODUCTS]
         modes += [os.environ.get(name) for name in _WORKSPACES]
+        sizes = (getattr(torch.backends.cuda, f"{name}_workspace_size", None) for name in ("cublas", "cublaslt"))
+        modes += [size() for size in sizes if size and torch.cuda.is_available()]  # from PyTorch 2.15 on
     return modes
 
 
@@ -280,6 +282,12 @@ def set_random_state(state: torch.Tensor, device: torch.device) -> None:
         torch.cuda.set_rng_state(state, device)
     else:
         torch.set_rng_state(state)
+
+
+def span_of(tensor: torch.Tensor) -> int:
+    """The number of elements from a strided tensor's first to its last in memory, gaps included."""
+    shape, strides = tensor.shape, tensor.stride()
+    return 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True)) if tensor.numel() else 0
 
 
 def rounded(size: int, device: torch.device) -> int:

@@ -26,6 +26,7 @@ from torch._dynamo.backends.common import aot_autograd
 from ..errors import CaptureError, in_plain_words
 from ..internals import hidden_kernels, traceable_backward
 from ..ledger import Ledger
+from ..measure import span_of
 from .traced import Traced, take_checks
 
 
@@ -49,7 +50,7 @@ def compiled_step(
         part = ledger.add(inputs, training=True)
         part.count_checkpoints(module)
         mine = (t for t, node in zip(inputs, places, strict=True) if not _is_of_a_module(t, node))
-        part.batch = [t.numel() * t.element_size() for t in mine if t.layout == torch.strided]
+        part.batch = [span_of(t) * t.element_size() for t in mine if t.layout == torch.strided]
         with capturing():
             run = whole(module, inputs)
 

@@ -78,13 +78,14 @@ def decomposed(function: Callable[..., Any], inputs: list[Any], mode: FakeTensor
 
 def _by_inductor(module: fx.GraphModule, inputs: list[Any], mode: FakeTensorMode) -> Callable[[list[Any]], Any]:
     """Compiles a graph with Inductor: returns a function of a list of tensors."""
-    from torch._inductor import compile_fx
+    from torch._inductor import compile_fx, config
     from torch._inductor.virtualized import V
 
     lowered = decomposed(module, inputs, mode)
     count = len(lowered.graph.find_nodes(op="output")[0].args[0])
-    extra = compiler_extra(compile_fx, lowered)
-    with torch.no_grad(), tracing(TracingContext(mode)), V.set_fake_mode(mode):
+    unrecorded = config.patch({"triton.cudagraphs": False})  # a region runs within a schedule, or within its CUDA graph
+    with torch.no_grad(), tracing(TracingContext(mode)), V.set_fake_mode(mode), unrecorded:
+        extra = compiler_extra(compile_fx, lowered)
         # As of a model's outputs, so strides are what the captured ops give.
         compiled: Any = compile_fx.compile_fx_forward(lowered, inputs, count, len(inputs), extra, is_inference=True)
     run: Callable[[list[Any]], Any] = compiled.current_callable  # without book-keeping

@@ -19,7 +19,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import CaptureError, first_line
 from ..internals import is_before
-from ..measure import allocated
+from ..measure import allocated, span_of
 
 Run = Callable[[list[Any]], list[Any]]
 SMALL = 1 << 20
@@ -35,9 +35,10 @@ def recorded_on_gpu(run: Run, given: list[Any]) -> tuple[Callable[[], None], lis
     """
     device = next(a.device for a in given if isinstance(a, torch.Tensor))
     with torch.cuda.device(device):
-        # Before PyTorch 2.15 the graph holds the workspace of its matrix products. A workspace that cuBLAS knows may be
-        # freed, or be used by others on the same stream: so there is none before, and none is known afterwards.
-        _forget_workspaces()
+        # Before PyTorch 2.15, and with TORCH_CUBLAS_WORKSPACE_CACHE=1, the graph holds the workspace of its matrix
+        # products. A workspace that cuBLAS knows may be freed, or be used by others on the same stream: so there is
+        # none before, and none is known afterwards.
+        torch._C._cuda_clearCublasWorkspaces()
         gc.collect()  # a graph that is destroyed while another is recorded spoils that
         torch.cuda.synchronize()
         torch.cuda.empty_cache()  # the graph's memory is taken from the device anew
@@ -45,13 +46,8 @@ def recorded_on_gpu(run: Run, given: list[Any]) -> tuple[Callable[[], None], lis
         try:
             (replay, results), peak = allocated(lambda: _recorded_on(device, run, given), device)
         finally:
-            _forget_workspaces()
+            torch._C._cuda_clearCublasWorkspaces()
     return replay, results, peak
-
-
-def _forget_workspaces() -> None:
-    if is_before(2, 15):
-        torch._C._cuda_clearCublasWorkspaces()
 
 
 def _recorded_on(device: torch.device, run: Run, given: list[Any]) -> tuple[Callable[[], None], list[Any]]:
@@ -59,7 +55,10 @@ def _recorded_on(device: torch.device, run: Run, given: list[Any]) -> tuple[Call
     gc.disable()
     try:
         with torch.cuda.stream(torch.cuda.Stream(device)):  # type: ignore[no-untyped-call]
-            graph.capture_begin(capture_error_mode="thread_local")
+            try:
+                graph.capture_begin(capture_error_mode="thread_local")
+            except RuntimeError as error:
+                raise _failure(error) from None
             try:
                 results = run(given)
             except BaseException as error:
@@ -77,31 +76,35 @@ def _end(graph: torch.cuda.CUDAGraph, why: BaseException | None = None) -> None:
     try:
         graph.capture_end()
     except RuntimeError as error:
-        if is_before(2, 15):  # its allocator and generator believe that it is still recorded
-            raise CaptureError(
-                f"the step cannot be recorded as a CUDA graph ({first_line(why or error)}), and this PyTorch "
-                "cannot go on after that: start again without cuda_graph"
-            ) from (why or error)
-        raise (why or error) from None
+        raise _failure(why or error) from None
+
+
+def _failure(error: BaseException) -> BaseException:
+    """What a recording raises that PyTorch could not begin or end."""
+    if not is_before(2, 15):
+        return error
+    # Its allocator and generator believe that it is still recorded.
+    return CaptureError(
+        f"the step cannot be recorded as a CUDA graph ({first_line(error)}), and this PyTorch cannot go on after that: "
+        "start again without cuda_graph"
+    )
 
 
 @functools.cache
 def workspace_in_graph(device: torch.device) -> int:
-    """Bytes that the matrix products of a graph hold as their workspace; from PyTorch 2.15 on each takes its own."""
-    if not is_before(2, 15):
-        return 0
+    """Bytes that the matrix products of a graph hold as their workspace; 0 if each takes its own (PyTorch 2.15)."""
     stream = torch.cuda.Stream(device)  # type: ignore[no-untyped-call]
     found: list[int] = []
     with torch.cuda.device(device), torch.cuda.stream(stream), _disable_current_modes(), torch._C._DisableAutocast():
         square = torch.ones(64, 64, device=device, dtype=torch.bfloat16)
         while len(found) < 2 or (found[-1] != found[-2] and len(found) < 10):  # another thread may allocate meanwhile
-            _forget_workspaces()
+            torch._C._cuda_clearCublasWorkspaces()
             before = torch.cuda.memory_stats(device)["requested_bytes.all.current"]
             for made in (square @ square, torch.addmm(square[0], square, square), square.float() @ square.float()):
                 del made
             torch.cuda.synchronize(device)
             found.append(torch.cuda.memory_stats(device)["requested_bytes.all.current"] - before)
-        _forget_workspaces()
+        torch._C._cuda_clearCublasWorkspaces()
     return max(0, found[-1])
 
 
@@ -138,7 +141,7 @@ class Recorded:
         if not self._fits(arguments) and not self._recorded(arguments):
             return self._run(arguments)
         for i, copy in self._moving.items():
-            copy.copy_(arguments[i])
+            _flat(copy).copy_(_flat(arguments[i]))
         arguments.clear()
         assert self._replay is not None
         self._replay()
@@ -173,7 +176,7 @@ class Recorded:
             self._moving = {}
             self._tell("the CUDA graph is given up: the step's arguments lie elsewhere each time")
             return False
-        size = sum(arguments[i].nbytes for i in self._moving)
+        size = sum(_flat(arguments[i]).nbytes for i in self._moving)
         if size > self._room:
             self.recordings, self._moving = RECORDINGS + 1, {}
             self._tell(
@@ -181,16 +184,16 @@ class Recorded:
                 f"model's parameters, and the plan has room for copies of {self._room:,}"
             )
             return False
-        self._moving = {i: arguments[i].clone() for i in self._moving}
         try:
+            self._moving = {i: _copied(arguments[i]) for i in self._moving}
             given = [self._moving.get(i, a) for i, a in enumerate(arguments)]
             self._replay, self._results, peak = self._record(self._run, given)
-            self.peak = peak + sum(copy.nbytes for copy in self._moving.values())
+            self.peak = peak + size
         except CaptureError:
             raise
-        except RuntimeError as error:
+        except Exception as error:
             self.recordings, self._moving = RECORDINGS + 1, {}
-            self._tell(f"the step cannot be recorded as a CUDA graph and runs op by op: {str(error).splitlines()[0]}")
+            self._tell(f"the step cannot be recorded as a CUDA graph and runs op by op: {first_line(error)}")
             return False
         self._alone = self._uses()
         return True
@@ -205,6 +208,16 @@ class Recorded:
 
 def _place(argument: Any) -> Any:
     return (argument.data_ptr(), argument.device) if isinstance(argument, torch.Tensor) else argument
+
+
+def _flat(argument: torch.Tensor) -> torch.Tensor:
+    """A tensor's memory from its first element to its last, gaps included."""
+    return argument.detach().as_strided((span_of(argument),), (1,))
+
+
+def _copied(argument: torch.Tensor) -> torch.Tensor:
+    """A copy with the same strides: compiled kernels expect those."""
+    return _flat(argument).clone().as_strided(argument.shape, argument.stride(), 0)
 
 
 def _version(argument: Any) -> int:
