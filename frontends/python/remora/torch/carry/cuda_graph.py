@@ -80,7 +80,7 @@ def _end(graph: torch.cuda.CUDAGraph, why: BaseException | None = None) -> None:
 
 
 def _failure(error: BaseException) -> BaseException:
-    """What a recording raises that PyTorch could not begin or end."""
+    """The error of a recording that PyTorch could not begin or end."""
     if not is_before(2, 15):
         return error
     # Its allocator and generator believe that it is still recorded.
