@@ -465,7 +465,8 @@ def test_what_is_wrong_is_said_with_its_place(figure_1: remora.Graph) -> None:
     refuses(
         "no schedule stays within 80 B (80 bytes, 1023.92 KiB less than", remora.Infeasible, remora.solve, large, 80
     )
-    refuses("is 2.00 MiB (2097152 bytes, 1.00 MiB fixed + 100.0 % of the rest of the peak)", remora.Infeasible, remora.solve, large, "50%")
+    enough = "is 2.00 MiB (2097152 bytes, 1.00 MiB fixed + 100.0 % of the rest of the peak)"
+    refuses(enough, remora.Infeasible, remora.solve, large, "50%")
     refuses("budget: must not be negative", bad, remora.solve, g, -1)
     refuses("order: ", bad, remora.solve, g, 3, order="sideways")
     refuses("strategy: ", bad, remora.solve, g, 3, strategy="magic")
