@@ -29,7 +29,7 @@ ROOM = 4 * LARGE**2 * 4  # bytes for copies of arguments
 
 def simulated(run: Callable[[list[Any]], list[Any]], given: list[Any]) -> tuple[Callable[[], None], list[Any], int]:
     """Replays write to the same results, as those of a graph; recording runs nothing."""
-    results = run([a.clone() if isinstance(a, torch.Tensor) else a for a in given])
+    results = run([cuda_graph._copied(a) if isinstance(a, torch.Tensor) else a for a in given])
 
     def replay() -> None:
         for mine, found in zip(results, run(list(given)), strict=True):
@@ -124,17 +124,8 @@ def test_copies_have_the_strides_of_the_arguments() -> None:
             arguments.clear()
             return [x.double().sum(), x.double() * 2]
 
-        def recorded(run: Any, given: list[Any]) -> Any:
-            results = run([*given])
-
-            def replay() -> None:
-                for mine, found in zip(results, run([*given]), strict=True):
-                    mine.copy_(found)
-
-            return replay, results, 0
-
         whole = [torch.randn(LARGE, LARGE) for _ in range(4)]
-        run = Recorded(total, [].append, whole[0].nbytes, recorded)
+        run = Recorded(total, [].append, whole[0].nbytes, simulated)
         for x in whole:
             part = cut(x)
             loss, doubled = run([part])
