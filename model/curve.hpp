@@ -39,6 +39,9 @@ struct CurvePoint {
   Bytes found_under{};
   /// Maximum number of runs per op in this point's problem if it is more than the curve's, otherwise 0.
   int max_computes = 0;
+  /// The largest number of slices in which the schedule computes an op; 0 without slices. The bound is then one for the
+  /// slices that the sweep has tried.
+  int slices = 0;
   /// File of the schedule, relative to the curve's; empty if it was not kept.
   std::string schedule_file{};
 

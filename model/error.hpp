@@ -13,7 +13,7 @@ namespace remora {
 /// Bad input: one line that says where (file, then the path inside it), what is wrong, and what to do. `remora` prints
 /// it and exits with 65. Infeasibility and time-outs are statuses, never exceptions.
 ///
-/// The place is one of an input ("$.ops[3].inputs[0]", "node conv1") or the name of an option or argument ("max_computes"),
+/// The place is one of an input ("$.ops[3].inputs[0]" of JSON, "ops[3].inputs[0]" of a Graph, "node conv1") or the name of an option or argument ("max_computes"),
 /// which each front end spells in its own way.
 class REMORA_API InputError : public std::runtime_error {
  public:

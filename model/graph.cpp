@@ -123,10 +123,10 @@ std::string element(std::string_view list, std::size_t i) {
   return std::string(list) + "[" + std::to_string(i) + "]";
 }
 std::string op_path(std::size_t i) {
-  return element("$.ops", i);
+  return element("ops", i);
 }
 std::string tensor_path(std::size_t i) {
-  return element("$.tensors", i);
+  return element("tensors", i);
 }
 std::string op_path(OpId op) {
   return op_path(op.index());
@@ -142,13 +142,16 @@ class Checker {
   explicit Checker(const Graph& graph) : graph_(graph), producer_(graph.tensors.size()) {}
 
   void run() {
-    check_table_size("$.tensors", graph_.tensors.size());
-    check_table_size("$.ops", graph_.ops.size());
+    check_table_size("tensors", graph_.tensors.size());
+    check_table_size("ops", graph_.ops.size());
     check_tensors();
     check_ops();
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) check_references(i);
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) check_outputs(i);
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) check_order(i);
+    for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
+      if (!graph_.ops[i].axes.empty()) check_axes(graph_, graph_.ops[i], op_path(i));
+    }
     check_memory_sum();
     check_duration_sum();
   }
@@ -162,27 +165,26 @@ class Checker {
     }
   }
 
-  static void check_amount(const std::string& path, std::string_view key, std::int64_t amount) {
-    if (amount < 0) {
-      throw InputError(path + "." + std::string(key), "must not be negative, but is " + std::to_string(amount));
-    }
+  static void check_amount(const std::string& path, std::int64_t amount) {
+    if (amount < 0) throw InputError(path, "must not be negative, but is " + std::to_string(amount));
   }
 
-  static void check_name(Names& names, std::string_view list, std::size_t i, const std::string& name) {
-    const auto path = [&] { return element(list, i) + ".name"; };
+  static void check_name(Names& names, const std::string& kind, std::size_t i, const std::string& name) {
+    const auto path = [&] { return element(kind + "s", i) + ".name"; };
     if (name.empty()) throw InputError(path(), "a name must not be empty");
     const auto [entry, inserted] = names.emplace(name, i);
-    if (!inserted) throw InputError(path(), "the name " + quote(name) + " is taken by " + element(list, entry->second));
+    if (inserted) return;
+    throw InputError(path(), "the name " + quote(name) + " is taken by " + kind + " " + std::to_string(entry->second));
   }
 
   void check_tensors() const {
-    check_amount("$", "fixed_memory", graph_.fixed_memory.count());
+    check_amount("fixed_memory", graph_.fixed_memory.count());
     Names names;
     names.reserve(graph_.tensors.size());
     for (std::size_t i = 0; i < graph_.tensors.size(); ++i) {
       const Tensor& tensor = graph_.tensors[i];
-      check_name(names, "$.tensors", i, tensor.name);
-      if (tensor.size < Bytes()) check_amount(tensor_path(i), "size", tensor.size.count());
+      check_name(names, "tensor", i, tensor.name);
+      if (tensor.size < Bytes()) check_amount(tensor_path(i) + ".size", tensor.size.count());
     }
   }
 
@@ -191,9 +193,9 @@ class Checker {
     names.reserve(graph_.ops.size());
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
       const Op& op = graph_.ops[i];
-      check_name(names, "$.ops", i, op.name);
-      if (op.duration < Duration()) check_amount(op_path(i), "duration", op.duration.count());
-      if (op.workspace < Bytes()) check_amount(op_path(i), "workspace", op.workspace.count());
+      check_name(names, "op", i, op.name);
+      if (op.duration < Duration()) check_amount(op_path(i) + ".duration", op.duration.count());
+      if (op.workspace < Bytes()) check_amount(op_path(i) + ".workspace", op.workspace.count());
       if (op.max_computes.value_or(1) < 1) {
         throw InputError(
             op_path(i) + ".max_computes",
@@ -346,6 +348,22 @@ class Checker {
 };
 
 }  // namespace
+
+Table<TensorId, OpId> producers_of(const Graph& graph) {
+  Table<TensorId, OpId> producers(graph.tensors.size());
+  for (const OpId v : Ids<OpId>(graph.ops.size())) {
+    for (const TensorId t : graph[v].outputs) producers[t] = v;
+  }
+  return producers;
+}
+
+Adjacency<TensorId, OpId> readers_of(const Graph& graph) {
+  return {graph.tensors.size(), [&](const auto& put) {
+            for (const OpId v : Ids<OpId>(graph.ops.size())) {
+              for (const TensorId t : graph[v].inputs) put(t, v);
+            }
+          }};
+}
 
 void validate(const Graph& graph) {
   Checker(graph).run();

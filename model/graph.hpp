@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "model/api.hpp"
+#include "model/axes.hpp"
 #include "model/table.hpp"
 #include "model/types.hpp"
 
@@ -75,6 +76,8 @@ struct Op {
   std::vector<OpId> after{};
   /// Each output and each input in one pair at most.
   std::vector<InPlace> in_place{};
+  /// Along which the op may be computed in slices.
+  std::vector<Axis> axes{};
   std::string extra{};
 
   friend bool operator==(const Op&, const Op&) = default;
@@ -114,12 +117,19 @@ struct Graph {
 /// accepted. A solve with a larger `max_computes` has to check its own sums.
 inline constexpr std::int64_t kComputesWithin64Bits = 64;
 
+/// The op that writes each tensor; none of an input of the graph. Every id must be in range.
+REMORA_API Table<TensorId, OpId> producers_of(const Graph& graph);
+
+/// The ops that read each tensor, in the graph's order; one that reads it twice is there twice.
+REMORA_API Adjacency<TensorId, OpId> readers_of(const Graph& graph);
+
 /// Checks what remora-graph demands beyond syntax: unique names that are not empty, one or more outputs an op, one
 /// producer a tensor, every op after the producers of its inputs and after its `after` ops, amounts not negative, and
 /// sums within 64 bits: the fixed memory, all sizes and any one workspace; kComputesWithin64Bits times all durations.
-/// Also that every id is in range, and that `in_place` pairs an output of the op with an input, neither twice. Throws InputError with the path ("$.ops[3].inputs[0]") of the first fault and, where
-/// two things clash, both names; ops that no order could satisfy are reported as the cycle they form. A tensor twice
-/// among an op's inputs is allowed. O(tensors + edges) expected time.
+/// Also that every id is in range, that `in_place` pairs an output of the op with an input, neither twice, and what
+/// check_axes demands. Throws InputError with the path ("ops[3].inputs[0]") of the first fault and, where two things
+/// clash, both names; ops that no order could satisfy are reported as the cycle they form. A tensor twice among an op's
+/// inputs is allowed. O(tensors + edges) expected time.
 REMORA_API void validate(const Graph& graph);
 
 /// The ops of one cycle among the dependencies of a graph that need not be sound, each depending on the one before it and

@@ -8,24 +8,44 @@
 #include "model/error.hpp"
 
 namespace remora {
+namespace {
+
+void check_budget(Bytes budget) {
+  if (budget < Bytes(0)) throw InputError("budget", "must not be negative");
+}
+
+void check_problem(const Problem& problem) {
+  check_budget(problem.budget);
+  if (problem.max_computes < 1) throw InputError::of_option("max_computes", "must be at least 1");
+}
+
+}  // namespace
 
 Instance::Instance(std::shared_ptr<const Graph> graph, const Problem& problem, std::shared_ptr<const Modes> modes)
     : graph_(std::move(graph)), problem_(problem), modes_(std::move(modes)) {
   if (graph_ == nullptr) throw InputError("graph", "there is none");
   validate(*graph_);
-  if (problem_.budget < Bytes(0)) throw InputError("budget", "must not be negative");
-  if (problem_.max_computes < 1) throw InputError::of_option("max_computes", "must be at least 1");
+  check_problem(problem_);
   index_tensors();
   index_ops();
   index_in_place();
   if (has_modes()) index_modes();
+  index_footprints();
   limit_computes();
 }
 
 Instance Instance::with_budget(Bytes budget) const {
-  if (budget < Bytes(0)) throw InputError("budget", "must not be negative");
+  check_budget(budget);
   Instance copy = *this;
   copy.problem_.budget = budget;
+  return copy;
+}
+
+Instance Instance::with_problem(const Problem& problem) const {
+  check_problem(problem);
+  Instance copy = *this;
+  copy.problem_ = problem;
+  copy.limit_computes();
   return copy;
 }
 
@@ -83,12 +103,18 @@ void Instance::index_in_place() {
   }
 }
 
-void Instance::limit_computes() {
-  Wide all_computes = 0;
+void Instance::index_footprints() {
   for (const OpId v : ops()) {
-    const Op& op = (*graph_)[v];
     footprints_.push_back(min_footprint(v));
     baseline_duration_ += durations_[v];
+  }
+}
+
+void Instance::limit_computes() {
+  Wide all_computes = 0;
+  max_computes_.clear();
+  for (const OpId v : ops()) {
+    const Op& op = (*graph_)[v];
     // Nobody reads what a dead end computes a second time, unless it must be there at the end.
     const bool useful =
         std::any_of(op.outputs.begin(), op.outputs.end(), [&](TensorId t) { return !users_[t].empty() || keep(t); });

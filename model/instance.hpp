@@ -115,8 +115,10 @@ class REMORA_API Instance {
   /// be.
   [[nodiscard]] Bytes footprint(OpId op) const { return footprints_[op]; }
 
-  /// The same graph with another budget; O(ops + edges).
+  /// The same graph, which is not validated again, with another budget or another problem; O(ops + edges). They throw
+  /// InputError where the constructor would for the problem.
   [[nodiscard]] Instance with_budget(Bytes budget) const;
+  [[nodiscard]] Instance with_problem(const Problem& problem) const;
 
  private:
   void index_tensors();
@@ -129,6 +131,7 @@ class REMORA_API Instance {
   void check_leader(std::size_t entry) const;
   void check_computes(std::size_t entry) const;
   void check_inner(std::size_t entry) const;
+  void index_footprints();
   void limit_computes();
   [[nodiscard]] const OpModes* further(OpId op) const;
   [[nodiscard]] const Mode& further(OpId op, ModeNumber mode) const;

@@ -18,7 +18,7 @@ constexpr std::size_t kMaxTasks = std::size_t{1} << 23U;
 using Kind = PipelineTask::Kind;
 
 std::string mode_path(StageId stage, std::size_t mode) {
-  return "$.stages[" + std::to_string(stage) + "].modes[" + std::to_string(mode) + "]";
+  return "stages[" + std::to_string(stage) + "].modes[" + std::to_string(mode) + "]";
 }
 
 void expect_not_negative(std::int64_t amount, const std::string& path) {
@@ -171,7 +171,7 @@ Bytes peak_of(const Pipeline& pipeline, const ModeChoice& choice, std::size_t de
 }  // namespace
 
 void validate(const Pipeline& pipeline) {
-  if (pipeline.stages.empty()) throw InputError("$.stages", "must have at least one stage");
+  if (pipeline.stages.empty()) throw InputError("stages", "must have at least one stage");
   if (pipeline.devices == 0 || pipeline.stages.size() % pipeline.devices != 0) {
     throw InputError("devices", std::to_string(pipeline.devices) + " do not divide the " +
                                     std::to_string(pipeline.stages.size()) + " stages");
@@ -202,7 +202,7 @@ void validate(const Pipeline& pipeline) {
   Wide time = 0;
   for (const StageId s : pipeline.stages.ids()) {
     const PipelineStage& stage = pipeline.stages[s];
-    const std::string path = "$.stages[" + std::to_string(s) + "]";
+    const std::string path = "stages[" + std::to_string(s) + "]";
     if (stage.modes.empty()) throw InputError(path + ".modes", "must have at least one");
     expect_not_negative(stage.fixed_memory.count(), path + ".fixed_memory");
     Wide longest = 0;

@@ -74,7 +74,7 @@ struct Pipeline {
   int classes = 1;
 };
 
-/// Throws InputError with the path of the first fault ("$.stages[1].modes[0].saved"): amounts below zero, sums beyond 64 bits, devices that
+/// Throws InputError with the path of the first fault ("stages[1].modes[0].saved"): amounts below zero, sums beyond 64 bits, devices that
 /// do not divide the stages, in interleaved order also the microbatches, and more than 2^23 tasks.
 REMORA_API void validate(const Pipeline& pipeline);
 

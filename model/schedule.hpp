@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The answer to one solve: the steps, and what is known about them (remora-schedule 1 and, with
-// addresses, 2).
+// The answer to one solve: the steps, and what is known about them (remora-schedule 1, with addresses 2, with slices
+// 3).
 #pragma once
 
 #include <cstdint>
@@ -14,6 +14,7 @@
 
 #include "model/api.hpp"
 #include "model/modes.hpp"
+#include "model/slices.hpp"
 #include "model/types.hpp"
 
 namespace remora {
@@ -111,6 +112,43 @@ struct Statistic {
 /// In the order of their reports.
 using Statistics = std::vector<Statistic>;
 
+/// A region of the graph as it was, by names, and its effect on the graph with the regions before it.
+struct NamedRegion {
+  struct Member {
+    std::string op{};
+    int axis = 0;
+
+    friend bool operator==(const Member&, const Member&) = default;
+  };
+
+  std::vector<std::vector<Member>> parts{};
+  int slices = 1;
+  /// It lowers the peak of the input order without recomputation, and the lower bound on feasible budgets, by so much,
+  /// which is negative where it raises them.
+  Bytes saved_peak{};
+  Bytes saved_minimum{};
+  /// And raises the duration of all ops once.
+  Duration cost{};
+
+  friend bool operator==(const NamedRegion&, const NamedRegion&) = default;
+};
+
+/// The slices in which a schedule computes its graph: the steps are those of the sliced graph (model/slices.hpp).
+struct ScheduleSlices {
+  /// In the order in which the graph is rewritten; at least one.
+  std::vector<NamedRegion> regions{};
+  SliceRun run{};
+  /// The answer without slices, to the same budget.
+  Status whole_status = Status::unknown;
+  /// 0 without a schedule.
+  Duration whole_duration{};
+  /// No schedule without slices is shorter that runs an op at most so often; 0 for any number.
+  Duration whole_lower_bound{};
+  int whole_max_computes = 0;
+
+  friend bool operator==(const ScheduleSlices&, const ScheduleSlices&) = default;
+};
+
 /// In place of a number of computes.
 inline constexpr int kAnyNumber = std::numeric_limits<int>::max();
 
@@ -169,6 +207,9 @@ struct REMORA_API Schedule {
   std::optional<Certificate> certificate{};
   /// With it, the fixed memory and the arena stay within the budget, and verify() checks the offsets.
   std::optional<Arena> arena{};
+  /// With them, ops and tensors are those of the sliced graph, the baselines those of the graph as it was, and the
+  /// bound is one for these slices.
+  std::optional<ScheduleSlices> slices{};
   SolverReport solver{};
 
   [[nodiscard]] bool has_steps() const { return !steps.empty(); }
@@ -186,5 +227,12 @@ struct REMORA_API Schedule {
 
 /// The schedule's ops in its order: what solve() takes as a warm start.
 REMORA_API Sequence ops_of(const Schedule& schedule);
+
+/// The regions with names in place of the graph's ids, without their effects.
+REMORA_API std::vector<NamedRegion> named_regions(const Graph& graph, const std::vector<Region>& regions);
+
+/// The regions of the graph. Throws InputError with the path ("regions[1].parts[0][2]") for a name that the graph does
+/// not have.
+REMORA_API std::vector<Region> regions_of(const Graph& graph, const std::vector<NamedRegion>& named);
 
 }  // namespace remora

@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: Apache-2.0
 """What runs came to, one line of JSON each, and the best schedules known."""
 import dataclasses
+import gzip
 import json
 import os
+import zlib
 
 from harness.suite import InputError, Instance, Node, load_json
 
@@ -85,28 +87,53 @@ def from_line(line):
 
 
 class ResultsFile:
-    """results.jsonl: a line is added as its run ends, so that nothing is lost when a benchmark is stopped."""
+    """results.jsonl: a line is added as its run ends, so that nothing is lost when a benchmark is stopped. Where only
+    results.jsonl.gz is there, as a release keeps its runs, it is read; the first line added unpacks it."""
 
     def __init__(self, path):
         """Reads what is there; of two lines with one key the later counts. A last line without its end was cut off while
         it was written, and is dropped from the file. Raises InputError with file and line for what is no result."""
         self.path, self.results = path, {}
-        if not os.path.exists(path):
-            return
-        with open(path, "rb+") as file:
-            content = file.read()
-            file.truncate(content.rfind(b"\n") + 1)
-        for number, line in enumerate(content.split(b"\n")[:-1], 1):
+        self.packed = not os.path.exists(path) and os.path.exists(path + ".gz")
+        for number, line in enumerate(self.read().split(b"\n")[:-1], 1):
             try:
                 result = from_line(line.decode())
             except InputError as error:
                 raise InputError(f"{path}:{number}: {error}") from None
             self.results[result.key()] = result
 
+    def read(self):
+        if self.packed:
+            try:
+                with gzip.open(self.path + ".gz") as file:
+                    return file.read()
+            except (OSError, EOFError, zlib.error) as error:
+                raise InputError(f"{self.path}.gz: cannot be unpacked: {error}") from None
+        if not os.path.exists(self.path):
+            return b""
+        with open(self.path, "rb+") as file:
+            content = file.read()
+            file.truncate(content.rfind(b"\n") + 1)
+        return content
+
     def add(self, result):
+        self.results[result.key()] = result
+        if self.packed:
+            self.packed = False
+            write(self.path, "".join(to_line(one) + "\n" for one in self.results.values()))
+            return
         with open(self.path, "a", encoding="utf-8") as file:
             file.write(to_line(result) + "\n")
-        self.results[result.key()] = result
+
+    def pack(self):
+        """Leaves results.jsonl.gz, the same bytes from the same results, in place of results.jsonl."""
+        text = "".join(to_line(one) + "\n" for one in self.results.values())
+        with open(self.path + ".gz.part", "wb") as file:
+            file.write(gzip.compress(text.encode(), mtime=0))
+        os.replace(self.path + ".gz.part", self.path + ".gz")
+        if os.path.exists(self.path):
+            os.remove(self.path)
+        self.packed = True
 
 
 class BestKnown:

@@ -44,7 +44,7 @@ class Graph:
     sha256: str
     names: list  # of the ops
     edges: int  # pairs of an op and another that reads what it writes
-    fixed: int
+    fixed: int  # this and the next are 0 of a graph over several devices, whose baseline the solver states
     peak: int
     duration: int
 
@@ -86,7 +86,7 @@ def graph_of(remora, path):
     makers = {name: v for v, op in enumerate(graph["ops"]) for name in op["outputs"]}
     edges = {(makers[name], v) for v, op in enumerate(graph["ops"]) for name in op["inputs"] if name in makers}
     return Graph(path, hashlib.sha256(text.encode()).hexdigest(), [op["name"] for op in graph["ops"]], len(edges),
-                 facts["fixed_memory"], facts["no_recompute_peak"], facts["duration"])
+                 *(facts.get(key, 0) for key in ("fixed_memory", "no_recompute_peak", "duration")))
 
 
 def unpacked(source, path):
@@ -132,9 +132,14 @@ def plan_of(graph, schedule):
     return plan
 
 
+def total(bytes_of_devices):
+    """The sum over the devices of a schedule of version 2; one device's figure is a number."""
+    return sum(bytes_of_devices.values()) if isinstance(bytes_of_devices, dict) else bytes_of_devices
+
+
 def fault_of(schedule, result):
     """Why the figures that the contender states cannot be; empty if they can."""
-    if schedule["budget"] != result.budget_bytes:
+    if total(schedule["budget"]) != result.budget_bytes:
         return "solved for another budget"
     if schedule["baseline_duration"] != result.baseline_duration:
         return "states another baseline duration"
@@ -164,6 +169,8 @@ def read_answer(remora, outcome, path, graph, result):
         return fail(f"wrote no schedule: {error}")
     with open(path, encoding="utf-8") as file:
         schedule = json.load(file)
+    if isinstance(schedule["budget"], dict):
+        result.baseline_duration = schedule["baseline_duration"]
     if fault := fault_of(schedule, result):
         return fail(fault)
     if outcome.code == WRITTEN and valid != 0:
@@ -178,9 +185,9 @@ def read_answer(remora, outcome, path, graph, result):
     result.statistics, result.reached = solver.get("statistics", {}), solver.get("seconds", 0.0)
     if outcome.code != WRITTEN:
         return None
-    result.duration, result.peak_memory = schedule["duration"], schedule["peak_memory"]
+    result.duration, result.peak_memory = schedule["duration"], total(schedule["peak_memory"])
     result.history = [[seconds, duration] for seconds, duration, peak, _ in solver.get("history", [])
-                      if peak <= schedule["budget"]]
+                      if peak <= result.budget_bytes]
     if result.history:
         result.reached = result.history[-1][0]
     return schedule
@@ -275,14 +282,23 @@ class Runner:
         """The command, with remora_methods from the folder of the programs."""
         return [os.path.join(self.remora.folder, w) if w == "remora_methods" else w for w in command]
 
-    def words(self, contender, result, graph, output):
-        # A table compares answers to one problem: two computes an op, unless the contender says otherwise or has more.
-        states = {"--max-computes", "rotor"} & set(contender.arguments)
-        words = self.of_ours(contender.command) or [
-            self.remora.remora, "solve", "{graph}", "--budget", "{budget}", "--quiet", "--time-limit", "{time_limit}",
-            "--threads", "{threads}", "--seed", "{seed}", "-o", "{output}", *contender.arguments,
-            *([] if states else ["--max-computes", "2"])]
-        values = {"graph": graph.path, "budget": result.budget_bytes, "time_limit": f"{result.time_limit:g}",
+    def solve_words(self, instance, contender):
+        """The usual options, but for those that the instance or the contender states."""
+        own = [*instance.arguments, *contender.arguments]
+        stated = {word.partition("=")[0] for word in own}
+        usual = {"--budget": "{budget}", "--threads": "{threads}", "--seed": "{seed}", "--time-limit": "{time_limit}",
+                 "--max-computes": "2"}  # a table compares answers to one problem
+        if "rotor" in stated:  # has more runs an op
+            del usual["--max-computes"]
+        if "--work-limit" in stated:
+            del usual["--time-limit"]
+        words = [part for option, value in usual.items() if option not in stated for part in (option, value)]
+        return [contender.program or self.remora.remora, "solve", "{graph}", "--quiet", "-o", "{output}", *words, *own]
+
+    def words(self, instance, contender, result, graph, output):
+        words = self.of_ours(contender.command) or self.solve_words(instance, contender)
+        budget = result.budget if "=" in result.budget else result.budget_bytes
+        values = {"graph": graph.path, "budget": budget, "time_limit": f"{result.time_limit:g}",
                   "threads": result.threads, "seed": result.seed, "output": output}
         return [re.sub("{(" + "|".join(values) + ")}", lambda match: str(values[match[1]]), word) for word in words]
 
@@ -295,7 +311,7 @@ class Runner:
         if os.path.exists(output):
             os.remove(output)
         try:
-            outcome = process.run(self.words(contender, result, graph, output),
+            outcome = process.run(self.words(instance, contender, result, graph, output),
                                   PATIENCE_FACTOR * result.time_limit + PATIENCE_SECONDS, result.threads, self.cancelled)
         except InputError as error:
             self.leave_out(contender.name, error)
@@ -306,7 +322,7 @@ class Runner:
         schedule = read_answer(self.remora, outcome, output, graph, result)
         if outcome.cancelled or self.cancelled():
             return False
-        if schedule and self.learn and schedule["order"] == "input" and result.max_computes > 0:
+        if schedule and self.learn and schedule["order"] == "input" and result.max_computes > 0 and graph.duration:
             self.learn(instance, result, plan_of(graph, schedule))
         self.file.add(result)
         self.log(f"[{self.done}/{self.planned}] {log_text(result)}")

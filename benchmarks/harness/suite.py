@@ -27,11 +27,14 @@ class Reference:
 @dataclasses.dataclass
 class Instance:
     """A graph: a `file`, or what `make` (one of MAKERS and its arguments) writes; `reading`: how `remora convert`
-    reads it. Budgets and seconds a run replace the suite's where there are any."""
+    reads it; `arguments`: options of `remora solve` that are part of the problem. Budgets and seconds a run replace the
+    suite's where there are any. benchmarks/ab takes the families in turn."""
     name: str
     file: str = ""
     make: list = dataclasses.field(default_factory=list)
     reading: list = dataclasses.field(default_factory=list)
+    arguments: list = dataclasses.field(default_factory=list)
+    family: str = ""
     budgets: list = dataclasses.field(default_factory=list)
     time_limit: float | None = None
     reference: Reference | None = None
@@ -44,6 +47,7 @@ class Contender:
     name: str
     arguments: list = dataclasses.field(default_factory=list)
     command: list = dataclasses.field(default_factory=list)
+    program: str = ""  # remora's path, where it is not that of the runner
     asked: str = ""
     seeds: list = dataclasses.field(default_factory=list)
     most_ops: float = float("inf")
@@ -59,6 +63,14 @@ class Suite:
     instances: list = dataclasses.field(default_factory=list)
     contenders: list = dataclasses.field(default_factory=list)
 
+    def override(self, time_limit, threads):
+        """What a user types goes before what the suite says anywhere; None leaves it."""
+        if time_limit:
+            self.time_limit = time_limit
+            for instance in self.instances:
+                instance.time_limit = None
+        self.threads = threads or self.threads
+
 
 def load_json(text):
     """The value; InputError for text that is no JSON, or has a key twice."""
@@ -73,7 +85,10 @@ def load_json(text):
 
 
 def budget_bytes(text, fixed, peak):
-    """As model/budget.hpp reads it: bytes, with a unit if there is one, or a percentage of the peak above fixed memory."""
+    """As model/budget.hpp reads it: bytes, with a unit if there is one, or a percentage of the peak above fixed memory; of
+    several devices (gpu=2GiB,cpu=8GiB) the sum."""
+    if "=" in text:
+        return sum(budget_bytes(part.partition("=")[2], fixed, peak) for part in text.split(","))
     digits = text[:len(text) - len(text.lstrip("0123456789."))]
     suffix = text[len(digits):].lstrip(" ")
     whole, _, part = digits.partition(".")
@@ -183,11 +198,12 @@ class SuiteReader:
         return text if node.value.startswith("{") else os.path.join(self.folder, text)
 
     def instances(self, node):
-        node.refuse_unknown("name file make folder reading budgets time_limit reference")
-        common = {"reading": node.list_at("reading"), "budgets": node.list_at("budgets"),
+        node.refuse_unknown("name file make folder reading arguments family budgets time_limit reference")
+        common = {"reading": node.list_at("reading"), "arguments": node.list_at("arguments"),
+                  "budgets": node.list_at("budgets"), "family": node.text_at("family") if node.has("family") else "",
                   "time_limit": node.positive_at("time_limit") if node.has("time_limit") else None}
         if node.has("folder"):
-            node.refuse_unknown("folder reading budgets time_limit")
+            node.refuse_unknown("folder reading arguments family budgets time_limit")
             folder = self.path(node.at("folder"))
             try:
                 files = sorted(entry.name for entry in os.scandir(folder) if entry.is_file())
@@ -234,3 +250,28 @@ def read_suite(text, folder, parameters=()):
     """The suite in `text`. Paths (of files and folders, and of a command's words that begin with ./ or ../) are taken from
     `folder`; {1}, {2}, ... in them become `parameters`, all of which must be used. Raises InputError with the JSON path."""
     return SuiteReader(Node(load_json(text)), folder, list(parameters)).read()
+
+
+SUITES = os.path.join(os.path.dirname(os.path.dirname(os.path.realpath(__file__))), "suites")
+
+
+class UnknownSuite(Exception):
+    """A suite's name that is neither a file nor known."""
+
+
+def suite_path(name):
+    """The file itself, or that of a suite in benchmarks/suites. Raises UnknownSuite."""
+    path = name if os.path.exists(name) else os.path.join(SUITES, name + ".json")
+    if not os.path.exists(path):
+        known = ", ".join(sorted(file.removesuffix(".json") for file in os.listdir(SUITES) if file.endswith(".json")))
+        raise UnknownSuite(f"there is no suite '{name}', neither that file nor one of {known}")
+    return path
+
+
+def load_suite(path, parameters=()):
+    """The suite in a file. Raises InputError with the file."""
+    try:
+        with open(path, encoding="utf-8") as file:
+            return read_suite(file.read(), os.path.dirname(path), parameters)
+    except (InputError, UnicodeDecodeError) as error:
+        raise InputError(f"{path}: {error}") from None

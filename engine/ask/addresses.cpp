@@ -40,7 +40,7 @@ namespace {
 constexpr double kFirstPart = 0.7;
 constexpr double kFurtherPart = 0.4;
 constexpr double kMaxPart = 0.9;
-constexpr int kMaxRounds = 48;
+constexpr int kMaxAddressRounds = 48;
 /// From this round on chance decides which of the crowded ops lose capacity, and how much.
 constexpr int kFirstRandomRound = 2;
 /// Incumbents that are kept to fall back on.
@@ -95,18 +95,18 @@ class AddressSearch {
     if (std::optional<Certificate> certificate = certificate_of_arena()) return infeasible(*std::move(certificate));
     Sequence start(warm_start.begin(), warm_start.end());
     int rounds = 0;
-    while (rounds < kMaxRounds) {
+    while (rounds < kMaxAddressRounds) {
       const Schedule schedule = solve_round(start, rounds);
       if (rounds++ == 0) first_ = schedule;
       if (!schedule.has_schedule()) {
-        if (rounds == 1 || user_has_enough_ || !soften()) break;
+        if (rounds == 1 || stopped_by_caller_ || !soften()) break;
       } else {
         softened_ = false;
         // After a signal there is no time to place another one.
         if (best_ && allowance_.deadline().cancelled()) break;
         if (settle(schedule)) break;
         fall_back_on_kept();
-        if (user_has_enough_ || allowance_.deadline().cancelled() || !tighten(schedule, rounds >= kFirstRandomRound))
+        if (stopped_by_caller_ || allowance_.deadline().cancelled() || !tighten(schedule, rounds >= kFirstRandomRound))
           break;
         start = ops_of(best_ ? *best_ : schedule);
       }
@@ -171,8 +171,8 @@ class AddressSearch {
     options.seed += round;
     SolveCallbacks callbacks = callbacks_;
     callbacks.enough = [&](const Progress& now) {
-      if (callbacks_.enough && callbacks_.enough(now)) user_has_enough_ = true;
-      if (user_has_enough_) return true;
+      if (callbacks_.enough && callbacks_.enough(now)) stopped_by_caller_ = true;
+      if (stopped_by_caller_) return true;
       return now.phase == 2 && (now.seconds >= enough.seconds || Work(now.work) >= enough.work);
     };
     kept_.clear();
@@ -257,7 +257,7 @@ class AddressSearch {
   [[nodiscard]] PlaceResult place_within(const ScheduleBuffers& buffers, double part, std::optional<Bytes> capacity) {
     PlaceSettings settings{
         .capacity = capacity,
-        .work_limit = allowance_.counts_work() ? static_cast<std::int64_t>(part * kPlacementWork) : 0,
+        .work_limit = allowance_.counts_work() ? static_cast<std::int64_t>(part * kPlacementWork) : INT64_MAX,
         .threads = thread_count(options_),
         .seed = static_cast<std::uint64_t>(options_.seed)};
     const Deadline own(part * kPlacementPart * options_.time_limit, allowance_.deadline().cancel());
@@ -360,7 +360,7 @@ class AddressSearch {
   [[nodiscard]] Stop stop_of(const Schedule& schedule) const {
     if (schedule.status == Status::optimal) return Stop::optimum;
     if (allowance_.deadline().cancelled()) return Stop::cancelled;
-    if (user_has_enough_) return Stop::callback;
+    if (stopped_by_caller_) return Stop::callback;
     return allowance_.counts_work() ? Stop::work : Stop::time;
   }
 
@@ -370,7 +370,7 @@ class AddressSearch {
     if (!best_ && schedule.certificate) {
       Certificate& certificate = *schedule.certificate;
       certificate.required -= slack(certificate.tensors, instance_.graph()[certificate.op].workspace);
-      // It counts rounded sizes, which may exceed the budget where the real ones do not; the budget stays refuted.
+      // It counts rounded sizes, which may exceed the budget where the real ones do not; the budget stays proved infeasible.
       if (certificate.required <= instance_.budget()) schedule.certificate.reset();
     }
     if (best_) {
@@ -410,7 +410,7 @@ class AddressSearch {
   std::shared_ptr<Graph> padded_;
   Bytes capacity_;
   /// The caller's function said so; not ours, which keeps a part of the limits for placing.
-  bool user_has_enough_ = false;
+  bool stopped_by_caller_ = false;
   /// The round before was softened, too.
   bool softened_ = false;
   Schedule first_{};

@@ -63,9 +63,9 @@ ProofUpdate AnyNumber::Proof::step(ProofLimits limits) {
   return update;
 }
 
-Prover::Step AnyNumber::steps() {
+Prover::Step AnyNumber::steps(double seconds) {
   if (instance_.has_modes() || instance_.problem().order != OrderMode::input) return {};
-  if (!PeriodProof::is_within_reach(instance_)) return {};
+  if (!PeriodProof::is_within_reach(instance_, seconds)) return {};
   if (!proof_) {
     int most = 1;
     std::int64_t left = std::numeric_limits<std::int64_t>::max();
@@ -85,8 +85,8 @@ Prover::Step AnyNumber::steps() {
   return [proof = proof_](const ProofLimits& limits) { return proof->step(limits); };
 }
 
-Prover::Step AnyNumber::steps_before(const Instance& stated) {
-  const Prover::Step first = steps();
+Prover::Step AnyNumber::steps_before(const Instance& stated, double seconds) {
+  const Prover::Step first = steps(seconds);
   if (!first) return {};
   return [first, own = std::make_shared<PeriodProof>(stated), is_first = true](const ProofLimits& limits) mutable {
     if (!std::exchange(is_first, false)) return own->step(limits);

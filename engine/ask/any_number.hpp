@@ -39,12 +39,12 @@ class AnyNumber {
   /// True if no op may run more often than the instance allows in a shorter schedule.
   [[nodiscard]] bool is_within(const Instance& stated) const;
 
-  /// Steps of the proof for any number, of which bound() says the result; empty where there is none. They share a state: one thread at
-  /// a time, and cutoffs that do not rise. May outlive this.
-  [[nodiscard]] Prover::Step steps();
+  /// Steps of the proof for any number, of which bound() says the result; empty where there is none. They share a
+  /// state: one thread at a time, and cutoffs that do not rise. May outlive this. `seconds`: the time limit.
+  [[nodiscard]] Prover::Step steps(double seconds);
   /// The first of them, then those of the period relaxation of `stated`, which allows fewer computes and outlives them; empty where
   /// there are none.
-  [[nodiscard]] Prover::Step steps_before(const Instance& stated);
+  [[nodiscard]] Prover::Step steps_before(const Instance& stated, double seconds);
 
   /// No schedule with any number of computes takes less beyond the baseline. From any thread.
   [[nodiscard]] Duration bound() const;

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "engine/ask/problem.hpp"
+#include "engine/ask/sliced.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/base/tasks.hpp"
 #include "engine/baselines/method.hpp"
@@ -166,7 +167,7 @@ Instance with_order(const Instance& instance, OrderMode order) {
   if (instance.problem().order == order) return instance;
   Problem problem = instance.problem();
   problem.order = order;
-  return {instance.shared_graph(), problem, instance.shared_modes()};
+  return instance.with_problem(problem);
 }
 
 OrderRequest order_asked(const Request& request) {
@@ -216,6 +217,29 @@ void expect_valid(const Instance& instance, const Schedule& schedule) {
 }
 
 Answer solve(const Request& request, const SolveCallbacks& callbacks) {
+  Answer answer;
+  std::optional<SlicedReach> reach;
+  if (request.slices.is_allowed) {
+    SlicedAnswer sliced = solve_sliced(request, callbacks);
+    reach = std::move(sliced.reach);
+    answer = answer_of(request, std::move(sliced));
+  } else {
+    answer = solve_whole(request, callbacks);
+  }
+  const bool is_cancelled = callbacks.cancel != nullptr && callbacks.cancel->load();
+  if (answer.schedule.has_schedule() || !request.slices.regions.empty() || is_cancelled) return answer;
+  if (!request.slices.is_allowed) reach = reach_with_slices(request, callbacks.cancel);
+  if (reach) {
+    Refusal& refusal = answer.refusal;
+    if (refusal.enough > Bytes() && reach->peak >= refusal.enough) return answer;
+    refusal.slices = reach->slicing.sliced.slices;
+    refusal.enough_in_slices = reach->peak;
+    refusal.lets_choose_slices = request.slices.is_allowed;
+  }
+  return answer;
+}
+
+Answer solve_whole(const Request& request, const SolveCallbacks& callbacks) {
   check_request(request);
   const Instance instance = instance_of(request);
   Answer answer{.order = order_of(instance, request, callbacks.cancel)};
@@ -233,7 +257,7 @@ Answer solve(const Request& request, const SolveCallbacks& callbacks) {
 }
 
 PlaceSettings place_settings(const SolveOptions& options) {
-  return {.work_limit = options.work_limit,
+  return {.work_limit = work_limit(options.work_limit).count(),
           .threads = thread_count(options),
           .seed = static_cast<std::uint64_t>(options.seed)};
 }
@@ -244,7 +268,7 @@ FoundOrder find_order(const Request& request, Bytes target, const OrderCallbacks
   const Instance instance(request.graph, {});
   const OrderProblem problem(instance);
   OrderSettings settings{.target = target,
-                         .work_limit = request.options.work_limit,
+                         .work_limit = work_limit(request.options.work_limit).count(),
                          .threads = thread_count(request.options),
                          .seed = static_cast<std::uint64_t>(request.options.seed)};
   if (callbacks.improved) {

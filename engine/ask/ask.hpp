@@ -34,6 +34,7 @@
 #include "engine/base/callbacks.hpp"
 #include "engine/base/options.hpp"
 #include "engine/placement/place.hpp"
+#include "engine/slices/request.hpp"
 #include "model/api.hpp"
 #include "model/curve.hpp"
 #include "model/devices/graph.hpp"
@@ -41,6 +42,7 @@
 #include "model/instance.hpp"
 #include "model/modes.hpp"
 #include "model/schedule.hpp"
+#include "model/slices.hpp"
 #include "model/types.hpp"
 #include "model/verify.hpp"
 
@@ -81,6 +83,9 @@ struct Request {
   std::shared_ptr<const Modes> modes{};
   /// A schedule's ops to begin with, of any budget: recomputes beyond max_computes are left out. Of solve() alone.
   Sequence start{};
+  /// Permission to compute ops in slices (docs/design/slices.md), and their cost. For solve() and sweep(), not with
+  /// modes, addresses or a start.
+  SliceRequest slices{};
   SolveOptions options{};
 };
 
@@ -126,6 +131,11 @@ struct Refusal {
   /// That schedule's ops, where they are at hand, and how often at most one of them runs.
   Sequence ops{};
   int computes_of_enough = 0;
+  /// With so many slices, a lower budget is enough if the engine may choose them. 0 where none is known.
+  int slices = 0;
+  Bytes enough_in_slices{};
+  /// The request did so.
+  bool lets_choose_slices = false;
   /// Over several devices, in place of `needed` and the budgets below: every device on which the op can run (or on which tensors must
   /// be kept), what it needs there at least, and the device's budget, which is less.
   struct Shortage {
@@ -134,6 +144,10 @@ struct Refusal {
     Bytes budget{};
   };
   std::vector<Shortage> shortages{};
+  /// For cause `limits`: the strategy that makes one schedule instead of a search, and why it has none; empty where
+  /// that schedule is above the budget.
+  std::optional<Strategy> method{};
+  std::string method_lacks{};
   /// Suggestions, the most promising first.
   std::vector<Help> help{};
 
@@ -152,6 +166,8 @@ struct AnswerWith {
   OrderChoice order{};
   /// Why there is no schedule.
   Refusal refusal{};
+  /// The graph in slices, which the schedule is one of (Schedule::slices). Null where that is the request's graph.
+  std::shared_ptr<const Graph> sliced{};
 };
 
 using Answer = AnswerWith<Schedule>;
@@ -178,6 +194,10 @@ REMORA_API OrderRequest order_asked(const Request& request);
 
 /// True if a schedule of this order and of so many runs per op (in its report) is of the problem asked for.
 REMORA_API bool is_asked(const Request& request, const Schedule& schedule);
+
+/// The graph in the slices that a schedule of it states. Throws InputError with the path in the schedule's file
+/// ("$.slices.regions[0].parts[0][2]") for what slice() rejects, and for effects that the regions do not have.
+REMORA_API SlicedGraph graph_in_slices(const Graph& graph, const ScheduleSlices& slices);
 
 /// As verify() of model/verify.hpp, which knows one mode an op: where there are several, what the evaluator says.
 REMORA_API Verdict verify(const Instance& instance, const Schedule& schedule);
@@ -238,6 +258,13 @@ struct SweepResultWith {
   /// The best schedule within the budget of each point of the curve, or the knowledge if there is none. Each is as
   /// solve() would give it; its solver report covers the sessions at its own budget.
   std::vector<AnySchedule> schedules{};
+  /// By point, the graph in the slices of its schedule, or null; empty where none were allowed.
+  std::vector<std::shared_ptr<const Graph>> sliced{};
+
+  /// The graph that the point's schedule is of.
+  [[nodiscard]] const Graph& graph_of(std::size_t point, const Graph& whole) const {
+    return point < sliced.size() && sliced[point] ? *sliced[point] : whole;
+  }
 };
 
 using SweepResult = SweepResultWith<Schedule>;

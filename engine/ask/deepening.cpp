@@ -1,70 +1,67 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// How often an op may run, where that is left to the engine. With two computes an op the relaxations say most and proofs
-// are near; at tight budgets, on deep networks above all, only more computes hold the budget, or are shorter. So the problem
-// with two comes first, and one more at a time is allowed
+// How often an op may run, if the request leaves that to the engine: iterative deepening over the number of runs. With
+// two runs per op the relaxations are strongest and proofs are near; at tight budgets, above all on deep networks, only
+// more runs fit within the budget, or are faster. So the problem with two comes first, and the next ones allow one more
+// each
 //
-//     where it is proved that there is no schedule, or none was found in a quarter or half of what is left of the limits
-//     where checkpoints between segments (docs/design/search.md), which take milliseconds, are better with one more, and two have
-//     been given a quarter of what was left, or are proved to be worse; they are the answer until something better is found
+//     if it is proved that there is no schedule, or none was found in a quarter or half of what is left of the limits
+//     if checkpoints between segments (docs/design/search.md), which take milliseconds, are better with one more, and
+//     the problem at hand has had a quarter of what was left, or is proved to have nothing better
 //
-// as long as that brings something. Where the best schedule is proved for a number of computes, or is not after a quarter of the limits and
-// more computes could give a shorter one, the search goes on with as many as may pay, alongside a proof for any number
-// (engine/ask/any_number.hpp). What holds for any number is known from the beginning: it is the bound that is reported meanwhile, and the
-// answer's.
+// (or as many more as those checkpoints need). If the best schedule is proved for a number of runs, or is not after a
+// quarter of the limits and more runs could shorten it, the search goes on with as many as may shorten it, concurrently
+// with a proof for any number (engine/ask/any_number.hpp). The bound that is reported holds for any number of runs from
+// the beginning. Declared in engine/ask/problem.hpp.
 #include <algorithm>
 #include <optional>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
 
 #include "engine/ask/any_number.hpp"
 #include "engine/ask/combined_progress.hpp"
+#include "engine/ask/constructed.hpp"
 #include "engine/ask/problem.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/search/search.hpp"
-#include "engine/search/segments.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
 
 namespace remora {
 namespace {
 
-/// The part of the remaining limits for each problem but the last; the longer one without a fallback, after the first
-/// problem or if groups may give one.
+/// The part of the remaining limits for each problem but the last; the longer one if nothing was constructed, after the
+/// first problem or if groups may give a schedule.
 constexpr double kShareBeforeMore = 0.25;
 constexpr double kLongerShareBeforeMore = 0.5;
-constexpr double kSecondsOfDoubt = 0.6;  // then checkpoints of one compute more are looked for
+/// After this time, or part of the limits, checkpoints with one more run are constructed.
+constexpr double kSecondsOfDoubt = 0.6;
 constexpr double kPartOfDoubt = 0.05;
-/// The maximum runs of constructed schedules, and the part of the remaining time for constructing them.
-constexpr int kMaxConstructedComputes = static_cast<int>(kComputesWithin64Bits);
-constexpr double kPartOfConstruction = 0.2;
 constexpr const char* kShorter = "shorter than with fewer";
 constexpr const char* kHolds = "with fewer none was found";
 
-/// The instance, or with as many computes an op as the start needs to hold the budget.
-Instance begin_with(const Instance& instance, const Sequence& start) {
-  std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
-  int most = 0;
-  for (const OpId op : start) {
-    if (!op.valid() || op >= instance.op_count()) return instance;  // solve() refuses it
-    most = std::max(most, ++computes[op.index()]);
-  }
-  if (most <= instance.problem().max_computes || most > kMaxConstructedComputes || instance.has_modes())
-    return instance;
-  Instance wider = with_computes(instance, most);
-  const bool holds = is_permitted(wider, start) && evaluate(wider, start).peak <= wider.budget();
-  return holds ? wider : instance;
+/// The covering relaxation's bound for any number of runs, beyond the baseline; before any search.
+Duration cheap_bound_for_any(const Instance& instance, SolveOptions options, const Deadline& deadline) {
+  options.covering = std::min(options.covering, Covering::lp);
+  const FirstBound bound = find_first_bound(with_computes(instance, kMaxConstructedComputes), options, deadline);
+  return bound.infeasible ? Duration(0) : bound.lower_bound;
 }
 
-bool is_better(const Schedule& one, const Schedule& other) {
-  return one.has_schedule() && (!other.has_schedule() || one.duration < other.duration);
+/// The ops of a schedule as a warm start of the instance's problem. A warm start names no modes: where ops have several
+/// and the schedule is none of this problem in the first mode of each op, there is no warm start.
+Sequence warm_start_of(const Instance& instance, const Schedule& schedule) {
+  Sequence ops = ops_of(schedule);
+  if (!instance.has_modes()) return ops;
+  const bool is_ordered = instance.problem().order == OrderMode::free || is_staged(instance, ops);
+  const bool holds = is_ordered && is_free_sequence(instance, ops) && modes_hold(instance, computes_of(ops));
+  return holds ? ops : Sequence{};
 }
 
-/// One problem after the other, each with a compute more.
 class Deepening {
  public:
   Deepening(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
@@ -75,49 +72,55 @@ class Deepening {
         alignment_(alignment),
         allowance_(limits_of(options), callbacks.cancel),
         combined_(instance.budget(), callbacks_, allowance_, [this] { return bound_for_any(); }),
-        any_(std::in_place, instance, Duration::max(), cheap_bound_for_any()) {}
+        constructed_(instance, options, allowance_, !alignment),
+        any_(std::in_place, instance, Duration::max(), cheap_bound_for_any(instance, options, allowance_.deadline())) {}
 
-  /// Continues from a schedule found with the instance's number of runs.
-  Schedule run_beyond(Schedule known) {
-    const std::int64_t worked = known.solver.work;
-    best_ = std::move(known);
-    learn_bound(instance_, best_.lower_bound);
-    look_beyond(instance_);
-    conclude();
-    best_.solver.work = worked + allowance_.spent().count();
-    return std::move(best_);
-  }
-
+  /// One problem after the other, each with one more run per op, until more cannot help or the limits are over.
   Schedule run(std::span<const OpId> warm_start) {
     Sequence start(warm_start.begin(), warm_start.end());
-    for (Instance stated = begin_with(instance_, start);;) {
+    Instance stated = with_computes_of(instance_, start);
+    bool is_open = false;  // no schedule yet, and more runs per op may have one
+    for (;;) {
       const int most = stated.problem().max_computes + 1;
       Instance next = with_computes(stated, most);
-      const bool is_last = most > kMaxComputes || !allows_more(stated, next);
-      cut_.reset();
-      const bool is_first = best_.solver.max_computes == 0;
-      // Where there is something to prove; under a work limit what is not asked for is not done.
-      const bool proves_both = is_first && !alignment_ && !allowance_.counts_work() && options_.period_bound &&
-                               baseline_peak(stated) > stated.budget();
-      Prover::Step proof = proves_both ? any_->steps_before(stated) : Prover::Step{};
-      const bool pays = take(stated, solve_one(stated, start, is_last ? nullptr : &next, std::move(proof)));
-      if (best_.has_schedule() && (is_open_ || is_near(best_.lower_bound))) {
-        look_beyond(stated);
+      const bool has_next = most <= kMaxComputes && allows_more(stated, next);
+      constructed_.begin_problem();
+      // The first problem is proved together with the one for any number, if there is anything to prove.
+      const bool proves_both =
+          is_first() && !alignment_ && options_.period_bound && baseline_peak(stated) > stated.budget();
+      Solved solved =
+          solve_one(stated, start, has_next ? &next : nullptr,
+                    proves_both ? any_->steps_before(stated, allowance_.limits().time_to_spare()) : Prover::Step{});
+      const bool improved = update(stated, std::move(solved.schedule));
+
+      if (best_.has_schedule() && (solved.ended == Ended::for_many || is_near(best_.lower_bound))) {
+        search_with_many(stated);
         break;
       }
-      if (is_last || !may_pay()) break;
-      const Schedule& other = fallback(next, !best_.has_schedule()).schedule;
+      // What a single op needs does not depend on the number of runs.
+      const bool may_help = best_.has_schedule() ? solved.ended == Ended::for_one_more && !allowance_.is_over()
+                                                 : least_budget(instance_) <= instance_.budget();
+      is_open = !best_.has_schedule() && may_help && has_next;
+      if (!has_next || stopped_by_caller_ || !may_help) break;
+
+      const ConstructedSchedule& constructed = constructed_.best_for(next, !best_.has_schedule());
       if (allowance_.is_over()) break;
-      if (best_.has_schedule()) start = ops_of(best_);
-      // Where it is proved that there is none, one compute more at a time finds the fewest.
-      const bool is_next = !pays || other.solver.max_computes <= most || best_.status == Status::unknown;
-      if (is_better(other, best_) && is_next) {
-        report_fallback();
-        start = ops_of(other);
+      if (best_.has_schedule()) start = warm_start_of(next, best_);
+      // If it is proved that there is no schedule, one more run at a time finds the fewest that have one.
+      const bool begins_there =
+          !improved || constructed.schedule.solver.max_computes <= most || best_.status == Status::unknown;
+      if (is_better(constructed.schedule, best_) && begins_there) {
+        announce(constructed);
+        start = ops_of(constructed.schedule);
       }
-      stated = begin_with(next, start);
+      stated = with_computes_of(next, start);
     }
-    if (is_better(fallback().schedule, best_)) take_fallback();
+    if (is_open && best_.status == Status::infeasible) best_.status = Status::unknown;
+    // The limits may be over before the problem of the best schedule could be solved.
+    if (is_better(constructed_.best().schedule, best_)) {
+      announce(constructed_.best());
+      update(instance_, Schedule(constructed_.best().schedule));
+    }
     conclude();
     SolverReport& report = best_.solver;
     report.history = combined_.history();
@@ -133,8 +136,142 @@ class Deepening {
     return std::move(best_);
   }
 
+  /// Continues from a schedule found with the instance's number of runs.
+  Schedule run_beyond(Schedule known) {
+    const std::int64_t worked = known.solver.work;
+    update(instance_, std::move(known));
+    search_with_many(instance_);
+    conclude();
+    best_.solver.work = worked + allowance_.spent().count();
+    return std::move(best_);
+  }
+
  private:
-  /// Completes the answer: if the number of runs is open, bound and status are for any number.
+  /// Why a problem's solve ended.
+  enum class Ended {
+    by_itself,     ///< it was solved, the limits were over, or the caller stopped it
+    for_one_more,  ///< one more run per op is more useful
+    for_many,      ///< as many runs per op as may shorten the schedule are more useful
+  };
+  struct Solved {
+    Schedule schedule{};
+    Ended ended = Ended::by_itself;
+  };
+
+  /// Searches with as many runs per op as a schedule better than the best one may need, starting from the best one,
+  /// which was found in the problem `stated`, until it is proved for any number of runs.
+  void search_with_many(Instance stated) {
+    const auto may_be_improved = [&] {
+      return !stopped_by_caller_ && !allowance_.is_over() && !is_near(bound_for_any()) &&
+             needs_more(stated, best_.duration - best_.baseline_duration);
+    };
+    const int first = std::max(stated.problem().max_computes, kMaxComputes);
+    for (int most = first; most <= kMaxConstructedComputes && may_be_improved(); most *= 2) {
+      Instance wider = with_computes(instance_, most);
+      constructed_.begin_problem();
+      const ConstructedSchedule& constructed = constructed_.best_for(wider, false);
+      const bool has_start = is_better(constructed.schedule, best_);
+      if (has_start) announce(constructed);
+      const Schedule& start = has_start ? constructed.schedule : best_;
+      // The better the schedule, the more the proof for any number can rule out.
+      const Duration extra = start.duration - start.baseline_duration;
+      const Duration bound = any_->bound();
+      if (extra < any_->extra()) any_.emplace(instance_, extra, bound);
+      Schedule found =
+          solve_one(wider, warm_start_of(wider, start), nullptr, any_->steps(allowance_.limits().time_to_spare()))
+              .schedule;
+      const bool is_proved = found.status == Status::optimal || found.solver.stop == Stop::gap;
+      if (!wider.has_modes())
+        found.solver.max_computes = with_computes_of(instance_, ops_of(found)).problem().max_computes;
+      update(wider, std::move(found));
+      if (!is_proved) break;
+      stated = std::move(wider);
+    }
+  }
+
+  /// Solves one problem within all that is left of the limits, or until `next` (null for none) is more useful.
+  Solved solve_one(const Instance& stated, std::span<const OpId> start, const Instance* next, Prover::Step proof) {
+    Solved solved;
+    const Limits limits = allowance_.left();
+    combined_.begin(best_.has_schedule() ? best_.duration : Duration::max());
+    SolveCallbacks callbacks = combined_.callbacks();
+    callbacks.enough = [&](const Progress& now) {
+      stopped_by_caller_ = stopped_by_caller_ || (callbacks_.enough && callbacks_.enough(combined_.reported(now)));
+      if (next != nullptr && solved.ended == Ended::by_itself) solved.ended = more_useful(stated, *next, limits, now);
+      return stopped_by_caller_ || solved.ended != Ended::by_itself;
+    };
+    const SolveOptions options = within(options_, limits);
+    solved.schedule = alignment_
+                          ? solve_with_addresses(stated, options, *alignment_, callbacks, start, std::move(proof))
+                          : solve(stated, options, callbacks, start, std::move(proof));
+    allowance_.spend(Work(solved.schedule.solver.work));
+    combined_.record(solved.schedule.solver.history);
+    stop_ = solved.schedule.solver.stop;
+    return solved;
+  }
+
+  /// Asked while a problem is solved, which may use these limits: is something else more useful than the rest of its
+  /// solve? Constructs schedules with one more run, and reports one that is better.
+  Ended more_useful(const Instance& stated, const Instance& next, const Limits& limits, const Progress& now) {
+    const auto is_later_than = [&](double seconds, double part) {
+      return limits.clock(now.seconds, Work(now.work)) > std::min(seconds, limits.part(part).on_clock());
+    };
+    const bool has_none = now.peak > instance_.budget();
+    const bool is_in_doubt = is_later_than(kSecondsOfDoubt, kPartOfDoubt);
+    if (!has_none && !is_in_doubt) return Ended::by_itself;
+    const ConstructedSchedule& constructed = constructed_.best_for(next, has_none);
+    const Schedule& other = constructed.schedule;
+    const bool is_improved = other.has_schedule() && (has_none || other.duration < now.duration);
+    if (is_improved) combined_.announce(other, constructed.source, now, !best_.has_schedule());
+    // One that is as short with fewer runs is preferred, and has until then to be found.
+    if (is_improved && now.lower_bound >= other.duration && (is_in_doubt || now.lower_bound > other.duration))
+      return Ended::for_one_more;
+    const bool waits =
+        !other.has_schedule() && (combined_.worked_before() > Work(0) || wants_groups(instance_, options_));
+    if (!is_later_than(kNoTimeLimit, waits ? kLongerShareBeforeMore : kShareBeforeMore)) return Ended::by_itself;
+    if (has_none || is_improved) return Ended::for_one_more;
+    // Only in the staged form do more runs make a problem no larger.
+    const bool is_staged = stated.problem().order == OrderMode::input && !stated.has_modes() && !alignment_;
+    const bool may_be_shorter =
+        is_staged && bound_for_any() < now.duration && needs_more(stated, now.duration - stated.baseline_duration());
+    return may_be_shorter ? Ended::for_many : Ended::by_itself;
+  }
+
+  /// Takes the answer to the problem `stated` if it is better than the best one; its bound, which holds for fewer runs,
+  /// too, raises that of the best one, and the one for any number of runs if no shorter schedule needs more. Returns
+  /// false if there was a schedule that is as good.
+  bool update(const Instance& stated, Schedule found) {
+    const bool was_first = is_first();
+    const bool had_schedule = best_.has_schedule();
+    const bool is_shorter = is_better(found, best_);
+    const Duration bound = found.status == Status::infeasible ? Duration(0) : found.lower_bound;
+    if (is_shorter || !had_schedule) {
+      const bool is_wider = found.solver.max_computes > best_.solver.max_computes;
+      if (is_shorter && !was_first && is_wider) reason_ = had_schedule ? kShorter : kHolds;
+      best_ = std::move(found);
+    }
+    if (best_.has_schedule()) {
+      // The bound of the best schedule may be one for fewer runs than `stated` allows, so that it says nothing of
+      // those.
+      const Duration proved = std::min(bound, best_.duration);
+      best_.lower_bound = std::max(best_.lower_bound, proved);
+      if (best_.lower_bound == best_.duration) best_.status = Status::optimal;
+      if (proved == best_.duration) proved_for_ = std::max(proved_for_, stated.problem().max_computes);
+      if (!needs_more(stated, best_.duration - best_.baseline_duration))
+        bound_for_any_ = std::max(bound_for_any_, proved);
+    }
+    return is_shorter || !had_schedule;
+  }
+
+  /// Reports a constructed schedule between the solves of two problems.
+  void announce(const ConstructedSchedule& constructed) {
+    combined_.begin(Duration::max());
+    combined_.announce(constructed.schedule, constructed.source, {.peak = Bytes::max()}, !best_.has_schedule());
+    combined_.record({});
+  }
+
+  /// Completes the answer: bound and status for any number of runs, and why the whole solve stopped, which may differ
+  /// from why the last problem's solve did.
   void conclude() {
     if (best_.status != Status::infeasible) {
       const bool is_optimal = best_.status == Status::optimal;
@@ -147,131 +284,35 @@ class Deepening {
         best_.solver.optimal_for_max_computes = is_proved ? kAnyNumber : is_optimal ? proved_for_ : 0;
       }
     }
-    best_.solver.stop = reason_to_stop();
+    const bool was_for_more = stop_ == Stop::unknown || stop_ == Stop::gap || stop_ == Stop::optimum ||
+                              stop_ == Stop::infeasible || (stop_ == Stop::callback && !stopped_by_caller_);
+    Stop& stop = best_.solver.stop;
+    if (best_.status == Status::optimal) {
+      stop = Stop::optimum;
+    } else if (best_.status == Status::infeasible) {
+      stop = Stop::infeasible;
+    } else if (best_.has_schedule() && is_near(best_.lower_bound)) {
+      stop = Stop::gap;
+    } else if (!was_for_more) {
+      stop = stop_;
+    } else if (allowance_.deadline().cancelled()) {
+      stop = Stop::cancelled;
+    } else if (stopped_by_caller_) {
+      stop = Stop::callback;
+    } else if (allowance_.deadline().reached()) {
+      stop = Stop::time;
+    } else {
+      stop = allowance_.is_over() ? Stop::work : Stop::exhausted;
+    }
     combined_.close(best_);
   }
 
-  /// A schedule found in addition to the searches: the answer until one of them has a better one. Without steps if it
-  /// exceeds the budget.
-  struct Fallback {
-    Schedule schedule{};
-    Source source = Source::segments;
-  };
+  /// True until the first problem has been solved.
+  [[nodiscard]] bool is_first() const { return best_.solver.max_computes == 0; }
 
-  [[nodiscard]] const Fallback& fallback() const {
-    static const Fallback none;
-    const Fallback& cut = cut_ ? *cut_ : none;
-    const Fallback& construction = construction_ ? *construction_ : none;
-    return is_better(cut.schedule, construction.schedule) ? cut : construction;
-  }
-
-  /// The same, once checkpoints of one compute more are asked and, where nothing holds the budget, what takes any number.
-  const Fallback& fallback(const Instance& next, bool has_none) {
-    const bool applies = next.problem().order == OrderMode::input && !next.has_modes() && !alignment_;
-    if (!applies || allowance_.deadline().reached()) return fallback();
-    if (!cut_) cut_ = checkpoints(next, allowance_.deadline());
-    const bool wants_any = has_none && !fallback().schedule.has_schedule() && !allowance_.deadline().reached();
-    if (wants_any && !construction_) construction_ = construct_any();
-    return fallback();
-  }
-
-  /// Between segments, as many computes as the problem allows.
-  [[nodiscard]] Fallback checkpoints(const Instance& instance, const Deadline& deadline) const {
-    if (!options_.segments) return {};
-    return as_fallback(instance, start_from_segments(instance, [&] { return deadline.reached(); }), Source::segments);
-  }
-
-  /// A schedule within the budget with any number of runs: checkpoints, nested segments, or a method from the
-  /// literature.
-  [[nodiscard]] Fallback construct_any() const {
-    const Deadline deadline(allowance_.uncounted_seconds(kPartOfConstruction), callbacks_.cancel);
-    const int fewest = instance_.problem().max_computes;
-    Fallback nested = checkpoints(with_computes(instance_, std::max(kMaxComputes, fewest)), deadline);
-    if (nested.schedule.has_schedule() || deadline.reached()) return nested;
-    const Instance often = with_computes(instance_, std::max(kMaxConstructedComputes, fewest));
-    const Construction found = construct(often, options_, deadline);
-    return found.sequence.empty() ? Fallback{} : as_fallback(often, make_solution(often, found.sequence), found.source);
-  }
-
-  /// As an answer to the problem with as many computes as it takes.
-  [[nodiscard]] Fallback as_fallback(const Instance& instance, const Solution& found, Source source) const {
-    if (found.peak > instance.budget()) return {};
-    Schedule schedule = describe_problem(instance, options_);
-    schedule.lower_bound = instance.baseline_duration();
-    schedule.solver.reached_peak = found.peak;
-    write_steps(instance, found.computes(instance), schedule);
-    schedule.solver.max_computes = begin_with(instance_, ops_of(schedule)).problem().max_computes;
-    return {std::move(schedule), source};
-  }
-
-  /// Returns true if it is the answer so far, false if more runs brought no schedule. Proofs for more runs hold for
-  /// fewer.
-  bool take(const Instance& stated, Schedule found) {
-    const bool is_first = best_.solver.max_computes == 0;
-    const bool had_schedule = best_.has_schedule();
-    const bool pays = is_better(found, best_) || !had_schedule;
-    const Duration bound = found.status == Status::infeasible ? Duration(0) : found.lower_bound;
-    if (pays) {
-      const bool is_wider = found.solver.max_computes > best_.solver.max_computes;
-      if (is_better(found, best_) && !is_first && is_wider) reason_ = had_schedule ? kShorter : kHolds;
-      best_ = std::move(found);
-    }
-    learn_bound(stated, bound);
-    return pays;
-  }
-
-  /// Raises the bound of the best schedule, and the one for any number of runs if no shorter schedule needs more.
-  void learn_bound(const Instance& stated, Duration bound) {
-    if (!best_.has_schedule()) return;
-    best_.lower_bound = std::max(best_.lower_bound, std::min(bound, best_.duration));
-    if (best_.lower_bound == best_.duration) best_.status = Status::optimal;
-    if (best_.status == Status::optimal) proved_for_ = stated.problem().max_computes;
-    if (holds_for_any(stated)) bound_for_any_ = std::max(bound_for_any_, best_.lower_bound);
-  }
-
-  /// Limits were over before its problem could be solved, and this is the best there is.
-  void take_fallback() {
-    Schedule other = fallback().schedule;
-    report_fallback();
-    take(instance_, std::move(other));
-  }
-
-  /// No schedule with any number of computes is shorter: so far as is proved.
+  /// No schedule with any number of runs takes less, as far as is proved.
   [[nodiscard]] Duration bound_for_any() const {
     return std::max(bound_for_any_, instance_.baseline_duration() + any_->bound());
-  }
-
-  /// The covering relaxation's, before any search, beyond the baseline.
-  [[nodiscard]] Duration cheap_bound_for_any() const {
-    SolveOptions options = options_;
-    options.covering = std::min(options.covering, Covering::lp);
-    const FirstBound bound =
-        find_first_bound(with_computes(instance_, kMaxConstructedComputes), options, allowance_.deadline());
-    return bound.infeasible ? Duration(0) : bound.lower_bound;
-  }
-
-  /// The search goes on with more computes from the best schedule, which was searched with those of the problem as it is stated, until it is
-  /// proved for any number, or the limits are over.
-  void look_beyond(Instance stated) {
-    const int first = stated.problem().max_computes;
-    for (int most = std::max(first, kMaxComputes); is_open(stated) && most <= kMaxConstructedComputes; most *= 2) {
-      Instance wider = with_computes(instance_, most);
-      cut_.reset();
-      const bool has_start = is_better(fallback(wider, false).schedule, best_);
-      if (has_start) report_fallback();
-      begin_proof_for_any(has_start ? fallback().schedule : best_);
-      Schedule found = solve_one(wider, ops_of(has_start ? fallback().schedule : best_), nullptr, any_->steps());
-      const bool is_proved = found.status == Status::optimal || found.solver.stop == Stop::gap;
-      if (!wider.has_modes()) found.solver.max_computes = begin_with(instance_, ops_of(found)).problem().max_computes;
-      take(wider, std::move(found));
-      if (!is_proved) break;
-      stated = std::move(wider);
-    }
-  }
-
-  /// True if the caller wants schedules beyond the stated problem, and there may be some.
-  [[nodiscard]] bool is_open(const Instance& stated) const {
-    return !caller_has_enough_ && !allowance_.is_over() && !is_near(bound_for_any()) && !holds_for_any(stated);
   }
 
   /// True if the best schedule is as close to the bound as the caller asked.
@@ -280,99 +321,9 @@ class Deepening {
     return static_cast<double>((best_.duration - bound).count()) <= options_.gap * duration;
   }
 
-  /// True if no schedule that is shorter than the best one needs more runs than the instance allows.
-  [[nodiscard]] bool holds_for_any(const Instance& stated) const {
-    return !needs_more(stated, best_.duration - best_.baseline_duration);
-  }
-
-  /// True if a schedule with less than `extra` beyond the baseline may need more runs than the instance allows.
+  /// True if a schedule with less than `extra` beyond the baseline may need more runs than the problem allows.
   [[nodiscard]] bool needs_more(const Instance& stated, Duration extra) const {
     return extra > Duration(0) && !AnyNumber(instance_, extra).is_within(stated);
-  }
-
-  /// The better the schedule, the more the proof can rule out.
-  void begin_proof_for_any(const Schedule& known) {
-    const Duration extra = known.duration - known.baseline_duration;
-    const Duration bound = any_->bound();
-    if (extra < any_->extra()) any_.emplace(instance_, extra, bound);
-  }
-
-  /// True if more runs may fit within the budget, or cost less.
-  [[nodiscard]] bool may_pay() const {
-    if (caller_has_enough_) return false;
-    // The needs of a single op do not depend on the number of runs.
-    if (!best_.has_schedule()) return least_budget(instance_) <= instance_.budget();
-    return !allowance_.is_over() && stopped_early_;
-  }
-
-  /// Between two problems' solves.
-  void report_fallback() {
-    combined_.begin(Duration::max());
-    combined_.announce(fallback().schedule, fallback().source, {.peak = Bytes::max()}, !best_.has_schedule());
-    combined_.record({});
-  }
-
-  [[nodiscard]] bool is_later_than(const Progress& now, double seconds, double part) const {
-    if (limits_.counts_work()) return Work(now.work) > limits_.part(part).work;
-    return now.seconds > std::min(seconds, limits_.part(part).seconds);
-  }
-
-  /// True if one more run per op is more useful than the rest of this problem's solve.
-  [[nodiscard]] bool should_stop_early(const Instance& stated, const Instance& next, const Progress& now) {
-    const bool has_none = now.peak > instance_.budget();
-    if (!has_none && !is_later_than(now, kSecondsOfDoubt, kPartOfDoubt)) return false;
-    const Fallback& other = fallback(next, has_none);
-    const bool has_fallback = other.schedule.has_schedule();
-    const bool is_beaten = has_fallback && (has_none || other.schedule.duration < now.duration);
-    if (is_beaten) combined_.announce(other.schedule, other.source, now, !best_.has_schedule());
-    if (is_beaten && now.lower_bound >= other.schedule.duration) return true;
-    const bool waits = !has_fallback && (combined_.worked_before() > Work(0) || wants_groups(instance_, options_));
-    if (!is_later_than(now, kNoTimeLimit, waits ? kLongerShareBeforeMore : kShareBeforeMore)) return false;
-    is_open_ = !has_none && !is_beaten && is_open_beyond(stated, now.duration);
-    return has_none || is_beaten || is_open_;
-  }
-
-  /// True if more runs per op could give a shorter schedule; only for the staged form, where they make a problem no
-  /// larger.
-  [[nodiscard]] bool is_open_beyond(const Instance& stated, Duration duration) const {
-    const bool is_staged = stated.problem().order == OrderMode::input && !stated.has_modes() && !alignment_;
-    return is_staged && bound_for_any() < duration && needs_more(stated, duration - stated.baseline_duration());
-  }
-
-  /// One problem's solve, in all that is left. `next`: what comes after this; null for nothing.
-  Schedule solve_one(const Instance& stated, std::span<const OpId> start, const Instance* next, Prover::Step proof) {
-    const bool had_schedule = best_.has_schedule();
-    limits_ = allowance_.left();
-    const SolveOptions options = within(options_, limits_);
-    stopped_early_ = is_open_ = false;
-    combined_.begin(had_schedule ? best_.duration : Duration::max());
-    SolveCallbacks callbacks = combined_.callbacks();
-    callbacks.enough = [&](const Progress& now) {
-      caller_has_enough_ = caller_has_enough_ || (callbacks_.enough && callbacks_.enough(combined_.reported(now)));
-      stopped_early_ = stopped_early_ || (next != nullptr && should_stop_early(stated, *next, now));
-      return caller_has_enough_ || stopped_early_;
-    };
-    Schedule schedule = alignment_
-                            ? solve_with_addresses(stated, options, *alignment_, callbacks, start, std::move(proof))
-                            : solve(stated, options, callbacks, start, std::move(proof));
-    allowance_.spend(Work(schedule.solver.work));
-    combined_.record(schedule.solver.history);
-    stop_ = schedule.solver.stop;
-    return schedule;
-  }
-
-  /// Why the whole solve stopped, which may differ from why the last problem's solve did.
-  [[nodiscard]] Stop reason_to_stop() const {
-    if (best_.status == Status::optimal) return Stop::optimum;
-    if (best_.status == Status::infeasible) return Stop::infeasible;
-    if (best_.has_schedule() && is_near(best_.lower_bound)) return Stop::gap;
-    const bool is_own = stop_ == Stop::unknown || stop_ == Stop::gap || stop_ == Stop::optimum ||
-                        stop_ == Stop::infeasible || (stop_ == Stop::callback && !caller_has_enough_);
-    if (!is_own) return stop_;
-    if (allowance_.deadline().cancelled()) return Stop::cancelled;
-    if (caller_has_enough_) return Stop::callback;
-    if (allowance_.deadline().reached()) return Stop::time;
-    return allowance_.is_over() ? Stop::work : Stop::exhausted;
   }
 
   const Instance& instance_;
@@ -381,20 +332,16 @@ class Deepening {
   std::optional<Bytes> alignment_;
   Allowance allowance_;
   CombinedProgress combined_;
+  Constructed constructed_;
+  /// The best answer so far, the number of runs for which it is proved, and why it has more runs than the first one.
   Schedule best_{};
-  /// Checkpoints with one compute more than the problem at hand, and what was constructed with any number; each asked once.
-  std::optional<Fallback> cut_{};
-  std::optional<Fallback> construction_{};
-  /// The proof for any number of runs.
+  int proved_for_ = 0;
+  const char* reason_ = nullptr;
+  /// The proof for any number of runs, and the bound by solves that allow as many runs as a shorter schedule may need.
   std::optional<AnyNumber> any_{};
-  Duration bound_for_any_{};   // of solves whose computes are as many as a shorter schedule may need
-  int proved_for_ = 0;         // computes for which the best schedule is proved, where it is for any
-  Limits limits_{};            // of the solve at hand
+  Duration bound_for_any_{};
   Stop stop_ = Stop::unknown;  // of the last solve
-  bool caller_has_enough_ = false;
-  bool stopped_early_ = false;    // the last solve was ended for what comes next,
-  bool is_open_ = false;          // and that is as many computes as may pay
-  const char* reason_ = nullptr;  // for more computes than the first
+  bool stopped_by_caller_ = false;
 };
 
 }  // namespace
@@ -402,7 +349,7 @@ class Deepening {
 Instance with_computes(const Instance& instance, int most) {
   Problem problem = instance.problem();
   problem.max_computes = most;
-  return {instance.shared_graph(), problem, instance.shared_modes()};
+  return instance.with_problem(problem);
 }
 
 bool allows_more(const Instance& a, const Instance& b) {

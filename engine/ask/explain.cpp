@@ -5,8 +5,8 @@
 //     explain    what a schedule without steps says itself: its certificate, and the lowest peak that was reached
 //     refuse     the same of an answer, where a short search from a lower bound upwards finds a budget that is enough
 //
-// The short search does not depend on the budget that was refused. So the budget that it names is enough when it is asked for next: if
-// nothing else finds a schedule there, the same short search does, and what it finds is the answer.
+// The short search depends neither on the budget that was refused nor on the clock. So the budget that it names is
+// enough when it is asked for next: if nothing else finds a schedule there, the same short search does.
 #include <algorithm>
 #include <atomic>
 #include <cstddef>
@@ -32,11 +32,13 @@ namespace {
 using Cause = Refusal::Cause;
 using Help = Refusal::Help;
 
-/// Work limit of each search of the short search; together they also have a time limit. Under a work limit they take
-/// less work, and no clock ends them: the answer does not depend on time.
-constexpr std::int64_t kWork = 2'000;
-constexpr std::int64_t kWorkUnderLimit = 200;
+/// Work of each of the two parts of the short search, and the time that it takes where nothing else runs; after a shorter
+/// search it is shorter. Only on a machine that is ten times slower does time end it.
+constexpr std::int64_t kWork = 3'000;
 constexpr double kSeconds = 0.3;
+constexpr double kSlowest = 10;
+/// Effort of each construction, of about 0.02 s.
+constexpr Effort kEffortOfConstruction = 300'000;
 /// Larger graphs are skipped: the relaxation alone takes longer.
 constexpr int kMaxOpsToRelax = 1'000;
 
@@ -109,29 +111,38 @@ void construct_less(const Instance& unlimited, const Request& request, const Dea
   const Bytes least = least_budget(unlimited);
   if (!applies || bracket.reached <= least) return;
   const Instance deep = with_computes(unlimited, request.max_computes.value_or(kMaxComputes));
-  const Solution cut = start_from_segments(deep.with_budget(least), [&] { return deadline.reached(); });
+  Effort effort = 0;
+  const auto is_over = [&] { return (effort += effort_of_plan(deep)) > kEffortOfConstruction || deadline.reached(); };
+  const Solution cut = start_from_segments(deep.with_budget(least), is_over);
   take(deep, ops_of(cut.computes(deep)), bracket);
   const Instance often =
       with_computes(unlimited, request.max_computes.value_or(static_cast<int>(kComputesWithin64Bits)));
   for (const std::int64_t part : {0, 1, 2}) {
     const Bytes target = least + Bytes((bracket.reached - least).count() * part / 4);
     if (target >= bracket.reached) return;
-    Construction found = construct(often.with_budget(target), request.options, deadline);
+    Construction found = construct(often.with_budget(target), request.options, deadline, kEffortOfConstruction);
     if (!found.sequence.empty()) return take(often, std::move(found.sequence), bracket);
   }
 }
 
-/// As least_budget(), in a moment and without a look at the request's budget. Nothing where mode 0 does not do for every op.
+/// As least_budget(), in a moment, without a look at the request's budget and the same whatever else the machine does.
+/// Nothing where mode 0 does not do for every op.
 std::optional<BudgetBracket> short_search(const Instance& unlimited, const Request& request,
                                           const std::atomic<bool>* cancel) {
   if (unlimited.has_modes() && !modes_hold(unlimited, computes_of(input_order(unlimited)))) return std::nullopt;
   SolveOptions options = request.options;
-  const bool counts = options.work_limit > 0;
-  options.work_limit = counts ? std::min(options.work_limit, kWorkUnderLimit) : kWork;
-  if (!counts) options.time_limit = std::min(options.time_limit, kSeconds);
+  Work work(kWork);
+  if (options.work_limit > 0) {
+    work = std::min(work, Work(options.work_limit));
+  } else {
+    work = std::max(Work(1), part_of(work, std::min(1.0, options.time_limit / kSeconds)));
+    if (options.time_limit > 0) options.time_limit = kSlowest * kSeconds;
+  }
+  options.work_limit = work.count();
+  if (options.covering == Covering::on) options.covering = Covering::lp;
   if (unlimited.op_count() > kMaxOpsToRelax) options.covering = Covering::off;
   BudgetBracket bracket = least_budget(unlimited, options, !request.max_computes, cancel);
-  if (!counts) options.time_limit /= 2;
+  if (work_of_look(unlimited) > Work(kWork)) return bracket;
   construct_less(unlimited, request, Deadline(options.time_limit, cancel), bracket);
   const bool is_deep = !request.max_computes && !unlimited.has_modes() && !bracket.sequence.empty();
   if (is_deep && unlimited.problem().order == OrderMode::input && bracket.reached > least_budget(unlimited)) {
@@ -256,6 +267,10 @@ Refusal refuse(const Request& request, const Instance& stated, Schedule& schedul
     refusal.lower_bound = std::max(refusal.lower_bound, least_budget(stated));
   }
   refusal.computes_of_enough = schedule.solver.max_computes;
+  if (!is_search(request.options.strategy) && refusal.cause == Cause::limits) {
+    refusal.method = request.options.strategy;
+    if (reached == Bytes()) refusal.method_lacks = schedule.solver.note;
+  }
   if (request.options.strategy == Strategy::none && !request.alignment) refusal.enough = baseline_peak(stated);
   const bool is_cancelled = cancel != nullptr && cancel->load();
   if (is_search(request.options.strategy) && !is_cancelled) {

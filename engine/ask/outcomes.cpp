@@ -35,6 +35,11 @@ void serve(const Outcome& smaller, Outcome& larger) {
       "the schedule of a smaller budget, " + std::to_string(smaller.point.found_under.count()) + " bytes";
 }
 
+/// Any bound holds for no schedule, also an integer program's infinity: such a budget has that of the next larger one.
+void unbound(Outcome& refuted) {
+  refuted.point.lower_bound = refuted.schedule.baseline_duration;
+}
+
 /// The smaller budget takes over what is proved for the larger one, with as many computes an op or more, or any number.
 void bound(const Outcome& larger, Outcome& smaller) {
   const SolverReport& of_larger = larger.schedule.solver;
@@ -42,11 +47,12 @@ void bound(const Outcome& larger, Outcome& smaller) {
   if (of_larger.max_computes < of_smaller.max_computes && !of_larger.bound_for_any_number) return;
   // A bound for any number of computes stays one.
   if (of_smaller.bound_for_any_number && !of_larger.bound_for_any_number) return;
-  smaller.point.lower_bound = std::max(smaller.point.lower_bound, larger.point.lower_bound);
   if (larger.point.status == Status::infeasible && smaller.point.status == Status::unknown) {
     smaller.point.status = Status::infeasible;
     smaller.schedule.certificate = larger.schedule.certificate;
+    unbound(smaller);
   }
+  smaller.point.lower_bound = std::max(smaller.point.lower_bound, larger.point.lower_bound);
 }
 
 /// The schedule says what the point says.
@@ -64,6 +70,9 @@ void agree(Outcome& outcome) {
 
 void make_monotone(std::vector<Outcome>& outcomes) {
   for (std::size_t i = 1; i < outcomes.size(); ++i) serve(outcomes[i - 1], outcomes[i]);
+  for (Outcome& outcome : outcomes) {
+    if (outcome.point.status == Status::infeasible) unbound(outcome);
+  }
   for (std::size_t i = outcomes.size(); i-- > 1;) bound(outcomes[i], outcomes[i - 1]);
   for (Outcome& outcome : outcomes) agree(outcome);
 }

@@ -29,10 +29,10 @@ namespace {
 class StoppingCriterion {
  public:
   StoppingCriterion(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks)
-      : budget_(instance.budget()), stall_(options.stall), caller_has_enough_(callbacks.enough) {}
+      : budget_(instance.budget()), stall_(options.stall), caller_stops_(callbacks.enough) {}
 
   [[nodiscard]] bool is_over(const Progress& now) {
-    if (caller_has_enough_ && caller_has_enough_(now)) stop_ = Stop::callback;
+    if (caller_stops_ && caller_stops_(now)) stop_ = Stop::callback;
     if (now.peak > budget_ || now.duration < best_) {
       best_ = now.peak > budget_ ? best_ : now.duration;
       since_ = now.seconds;
@@ -45,7 +45,7 @@ class StoppingCriterion {
  private:
   Bytes budget_;
   double stall_;
-  const std::function<bool(const Progress&)>& caller_has_enough_;
+  const std::function<bool(const Progress&)>& caller_stops_;
   Duration best_ = Duration::max();
   double since_ = 0;
   Stop stop_ = Stop::unknown;
@@ -60,7 +60,7 @@ Stop stop_of(const Schedule& schedule, const SolveOptions& options, const Deadli
   if (criterion.stop() != Stop::unknown) return criterion.stop();
   if (deadline.cancelled()) return Stop::cancelled;
   if (deadline.reached()) return Stop::time;
-  if (options.work_limit > 0 && schedule.solver.work >= options.work_limit) return Stop::work;
+  if (Work(schedule.solver.work) >= work_limit(options.work_limit)) return Stop::work;
   return Stop::exhausted;
 }
 
@@ -68,7 +68,7 @@ Stop stop_of(const Schedule& schedule, const SolveOptions& options, const Deadli
 SearchListener listener_of(const SolveCallbacks& callbacks, StoppingCriterion& criterion, const Search& search) {
   SearchListener listener{.enough = [&criterion](const Progress& now) { return criterion.is_over(now); }};
   if (!callbacks.incumbent && !callbacks.progress && !callbacks.heartbeat) return listener;
-  listener.tell = [&callbacks, &search](const Progress& progress) {
+  listener.progress = [&callbacks, &search](const Progress& progress) {
     const bool is_new = progress.event == Event::start || progress.event == Event::schedule;
     if (is_new && callbacks.incumbent && search.holds_budget()) callbacks.incumbent(search.answer());
     const auto& callback = progress.event == Event::round ? callbacks.heartbeat : callbacks.progress;

@@ -39,11 +39,11 @@ namespace remora {
 /// verify() and the file format know mode 0 only: evaluate() and modes_hold()
 /// judge such schedules.
 ///
-/// Throws InputError for options out of range, for a strategy that does not search where ops have several modes, and for
-/// a warm start that is not of the instance's form.
+/// Throws InputError for options out of range, for a strategy that does not search where ops have several modes, and
+/// for a warm start that is not of the instance's form.
 ///
-/// `proof`: the steps of the proof beside the search, of this problem or one that allows more; empty for those of the period
-/// relaxation. Only with one mode an op and the input order.
+/// `proof`: the steps of the proof beside the search, of this problem or one that allows more; empty for those of the
+/// period relaxation. Only with one mode an op and the input order.
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
                std::span<const OpId> warm_start = {}, Prover::Step proof = {});
 
@@ -51,32 +51,37 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
 Schedule solve_by_method(Method method, const Instance& instance, const SolveOptions& options,
                          const SolveCallbacks& callbacks = {});
 
-/// The recipe of a search of the staged form: its workers, the proof by periods, and where it may begin, and when. `is_warm`: it
-/// begins from a schedule that it is given.
+/// The recipe of a search of the staged form: its workers, the proof by periods, and where it may begin, and when.
+/// `is_warm`: it begins from a schedule that it is given.
 SearchParts whole_search(const Instance& instance, const SolveOptions& options, BlockStore* blocks, bool is_warm);
 
 /// Throws the InputError that solve would throw for these.
 void check_problem(const Instance& instance, const SolveOptions& options);
 
-/// As solve(), with Schedule::arena. Status unknown, with a note, where schedules within the budget were
-/// found and none that packs. The callbacks' schedules have no arena yet, and need not pack. Throws InputError as solve()
-/// does, for an alignment that is not from 1 to 2^30, for sizes that, each rounded up, add up to 2^62 bytes or more, for
-/// ops with several modes, and for a graph with `in_place`.
+/// As solve(), with Schedule::arena. Status unknown, with a note, where schedules within the budget were found and none
+/// that packs. The callbacks' schedules have no arena yet, and need not pack. Throws InputError as solve() does, for an
+/// alignment that is not from 1 to 2^30, for sizes that, each rounded up, add up to 2^62 bytes or more, for ops with
+/// several modes, and for a graph with `in_place`.
 ///
 /// `proof`: of the problem without addresses, or one that allows more.
 Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
                               const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {},
                               Prover::Step proof = {});
 
-/// A sequence of the instance's problem with addresses in the smallest arena that a short search finds for it, the same for the same
-/// sequence and alignment unless `cancel`, which may be null, ends it.
+/// A sequence of the instance's problem with addresses in the smallest arena that a short search finds for it, the same
+/// for the same sequence and alignment unless `cancel`, which may be null, ends it.
 Schedule placed(const Instance& instance, std::span<const OpId> sequence, Bytes alignment,
                 const std::atomic<bool>* cancel = nullptr);
 
 /// The graph with sizes rounded up to the alignment, as they are where something lies above.
 std::shared_ptr<Graph> rounded_graph(const Graph& graph, Bytes alignment);
 
-/// As the call of ask.hpp, of a problem as it is stated; `with_more`: with more computes an op, too, where they reach less.
+/// Work that is not counted where it is done: of a step of the relaxation's bisection, or of a search's bound and
+/// starts. Some six microseconds an op and an edge.
+Work work_of_look(const Instance& instance);
+
+/// As the call of ask.hpp, of a problem as it is stated; `with_more`: with more computes an op, too, where they reach
+/// less.
 BudgetBracket least_budget(const Instance& instance, const SolveOptions& options, bool with_more,
                            const std::atomic<bool>* cancel);
 
@@ -93,8 +98,9 @@ struct SearchedProblem {
 /// Adds suggestions, by the refusal's cause.
 void advise(const SearchedProblem& problem, Refusal& refusal);
 
-/// Why the schedule, an answer to the request, has no steps. A short search looks for a budget that is enough; where that turns out to be the
-/// request's own, what it has found becomes the schedule, and the cause is none. Its reached_peak becomes what is enough.
+/// Why the schedule, an answer to the request, has no steps. A short search looks for a budget that is enough; where
+/// that turns out to be the request's own, what it has found becomes the schedule, and the cause is none. Its
+/// reached_peak becomes what is enough.
 Refusal refuse(const Request& request, const Instance& stated, Schedule& schedule, const std::atomic<bool>* cancel);
 
 // How often an op may run, where that is left to the engine: deepening.cpp.
@@ -110,18 +116,19 @@ Instance with_computes(const Instance& instance, int most);
 /// True if any op may run more often in b than in a.
 bool allows_more(const Instance& a, const Instance& b);
 
-/// As solve(), for the instance's computes an op or more: the best schedule there is, of the problem with the fewest computes
-/// that has it. `solver.max_computes` says which one, the note why. `optimal` is said where no schedule with any number of
-/// computes is shorter; where that is proved for a number only, the status is feasible and `solver.optimal_for_max_computes` that
-/// number. The bound is one for any number. A warm start that holds the budget with more
-/// computes is where it begins. Methods that do not search keep to the instance's.
+/// As solve(), for the instance's computes an op or more: the best schedule there is, of the problem with the fewest
+/// computes that has it. `solver.max_computes` says which one, the note why. `optimal` is said where no schedule with
+/// any number of computes is shorter; where that is proved for a number only, the status is feasible and
+/// `solver.optimal_for_max_computes` that number. The bound is one for any number. A warm start that holds the budget
+/// with more computes is where it begins. Methods that do not search keep to the instance's.
 ///
 /// `alignment`: each problem is solved as by solve_with_addresses().
 Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& options,
                                   const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {},
                                   std::optional<Bytes> alignment = {});
 
-/// The same from a schedule that was found with the instance's computes: whether more are shorter, and with which proof.
+/// The same from a schedule that was found with the instance's computes: whether more are shorter, and with which
+/// proof.
 Schedule solve_beyond(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                       Schedule known);
 
@@ -129,7 +136,8 @@ Schedule solve_beyond(const Instance& instance, const SolveOptions& options, con
 
 /// Chooses for the instance's graph and budget; its own order mode is not used. That search is limited by work, so that
 /// the same options give the same choice on every machine, and by a tenth of the time limit, which it does not use up.
-/// `cancel` (may be null) ends it early. Methods keep to the input order; their answer is judged in the order that is chosen.
+/// `cancel` (may be null) ends it early. Methods keep to the input order; their answer is judged in the order that is
+/// chosen.
 OrderChoice choose_order(const Instance& instance, const SolveOptions& options,
                          const std::atomic<bool>* cancel = nullptr);
 

@@ -55,7 +55,7 @@ void Probe::learn(const Probe& other) {
   if (other.budget() < budget()) return;
   search_.raise_bound(other.search_.lower_bound());
   // A problem that is infeasible with the larger budget is infeasible with this one.
-  if (other.search_.infeasible() && !search_.infeasible()) search_.refute(other.search_.certificate());
+  if (other.search_.infeasible() && !search_.infeasible()) search_.prove_infeasible(other.search_.certificate());
 }
 
 /// A neighbour's plan that holds the budget goes before the relaxation's, which need not, but costs least.
@@ -68,7 +68,7 @@ void Probe::start_from_relaxation() {
 void Probe::start_from_shared(const std::function<const Groups*()>& groups) {
   const double before = search_.elapsed();
   const Groups* found = groups();
-  search_.excuse(search_.elapsed() - before);
+  search_.exclude_seconds(search_.elapsed() - before);
   if (found != nullptr) start_from_groups(search_, *found);
 }
 
@@ -85,7 +85,7 @@ void Probe::fit(const RecomputePlan& plan, Source source, const Deadline& deadli
   Repair repair(moves, random);
   if (state.overflow() > Bytes(0)) repair.run({.effort_limit = end, .interrupted = over});
   if (state.overflow() == Bytes(0)) repair.prune(over);
-  search_.charge(work_of(state.effort() - begin));
+  search_.add_work(work_of(state.effort() - begin));
   search_.offer(make_solution(instance_, state.plan()), source);
 }
 
@@ -100,7 +100,7 @@ void Probe::run_session(const Limits& limits, const std::atomic<bool>* cancel,
   }
   search_.set_seed(seed_of_session(search_.options().seed, sessions_));
   search_.run_session({deadline, end_});
-  if (is_decided() || instance_.op_count() > kMaxOpsToKeepWorkers) search_.dismiss_workers();
+  if (is_decided() || instance_.op_count() > kMaxOpsToKeepWorkers) search_.clear_workers();
   if (better(instance_, search_.incumbent(), before)) found_under_ = budget();
   ++sessions_;
 }
@@ -131,7 +131,7 @@ namespace {
 constexpr double kFirstPass = 0.4;
 constexpr double kSecondPass = 0.5;
 /// Minimum weight of a budget in a pass, and weight of one without a schedule, as parts of the largest gap.
-constexpr double kMinWeight = 0.05;
+constexpr double kMinSweepWeight = 0.05;
 constexpr double kUnknownWeight = 0.5;
 /// Where the first bound takes more than this part of a session, other budgets do without CBC.
 constexpr double kMaxBoundShare = 0.2;
@@ -152,7 +152,7 @@ class SearchSweep {
     visit_all_once();
     bool ascending = true;
     revisit(kSecondPass, ascending);
-    // Another pass uses what is left after budgets were proved or refuted.
+    // Another pass uses what is left after budgets were proved optimal or infeasible.
     for (Work before(-1); allowance_.spent() > before && !allowance_.is_over() && !open_probes().empty();) {
       ascending = !ascending;
       before = allowance_.spent();
@@ -227,7 +227,7 @@ class SearchSweep {
       most = std::max(most, static_cast<double>(probe->gap().value_or(Duration(0)).count()));
     const auto weight = [most](const Probe& probe) {
       const double gap = probe.gap() ? static_cast<double>(probe.gap()->count()) : kUnknownWeight * most;
-      return probe.is_decided() ? 0 : gap + kMinWeight * most;
+      return probe.is_decided() ? 0 : gap + kMinSweepWeight * most;
     };
     double sum = 0;
     for (const Probe* probe : open) sum += weight(*probe);

@@ -16,6 +16,7 @@
 #include "engine/ask/outcomes.hpp"
 #include "engine/ask/problem.hpp"
 #include "engine/ask/search_sweep.hpp"
+#include "engine/ask/sliced.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
@@ -48,8 +49,8 @@ CurvePoint point_of(const Schedule& schedule) {
 }
 
 /// Tells of a budget after a solve of its own. `settled` of `budgets` have nothing left to search.
-void tell(const SweepCallbacks& callbacks, const CurvePoint& point, const Allowance& allowance, std::size_t budgets,
-          std::size_t settled) {
+void report(const SweepCallbacks& callbacks, const CurvePoint& point, const Allowance& allowance, std::size_t budgets,
+            std::size_t settled) {
   if (!callbacks.progress) return;
   callbacks.progress({allowance.elapsed(), point.budget, point.status, point.duration, point.peak_memory,
                       point.lower_bound, static_cast<int>(budgets), static_cast<int>(settled)});
@@ -81,7 +82,7 @@ class MethodSweep {
                                     [&](const Outcome& other) { return other.point.budget > budget; });
     outcomes_.insert(place, {point, std::move(schedule)});
     make_monotone(outcomes_);
-    tell(input_.callbacks, point, input_.allowance, outcomes_.size(), outcomes_.size());
+    report(input_.callbacks, point, input_.allowance, outcomes_.size(), outcomes_.size());
   }
 
   [[nodiscard]] std::vector<CurvePoint> points() const {
@@ -187,8 +188,8 @@ class WiderSweep {
     const auto is_settled = [](const CurvePoint& one) {
       return one.status == Status::optimal || one.status == Status::infeasible;
     };
-    tell(callbacks_, point, allowance_, points.size(),
-         static_cast<std::size_t>(std::count_if(points.begin(), points.end(), is_settled)));
+    report(callbacks_, point, allowance_, points.size(),
+           static_cast<std::size_t>(std::count_if(points.begin(), points.end(), is_settled)));
   }
 
   const Instance& instance_;
@@ -202,6 +203,7 @@ class WiderSweep {
 }  // namespace
 
 SweepResult sweep(const Request& request, const SweepOptions& options, const SweepCallbacks& callbacks) {
+  if (request.slices.is_allowed) return sweep_sliced(request, options, callbacks);
   check_request(request);
   const Instance instance = unbudgeted(request, "a sweep keeps to the input order");
   const bool widens = !request.max_computes && is_search(request.options.strategy);

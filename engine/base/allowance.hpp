@@ -30,9 +30,20 @@ struct Limits {
 
   /// True if there is a work limit.
   [[nodiscard]] constexpr bool counts_work() const { return work < Work::max(); }
+  /// How far a call has come, and how far it may come, by the clock that its policies go by: seconds or, under a work
+  /// limit, those that the work takes on two cores.
+  [[nodiscard]] constexpr double clock(double elapsed, Work done) const {
+    return counts_work() ? kSecondsOfWork * static_cast<double>(done.count()) : elapsed;
+  }
+  [[nodiscard]] constexpr double on_clock() const { return clock(seconds, work); }
+  /// Wall-clock time that what cannot be interrupted may take: any, where work is counted and nothing depends on time.
+  [[nodiscard]] constexpr double time_to_spare() const { return counts_work() ? kNoTimeLimit : seconds; }
   [[nodiscard]] constexpr Limits part(double part) const {
     return {seconds * part, counts_work() ? part_of(work, part) : work};
   }
+
+ private:
+  static constexpr double kSecondsOfWork = 1e-9 * static_cast<double>(kNanosecondsOfWork) / 2;
 };
 
 /// Reads options with a time limit and a work limit: a solve's, or a solve's over several devices.

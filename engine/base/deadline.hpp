@@ -16,8 +16,8 @@ class Deadline {
   [[nodiscard]] double elapsed() const {
     return used_ + std::chrono::duration<double>(std::chrono::steady_clock::now() - begin_).count();
   }
-  /// So many of the seconds elapsed were somebody else's: they don't count. Not while others ask.
-  void excuse(double seconds) { used_ -= seconds; }
+  /// These seconds do not count as elapsed. Not while other threads ask.
+  void exclude(double seconds) { used_ -= seconds; }
   /// Whoever solves a part of the work with a deadline of its own passes this on. May be null.
   [[nodiscard]] const std::atomic<bool>* cancel() const { return cancel_; }
   [[nodiscard]] bool cancelled() const { return cancel_ != nullptr && cancel_->load(std::memory_order_relaxed); }

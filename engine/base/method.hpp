@@ -10,6 +10,7 @@
 
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
+#include "engine/base/work.hpp"
 #include "model/instance.hpp"
 
 namespace remora {
@@ -19,7 +20,15 @@ struct MethodInput {
   const SolveOptions& options;
   /// Deadline of the whole solve; slow methods stop there with their best result.
   const Deadline& deadline;
+  /// They also stop after so much effort.
+  Effort most = INT64_MAX;
 };
+
+/// The effort of making a plan and evaluating it once.
+inline Effort effort_of_plan(const Instance& instance) {
+  constexpr Effort kEffortOfOp = 2;
+  return kEffortOfOp * instance.op_count();
+}
 
 struct MethodResult {
   /// Any order in which every op's inputs are computed earlier, every op at least once; empty if there is none to show.

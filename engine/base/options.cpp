@@ -84,37 +84,6 @@ std::string dashed(std::string name) {
   return name;
 }
 
-/// Options of earlier releases. Those that are constants now have none to say the same.
-struct Renamed {
-  const char* name;
-  const char* now;
-};
-constexpr std::array kRenamed{Renamed{"covering_bound", "covering=off"},
-                              Renamed{"covering_mip", "covering=lp"},
-                              Renamed{"hierarchy", "groups=off"},
-                              Renamed{"neighbourhood_size", ""},
-                              Renamed{"neighbourhood_nodes", ""},
-                              Renamed{"covering_limits", ""},
-                              Renamed{"covering_start", ""},
-                              Renamed{"group_alpha", ""},
-                              Renamed{"grouping", ""},
-                              Renamed{"grid_levels", ""},
-                              Renamed{"group_options", ""}};
-/// Strategies of earlier releases. The last three are methods of benchmarks/methods.
-constexpr std::array kRenamedStrategies{Renamed{"hierarchical", "groups=on"},
-                                        Renamed{"complete", "workers=complete"},
-                                        Renamed{"lns", "workers=lns"},
-                                        Renamed{"local", "workers=local"},
-                                        Renamed{"ruin", "workers=ruin"},
-                                        Renamed{"anneal", "workers=anneal"},
-                                        Renamed{"twremat", ""},
-                                        Renamed{"checkmate", ""},
-                                        Renamed{"checkmate-lp", ""}};
-
-std::string is_now(const std::string& now) {
-  return now.empty() ? "was removed, and nothing takes its place" : "was renamed: use " + now;
-}
-
 template <class T>
 std::string type_name() {
   if constexpr (std::is_enum_v<T>) return listed<T>("|");
@@ -137,13 +106,6 @@ template <class T>
 T choice(const std::string& name, const std::string& text) {
   for (const auto& row : names_of(T{})) {
     if (text == row.name) return row.value;
-  }
-  if constexpr (std::same_as<T, Strategy>) {
-    for (const Renamed& row : kRenamedStrategies) {
-      if (text != row.name) continue;
-      throw InputError::of_option(
-          name, "'" + text + "' " + (*row.now == '\0' ? "is one of the benchmark's remora_methods" : is_now(row.now)));
-    }
   }
   throw InputError::of_option(name, "'" + text + "' is not one of " + listed<T>(", "));
 }
@@ -237,17 +199,6 @@ std::vector<OptionRow> option_rows() {
   return rows;
 }
 
-std::string renamed_option(const std::string& name) {
-  const std::string option = option_name(name);
-  for (const Renamed& row : kRenamed) {
-    if (option == row.name) return is_now(row.now);
-  }
-  for (const Inference& inference : kInferences) {
-    if (option == inference.name) return is_now(kWithout + ("=" + dashed(inference.name)));
-  }
-  return "";
-}
-
 std::string option_name(std::string name) {
   std::replace(name.begin(), name.end(), '-', '_');
   return name;
@@ -267,8 +218,7 @@ void set_option(SolveOptions& options, const std::string& name, const std::strin
   }
 #include "engine/base/options.def"
   if (option == kWithout) return set_without(options, text);
-  const std::string now = renamed_option(option);
-  throw InputError::of_option(option, now.empty() ? "there is no such option" : now);
+  throw InputError::of_option(option, "there is no such option");
 }
 
 void check_options(const SolveOptions& options) {

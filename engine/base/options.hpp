@@ -51,7 +51,7 @@ enum class Covering : std::uint8_t {
 
 /// Solver of integer programs.
 enum class IntegerSolver : std::uint8_t {
-  highs,  ///< HiGHS if it is available and no work limit is given, otherwise CBC
+  highs,  ///< HiGHS if it is available, otherwise CBC
   cbc,
   off,  ///< none is solved
 };
@@ -100,9 +100,6 @@ struct OptionRow {
 
 /// The table in its order; its inferences are one row, `without`, at the end.
 REMORA_API std::vector<OptionRow> option_rows();
-
-/// Replacement of an option of earlier releases, for example "was renamed: use covering=off"; empty for any other name.
-REMORA_API std::string renamed_option(const std::string& name);
 
 /// The name as the table spells it, of one whose words are joined by - or by _.
 REMORA_API std::string option_name(std::string name);

@@ -5,7 +5,7 @@
 //     effort   what the searches look at: a place, an event, a reader. Rounds are as long as an effort allows, and
 //              workers of different kinds wait for each other no longer than that. A node of the constraint program
 //              counts what its propagators look at.
-//     work     what --work-limit counts and reports tell: a node of the constraint program, or so much effort of a
+//     work     what --work-limit counts and reports state: a node of the constraint program, or so much effort of a
 //              search without nodes
 //
 // work_of() is the one way from the one to the other.
@@ -28,6 +28,10 @@ enum class EffortOfWork : Effort {
   local = 1'000,   ///< of searches that look at places of a schedule or an order
   model = 30'000,  ///< of searches that post one constraint program after the other and count no nodes
 };
+
+/// CPU time of a unit on average over the workers, of 30 to 160 microseconds. Solvers' steps are counted in it, and
+/// policies that are stated in seconds go by it under a work limit.
+inline constexpr std::int64_t kNanosecondsOfWork = 60'000;
 
 /// At least one: nothing is free under a work limit.
 constexpr Work work_of(Effort effort, EffortOfWork unit = EffortOfWork::local) {

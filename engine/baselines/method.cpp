@@ -75,7 +75,7 @@ std::optional<Instance> without_in_place(const Instance& instance) {
 
 MethodResult run_method(Method method, const MethodInput& input) {
   const std::optional<Instance> plain = without_in_place(input.instance);
-  MethodResult result = method({plain ? *plain : input.instance, input.options, input.deadline});
+  MethodResult result = method({plain ? *plain : input.instance, input.options, input.deadline, input.most});
   if (!plain) return result;
   result.lower_bound = Duration(0);
   result.note +=
@@ -83,8 +83,9 @@ MethodResult run_method(Method method, const MethodInput& input) {
   return result;
 }
 
-Construction construct(const Instance& instance, const SolveOptions& options, const Deadline& deadline) {
-  if (!options.segments || (options.work_limit > 0 && instance.op_count() > kMaxOpsUnderWorkLimit)) return {};
+Construction construct(const Instance& instance, const SolveOptions& options, const Deadline& deadline, Effort most) {
+  const bool counts = options.work_limit > 0 && most == INT64_MAX;
+  if (!options.segments || (counts && instance.op_count() > kMaxOpsUnderWorkLimit)) return {};
   const auto holds = [&](const Sequence& sequence) {
     return !sequence.empty() && is_permitted(instance, sequence) &&
            evaluate(instance, sequence).peak <= instance.budget();
@@ -93,11 +94,11 @@ Construction construct(const Instance& instance, const SolveOptions& options, co
   for (const Strategy strategy : {Strategy::rotor, Strategy::sqrt}) {
     if (deadline.reached()) return {};
     asked.strategy = strategy;
-    MethodResult result = run_method(method_of(strategy), {instance, asked, deadline});
+    MethodResult result = run_method(method_of(strategy), {instance, asked, deadline, most});
     if (holds(result.sequence)) return {std::move(result.sequence), source_of(strategy)};
   }
   if (deadline.reached()) return {};
-  RecomputePlan plan = greedy_plan(instance, deadline, kEffortOfStart);
+  RecomputePlan plan = greedy_plan(instance, deadline, std::min(most, kEffortOfStart));
   Sequence sequence = sequence_of(instance, without_useless(instance, std::move(plan)));
   if (holds(sequence)) return {std::move(sequence), Source::greedy};
   return {};

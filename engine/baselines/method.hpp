@@ -43,10 +43,11 @@ struct Construction {
   Source source = Source::none;
 };
 
-/// Rotor, sqrt and greedy in turn, until one of them holds the budget within the instance's computes; empty if none does by the
-/// deadline. None is asked where the options say no to segments, nor under a work limit on graphs of more than 5,000 ops, as
-/// nothing is counted. The instance is of the staged form and has one mode an op.
-Construction construct(const Instance& instance, const SolveOptions& options, const Deadline& deadline);
+/// Rotor, sqrt and greedy in turn, until one of them holds the budget within the instance's computes; empty if none does
+/// by the deadline and with so much effort. Empty, too, where the options say no to segments, and under a work limit on
+/// graphs of more than 5,000 ops if effort has no limit. The instance is of the staged form and has one mode an op.
+Construction construct(const Instance& instance, const SolveOptions& options, const Deadline& deadline,
+                       Effort most = INT64_MAX);
 
 /// Offers the search what construct() finds within a twentieth of its time limit, where it has nothing that holds the budget.
 void start_from_construction(Search& search);

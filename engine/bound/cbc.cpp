@@ -22,10 +22,12 @@
 #include <CglZeroHalf.hpp>
 #include <ClpEventHandler.hpp>
 
+#include "engine/bound/counted_seconds.hpp"
+
 namespace remora {
 namespace {
 
-constexpr double kSlack = 1e-3;
+constexpr double kCbcSlack = 1e-3;
 /// CBC's way to say "none".
 constexpr double kBeyond = 1e18;
 constexpr int kAtTheRootOrWhereItHelps = -1;
@@ -36,7 +38,10 @@ class Stopper::Handler : public ClpEventHandler {
  public:
   explicit Handler(std::shared_ptr<State> state) : state_(std::move(state)) {}
 
-  int event(Event) override { return state_->reached() ? kStop : kGoOn; }
+  int event(Event event) override {
+    if (event == endOfIteration) counted_nanoseconds() += state_->of_iteration;
+    return state_->reached() ? kStop : kGoOn;
+  }
   [[nodiscard]] ClpEventHandler* clone() const override { return new Handler(*this); }
 
  private:
@@ -60,7 +65,7 @@ CbcEventHandler::CbcAction Watcher::event(CbcEvent event) {
   return noAction;
 }
 
-/// CBC looks for what beats the incumbent: beyond its value nothing is known.
+/// CBC looks for solutions better than the incumbent: beyond its value nothing is known.
 void Watcher::raise(double value) {
   value = std::min(value, model_->getMinimizationObjValue());
   if (std::isfinite(value) && value < kBeyond) bound_ = std::max(bound_, value);
@@ -119,7 +124,7 @@ CbcAnswer run_cbc(CbcModel& model, const CoverMipLimits& limits, double seconds)
   const Stopper stopper(limits.interrupted);
   double bound = 0;
   add_cut_generators(model);
-  branch_and_bound(model, stopper, kSlack, bound);
+  branch_and_bound(model, stopper, kCbcSlack, bound);
   if (stopper.has_stopped()) return {bound, false};
   const double value = model.getBestPossibleObjValue();
   if (!says_something(model, value)) return {};

@@ -7,6 +7,7 @@
 // clang-format off
 #include <CbcModel.hpp>
 // clang-format on
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -37,6 +38,8 @@ class Stopper {
   explicit Stopper(std::function<bool()> asked) : state_(std::make_shared<State>(State{std::move(asked)})) {}
 
   void watch(OsiClpSolverInterface& solver) const;
+  /// Each further iteration of the simplex method counts so many nanoseconds (counted_seconds.hpp).
+  void count_iterations(double nanoseconds) const { state_->of_iteration = static_cast<std::int64_t>(nanoseconds); }
   /// Asks the caller; for CBC's own events.
   [[nodiscard]] bool reached() const { return state_->reached(); }
   /// True if a linear program was ended, or a `reached()` was true.
@@ -47,6 +50,7 @@ class Stopper {
     /// May be empty.
     std::function<bool()> asked;
     bool stopped = false;
+    std::int64_t of_iteration = 0;
 
     bool reached() {
       stopped = stopped || (asked && asked());

@@ -260,7 +260,7 @@ namespace {
 
 /// Prices become integers of at most this many bits. With sizes and durations within 50 bits, sums stay within 127.
 constexpr int kPriceBits = 38;
-constexpr int kMaxShift = 60;
+constexpr int kMaxCoverShift = 60;
 
 struct IntegerPrices {
   std::vector<std::int64_t> prices{};
@@ -276,7 +276,7 @@ IntegerPrices round_prices(const CoverProblem& problem, std::span<const double> 
   if (largest > 0) {
     int exponent = 0;
     std::frexp(largest, &exponent);
-    result.shift = std::clamp(kPriceBits - exponent, 0, kMaxShift);
+    result.shift = std::clamp(kPriceBits - exponent, 0, kMaxCoverShift);
   }
   for (const double price : prices) {
     const double scaled = std::ldexp(std::max(0.0, price), result.shift);

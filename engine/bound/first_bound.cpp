@@ -69,10 +69,14 @@ namespace {
 /// CBC's share of the time limit, and its limits.
 constexpr double kCoverShare = 0.05;
 constexpr double kMaxCoverSeconds = 1;
-constexpr double kUnlimitedSeconds = 1e9;
+/// The ascent's part of the time limit, and the time that it has even where the limit is over.
+constexpr double kAscentShare = 0.1;
+constexpr double kLeastAscentSeconds = 0.02;
+/// The relaxation of larger graphs alone takes longer than that: once the limit is over, they have no bound.
+constexpr int kMaxOpsBeyondLimit = 2'000;
 /// With more items CBC's presolve alone takes longer than all the time it has, and can't be interrupted: 15 s for
 /// nothing on a training step of GPT-2 with 1000 layers (66,010 ops).
-constexpr std::size_t kMaxItems = 30'000;
+constexpr std::size_t kMaxBoundItems = 30'000;
 constexpr std::int64_t kCoverNodes = 5000;
 /// Under a work limit, which does not count them: of 400 items they take two seconds, of 1,000 half a minute. Of more items
 /// so many fewer are solved that it stays at two seconds; of the largest programs the linear one is enough.
@@ -85,13 +89,15 @@ std::int64_t nodes_under_work_limit(std::size_t items) {
   return nodes < kMinNodes ? 0 : nodes;
 }
 
-/// How much of a solve CBC may take.
+/// How much of a solve CBC may take: under a work limit, nodes instead of seconds.
 CoverMipLimits cover_mip_limits(const SolveOptions& options, std::size_t items, const Deadline& deadline) {
   CoverMipLimits limits;
-  // Under a work limit nothing may depend on time.
-  limits.seconds =
-      options.work_limit > 0 ? kUnlimitedSeconds : std::min(kMaxCoverSeconds, options.time_limit * kCoverShare);
-  limits.nodes = options.work_limit > 0 ? nodes_under_work_limit(items) : kCoverNodes;
+  if (options.work_limit > 0) {
+    limits.nodes = nodes_under_work_limit(items);
+  } else {
+    limits.seconds = std::min(kMaxCoverSeconds, options.time_limit * kCoverShare);
+    limits.nodes = kCoverNodes;
+  }
   if (options.mip == IntegerSolver::off) limits.nodes = 0;
   limits.interrupted = [&deadline] { return deadline.reached(); };
   return limits;
@@ -142,7 +148,7 @@ std::optional<Instance> least_of_modes(const Instance& instance) {
 bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
   const CoverProblem problem = covering_relaxation(instance);
   if (covering_bound(problem, [&deadline] { return deadline.reached(); }).infeasible) return true;
-  if (problem.items.size() > kMaxItems) return false;
+  if (problem.items.size() > kMaxBoundItems) return false;
   CoverMipLimits limits;
   // The linear program alone proves infeasibility.
   limits.nodes = 0;
@@ -157,8 +163,7 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   found.infeasible = least_budget(instance) > instance.budget();
   found.certificate = footprint_certificate(instance);
   if (found.infeasible || options.covering == Covering::off) return found;
-  // The relaxation of a large graph takes seconds: skipped after a signal.
-  if (deadline.cancel() != nullptr && deadline.cancel()->load(std::memory_order_relaxed)) return found;
+  if (deadline.cancelled() || (deadline.reached() && instance.op_count() > kMaxOpsBeyondLimit)) return found;
   if (instance.has_modes()) {
     const std::optional<Instance> least = least_of_modes(instance);
     if (least) found = find_first_bound(*least, options, deadline);
@@ -168,15 +173,17 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   }
   CoverProblem& problem = found.cover.problem;
   problem = covering_relaxation(instance, options.covering_limits);
-  // A time limit that is over leaves it its few seconds, as it always did; a signal does not.
-  const auto ascent = covering_bound(problem, [&deadline] { return deadline.cancelled(); });
+  // Under a work limit nothing depends on a share of the time.
+  const Deadline share(std::max(kLeastAscentSeconds, options.time_limit * kAscentShare), nullptr);
+  const auto is_over = [&] { return share.reached() && (options.work_limit == 0 || deadline.reached()); };
+  const auto ascent = covering_bound(problem, [&] { return deadline.cancelled() || is_over(); });
   found.infeasible = ascent.infeasible;
   found.lower_bound = found.exact_bound = ascent.extra;
   // The tensors resident at an event are determined in the input order only.
   if (ascent.event.valid() && instance.problem().order == OrderMode::input)
     found.certificate = cover_certificate(instance, problem, ascent.event);
   const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });
-  if (found.infeasible || !exceeded || options.covering != Covering::on || problem.items.size() > kMaxItems)
+  if (found.infeasible || !exceeded || options.covering != Covering::on || problem.items.size() > kMaxBoundItems)
     return found;
   const CoverMipLimits limits = cover_mip_limits(options, problem.items.size(), deadline);
   auto mip = solve_cover_mip(problem, limits);
@@ -189,15 +196,15 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   return found;
 }
 
-Bytes proved_least_budget(const Instance& instance, const Deadline& deadline, double resolution) {
+Bytes proved_least_budget(const Instance& instance, const Deadline& deadline, double resolution, int most_steps) {
   Bytes low = least_budget(instance);
   if (instance.has_modes()) {
     const std::optional<Instance> least = least_of_modes(instance);
-    return least ? std::max(low, proved_least_budget(*least, deadline, resolution)) : low;
+    return least ? std::max(low, proved_least_budget(*least, deadline, resolution, most_steps)) : low;
   }
   Bytes high = std::max(low, baseline_peak(instance));
   const auto near = static_cast<std::int64_t>(static_cast<double>((high - low).count()) * resolution);
-  while (high - low > Bytes(near) && !deadline.reached()) {
+  for (int step = 0; step < most_steps && high - low > Bytes(near) && !deadline.reached(); ++step) {
     const Bytes middle(low.count() + (high - low).count() / 2);
     if (proved_infeasible(instance.with_budget(middle), deadline))
       low = middle + Bytes(1);

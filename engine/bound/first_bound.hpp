@@ -3,6 +3,7 @@
 // Bounds of a problem before any search: by footprints and by the covering relaxation.
 #pragma once
 
+#include <climits>
 #include <optional>
 #include <vector>
 
@@ -44,8 +45,9 @@ struct FirstBound {
 FirstBound find_first_bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline);
 
 /// No schedule of the staged form holds a smaller budget: by the footprints and the covering relaxation, in exact
-/// arithmetic. By bisection, down to this part of the budgets in question; what the deadline leaves open is not
-/// refuted. The instance's own budget does not matter.
-Bytes proved_least_budget(const Instance& instance, const Deadline& deadline, double resolution = 0);
+/// arithmetic. By bisection, down to this part of the budgets in question; what deadline or steps leave open is not
+/// proved infeasible. The instance's own budget does not matter.
+Bytes proved_least_budget(const Instance& instance, const Deadline& deadline, double resolution = 0,
+                          int most_steps = INT_MAX);
 
 }  // namespace remora

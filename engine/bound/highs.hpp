@@ -49,11 +49,15 @@ struct HighsAnswer {
   std::int64_t nodes = 0;
 };
 
-/// Solutions that cost more than `most` are not looked for; costs are whole. `interrupted`, which may be empty, is asked by the
-/// calling thread every some milliseconds; true ends the call at once. HiGHS itself works in a thread of its own, whose CPU
-/// seconds count as the caller's (cpu_seconds.hpp). It ends when it next asks, at the latest before the process does (lingering.hpp): tenths of
-/// a second later, of large programs seconds (docs/design/bounds.md). Of what was ended only a bound
-/// is known; where HiGHS is not there, nothing.
-HighsAnswer run_highs(const BinaryProgram& program, double most, const std::function<bool()>& interrupted);
+/// Solutions that cost more than `most` are not looked for; costs are whole. `interrupted`, which may be empty, is asked
+/// by the calling thread every some milliseconds; true ends the call at once. HiGHS itself works in a thread of its own,
+/// whose CPU seconds and counted ones count as the caller's (cpu_seconds.hpp, counted_seconds.hpp). It ends when it next
+/// asks, at the latest before the process does (lingering.hpp): tenths of a second later, of large programs seconds
+/// (docs/design/bounds.md). Of what was ended only a bound is known; where HiGHS is not there, nothing.
+///
+/// Where `stopped` is given, HiGHS waits for the answer of `interrupted` whenever it has counted a millisecond: a call
+/// that it ends, ends at the same step on every machine. `stopped` is asked every some milliseconds, and ends it, too.
+HighsAnswer run_highs(const BinaryProgram& program, double most, const std::function<bool()>& interrupted,
+                      const std::function<bool()>& stopped = {});
 
 }  // namespace remora

@@ -99,7 +99,7 @@ class OneDevice final : public Member {
   /// Asked in every round.
   [[nodiscard]] std::function<bool(const Progress&)> enough() const {
     if (reporter_ == nullptr) return {};
-    return [reporter = reporter_](const Progress&) { return !reporter->beat(); };
+    return [reporter = reporter_](const Progress&) { return !reporter->report_round(); };
   }
 
   /// As a solve for one device alone, which chooses how often an op may run. More than here is a wish.

@@ -39,7 +39,7 @@ Options options_of(const Request& request, const std::atomic<bool>* cancel) {
 
 /// The reason of a limit is said in no schedule.
 Stop stop_of(const Request& request, const SolverReport& report) {
-  if (request.options.work_limit > 0 && report.work >= request.options.work_limit) return Stop::work;
+  if (Work(report.work) >= work_limit(request.options.work_limit)) return Stop::work;
   return report.seconds >= request.options.time_limit ? Stop::time : Stop::unknown;
 }
 

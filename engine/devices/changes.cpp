@@ -197,10 +197,7 @@ std::vector<Insertions> making_room(const DeviceGraph& graph, const Problem& pro
   const int steps = static_cast<int>(plan.size());
   std::vector<bool> first_runs(plan.size(), false);
   std::vector<bool> seen(graph.graph.ops.size(), false);
-  Table<TensorId, OpId> producers(graph.graph.tensors.size());
-  for (const OpId v : graph.runs.ids()) {
-    for (const TensorId t : graph.graph[v].outputs) producers[t] = v;
-  }
+  const Table<TensorId, OpId> producers = producers_of(graph.graph);
   for (int i = 0; i < steps; ++i) {
     if (plan[at(i)].is_copy() || seen[plan[at(i)].op.index()]) continue;
     seen[plan[at(i)].op.index()] = first_runs[at(i)] = true;

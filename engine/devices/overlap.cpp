@@ -205,8 +205,8 @@ class OverlappedSearch final : public SlicedSearch {
         delegates_(shares),
         weights_(plain_weights(graph, 1)),
         pulls_(weights_.size(), 0.0) {
-    if (!has_lanes(graph) || !weighs(problem) || refuted() || !StateSearch::fits(graph, problem)) return;
-    states_ = std::make_unique<StateSearch>(graph_, problem_, [this] { return slice_.reached() || !beat(); });
+    if (!has_lanes(graph) || !weighs(problem) || is_infeasible() || !StateSearch::fits(graph, problem)) return;
+    states_ = std::make_unique<StateSearch>(graph_, problem_, [this] { return slice_.reached() || !report_round(); });
   }
 
  protected:
@@ -262,7 +262,7 @@ class OverlappedSearch final : public SlicedSearch {
                                          !weighs(problem_) && delegates_);
     inner->run_session(part);
     spend(std::max(Work(1), inner->work()).count());
-    if (inner->refuted()) {
+    if (inner->is_infeasible()) {
       bound_.refusal = inner->bound().refusal;
       return;
     }

@@ -6,7 +6,7 @@
 namespace remora::devices {
 namespace {
 
-constexpr double kSecondsBetweenBeats = 0.1;
+constexpr double kSecondsBetweenRounds = 0.1;
 
 }  // namespace
 
@@ -17,7 +17,7 @@ bool Reporter::listens() const {
 void Reporter::begin(const DeviceSchedule& blank, std::int64_t bound) {
   blank_ = blank;
   const bool is_news = bound != std::exchange(bound_, bound);
-  if (is_news) tell(Event::bound, Source::relaxation);
+  if (is_news) report(Event::bound, Source::relaxation);
 }
 
 void Reporter::end(Work work) {
@@ -35,7 +35,7 @@ Progress Reporter::progress(Event event) const {
           .work = (work_before_ + work_).count()};
 }
 
-void Reporter::tell(Event event, Source source) {
+void Reporter::report(Event event, Source source) {
   source_ = source;
   if (callbacks_.progress) callbacks_.progress(progress(event));
 }
@@ -54,24 +54,24 @@ void Reporter::schedule(Source source, std::int64_t cost, Work work,
     put_steps(graph_, steps(), found);
     callbacks_.incumbent(found);
   }
-  tell(is_first ? Event::phase : Event::schedule, source);
+  report(is_first ? Event::phase : Event::schedule, source);
 }
 
 void Reporter::bound(Source source, std::int64_t least, Work work) {
   if (least <= bound_) return;
   bound_ = least;
   work_ = work;
-  tell(Event::bound, source);
+  report(Event::bound, source);
 }
 
-bool Reporter::beat(Work work) {
+bool Reporter::report_round(Work work) {
   const double now = clock_.elapsed();
-  if (has_enough_ || now < last_beat_ + kSecondsBetweenBeats) return !has_enough_;
-  last_beat_ = now;
+  if (is_stopped_ || now < last_round_ + kSecondsBetweenRounds) return !is_stopped_;
+  last_round_ = now;
   work_ = work;
   if (callbacks_.heartbeat) callbacks_.heartbeat(progress(Event::round));
-  has_enough_ = callbacks_.enough && callbacks_.enough(progress(Event::round));
-  return !has_enough_;
+  is_stopped_ = callbacks_.enough && callbacks_.enough(progress(Event::round));
+  return !is_stopped_;
 }
 
 void put_steps(const DeviceGraph& graph, std::vector<DeviceStep> steps, DeviceSchedule& schedule) {

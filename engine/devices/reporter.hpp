@@ -32,14 +32,14 @@ class Reporter {
   /// News where it costs less than all before.
   void schedule(Source source, std::int64_t cost, Work work, const std::function<std::vector<DeviceStep>()>& steps);
   void bound(Source source, std::int64_t least, Work work);
-  /// To be called often; without the work where only others go on. False where it is enough.
-  bool beat(Work work);
-  bool beat() { return beat(work_); }
-  [[nodiscard]] bool has_enough() const { return has_enough_; }
+  /// To be called often; without the work where only others go on. Returns false if the caller stops the search.
+  bool report_round(Work work);
+  bool report_round() { return report_round(work_); }
+  [[nodiscard]] bool is_stopped() const { return is_stopped_; }
 
  private:
   [[nodiscard]] Progress progress(Event event) const;
-  void tell(Event event, Source source);
+  void report(Event event, Source source);
 
   const DeviceGraph& graph_;
   const Callbacks& callbacks_;
@@ -51,8 +51,8 @@ class Reporter {
   std::int64_t best_ = kNoWay;
   std::int64_t bound_ = 0;
   Source source_ = Source::start;
-  double last_beat_ = 0;
-  bool has_enough_ = false;
+  double last_round_ = 0;
+  bool is_stopped_ = false;
 };
 
 /// Adds steps to an answer: what they take by verify(), and the status that they have by its bound.

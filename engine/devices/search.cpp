@@ -26,12 +26,8 @@ constexpr std::uint64_t kFarthest = 40;
 Table<OpId, int> alike_ops(const DeviceGraph& graph) {
   constexpr int kEdges = 4;
   const Graph& ops = graph.graph;
-  Table<TensorId, OpId> producers(ops.tensors.size());
-  Table<TensorId, std::vector<OpId>> readers(ops.tensors.size());
-  for (const OpId v : graph.runs.ids()) {
-    for (const TensorId t : ops[v].outputs) producers[t] = v;
-    for (const TensorId t : ops[v].inputs) readers[t].push_back(v);
-  }
+  const Table<TensorId, OpId> producers = producers_of(ops);
+  const Adjacency<TensorId, OpId> readers = readers_of(ops);
   Table<OpId, int> numbers(ops.ops.size(), 0);
   for (int round = 0; round <= kEdges; ++round) {
     std::map<std::pair<std::string, std::vector<std::int64_t>>, int> seen;
@@ -107,9 +103,9 @@ void Search::adopt(Plan plan, std::int64_t work) {
   std::optional<EvaluatedPlan> whole = mended(graph_, problem_, std::move(plan));
   if (!whole) return;
   until_ = work;
-  const std::atomic<bool>* const called = std::exchange(called_, nullptr);
+  const std::atomic<bool>* const flag = std::exchange(stop_flag_, nullptr);
   Candidate next = settled(judged(*std::move(whole)), kRetimings);
-  called_ = called;
+  stop_flag_ = flag;
   if (best_ && best_->value <= next.value) return;
   best_ = current_ = std::move(next);
   idle_ = 0;

@@ -41,7 +41,7 @@ class Search {
   void adopt(Plan plan, std::int64_t work);
   [[nodiscard]] std::int64_t work() const { return work_; }
   /// True ends a turn early. May be null.
-  void stop_on(const std::atomic<bool>* called) { called_ = called; }
+  void stop_on(const std::atomic<bool>* flag) { stop_flag_ = flag; }
   /// Told of every plan that a turn looks at, and whether it is the best one and breaks no limit. False ends the turn.
   void listen(std::function<bool(bool better)> listener) { listener_ = std::move(listener); }
 
@@ -80,7 +80,8 @@ class Search {
   using Place = std::pair<int, DeviceId>;
 
   [[nodiscard]] bool over() const {
-    return deadline_.reached() || work_ >= until_ || (called_ != nullptr && called_->load(std::memory_order_relaxed));
+    return deadline_.reached() || work_ >= until_ ||
+           (stop_flag_ != nullptr && stop_flag_->load(std::memory_order_relaxed));
   }
   Candidate judged(EvaluatedPlan plan);
   Table<OpId, DeviceId> drawn();
@@ -99,7 +100,7 @@ class Search {
   const DeviceGraph& graph_;
   const Problem& problem_;
   const Deadline& deadline_;
-  const std::atomic<bool>* called_ = nullptr;
+  const std::atomic<bool>* stop_flag_ = nullptr;
   std::function<bool(bool better)> listener_{};
   Random random_;
   Table<OpId, int> alike_;

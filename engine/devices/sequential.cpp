@@ -21,9 +21,9 @@ class SequentialSearch final : public SlicedSearch {
  public:
   SequentialSearch(const DeviceGraph& graph, const Problem& problem, const Options& options, Bound bound, bool shares)
       : SlicedSearch(graph, problem, options, std::move(bound), shares),
-        tree_(graph_, problem_, [&] { return slice_.reached() || called_ || !beat(); }),
+        tree_(graph_, problem_, [&] { return slice_.reached() || has_update_ || !report_round(); }),
         prover_(graph_, problem_, options.seed) {
-    local_.stop_on(&called_);
+    local_.stop_on(&has_update_);
   }
   SequentialSearch(const SequentialSearch&) = delete;
   SequentialSearch& operator=(const SequentialSearch&) = delete;
@@ -31,10 +31,10 @@ class SequentialSearch final : public SlicedSearch {
 
  protected:
   void search() override {
-    const bool beside = options_.threads != 1 && options_.work_limit == 0;
+    const bool beside = options_.threads != 1 && !counts_work_;
     stopped_ = false;
     for (; !over() && !finished(); turn_length_ = std::min(2 * turn_length_, kLongestTurn)) {
-      take_news();
+      update_from_prover();
       if (finished()) break;
       const std::int64_t plans = begin_slice(turn_length_);
       look_at(plans);
@@ -44,7 +44,8 @@ class SequentialSearch final : public SlicedSearch {
       if (!beside) ask_prover(plans);
       run_members();
       // Not beside members' first sessions: they have all threads.
-      if (beside && !beside_.joinable() && !over() && !finished()) beside_ = std::thread([this] { work_beside(); });
+      if (beside && !beside_.joinable() && !over() && !finished())
+        beside_ = std::thread([this] { prove_concurrently(); });
     }
     stop();
   }
@@ -73,6 +74,9 @@ class SequentialSearch final : public SlicedSearch {
   /// For one neighbourhood of the relaxation.
   static constexpr double kSeconds = 2;
 
+  /// The prover steps in line with the search, and counts nodes.
+  const bool counts_work_ = options_.work_limit > 0;
+
   void search_tree() {
     const std::int64_t nodes = begin_slice(turn_length_);
     const CompleteOutcome& outcome = tree_.advance(limited(nodes));
@@ -85,9 +89,9 @@ class SequentialSearch final : public SlicedSearch {
     for (const std::int64_t end = prover_work_ + work; !over() && !finished() && prover_work_ < end;) {
       const std::int64_t before = prover_work_;
       const bool goes_on = step_of_prover();
-      if (options_.work_limit > 0) spend(prover_work_ - before);
+      if (counts_work_) spend(prover_work_ - before);
       if (!goes_on) return;
-      take_news();
+      update_from_prover();
     }
   }
 
@@ -105,29 +109,29 @@ class SequentialSearch final : public SlicedSearch {
       rests_.wait(true);
       return allowance_.deadline().reached() || stopped_;
     };
-    limits.seconds = options_.work_limit > 0 ? 0 : kSeconds;
+    limits.seconds = counts_work_ ? 0 : kSeconds;
     ProverUpdate update = prover_.step(limits);
     const std::lock_guard lock(mutex_);
     const bool goes_on = !update.finished;
     prover_work_ += update.work;
-    if (!update.plans.empty() || update.infeasible || update.bound > reported_) called_ = true;
+    if (!update.plans.empty() || update.infeasible || update.bound > reported_) has_update_ = true;
     reported_ = update.bound;
     has_bound_ = true;
     updates_.push_back(std::move(update));
     return goes_on;
   }
 
-  void work_beside() {
+  void prove_concurrently() {
     while (!allowance_.deadline().reached() && !stopped_ && step_of_prover()) {
     }
   }
 
-  void take_news() {
+  void update_from_prover() {
     std::vector<ProverUpdate> update;
     {
       const std::lock_guard lock(mutex_);
       update.swap(updates_);
-      called_ = false;
+      has_update_ = false;
     }
     for (ProverUpdate& item : update) {
       raise_bound(item.bound, Source::periods);
@@ -151,7 +155,7 @@ class SequentialSearch final : public SlicedSearch {
   }
 
   /// ProverUpdate have come from the thread beside.
-  std::atomic<bool> called_ = false;
+  std::atomic<bool> has_update_ = false;
   std::atomic<bool> stopped_ = false;
   std::atomic<bool> rests_ = false;
   std::atomic<bool> has_bound_ = false;

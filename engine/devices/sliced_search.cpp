@@ -51,7 +51,7 @@ SlicedSearch::SlicedSearch(const DeviceGraph& graph, const Problem& problem, con
 void SlicedSearch::run_session(const Limits& limits) {
   allowance_ = Allowance(limits, options_.cancel);
   slice_ = allowance_.deadline();
-  if (refuted()) return;
+  if (is_infeasible()) return;
   if (!std::exchange(begun_, true)) take(options_.start, Source::start);
   search();
 }
@@ -69,7 +69,7 @@ void SlicedSearch::write(Answer& answer) const {
   DeviceSchedule& schedule = answer.schedule;
   schedule.lower_bound = bound_.least;
   schedule.solver.work = work_.count();
-  if (refuted()) {
+  if (is_infeasible()) {
     schedule.status = Status::infeasible;
     answer.refusal = bound_.refusal;
     schedule.solver.note = note_of(graph_, bound_.refusal);
@@ -121,8 +121,8 @@ void SlicedSearch::prove(Source source) {
   }
 }
 
-bool SlicedSearch::beat(std::int64_t units) const {
-  return options_.reporter == nullptr || options_.reporter->beat(work_ + Work(units));
+bool SlicedSearch::report_round(std::int64_t units) const {
+  return options_.reporter == nullptr || options_.reporter->report_round(work_ + Work(units));
 }
 
 /// The local search has looked at another plan, amid its turn. False ends that.
@@ -133,7 +133,7 @@ bool SlicedSearch::on_plan(bool better) {
     options_.reporter->schedule(Source::local, local_.cost(), work_ + Work(units),
                                 [&] { return with_releases(found.evaluation, found.plan); });
   }
-  return beat(units);
+  return report_round(units);
 }
 
 void SlicedSearch::report_best(Source source) {
@@ -154,7 +154,7 @@ void SlicedSearch::run_members() {
   for (Entry& entry : members_) {
     if (over() || finished()) return;
     if (entry.member->finished()) continue;
-    if (entry.is_alone) tell(entry);
+    if (entry.is_alone) offer_best(entry);
     const double due = due_to(entry);
     if (due > 0) run_member(entry, due);
   }
@@ -217,8 +217,8 @@ double SlicedSearch::due_to(const Entry& entry) const {
   return due < kMinimum * amount(whole_) ? 0 : std::min(due, kFirst * amount(whole_));
 }
 
-/// It hears of a better schedule, which may be one of its own problem. First it finds its own.
-void SlicedSearch::tell(Entry& entry) {
+/// Offers the best schedule, which may be one of its own problem, once it has found one itself.
+void SlicedSearch::offer_best(Entry& entry) {
   if (!entry.begun || best_cost_ >= std::min(entry.cost, entry.reported)) return;
   entry.reported = best_cost_;
   entry.member->offer(best_);
@@ -247,7 +247,7 @@ void SlicedSearch::run_member(Entry& entry, double due) {
   entry.spent += used() - before;
 }
 
-/// Takes the cheapest wish of the members that beats all known schedules.
+/// Takes the cheapest wish of the members that is better than all known schedules.
 void SlicedSearch::look_for_more() {
   if (used() < kShareBeforeMore * amount(whole_)) return;
   std::int64_t least = best_cost_;

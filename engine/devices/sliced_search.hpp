@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// Searches over several devices that can be left and taken up again, and what they tell each other.
+// Searches over several devices that can be left and taken up again, and what they exchange.
 //
 //     all choices        what a solve asks for: one thing at a time (sequential.cpp), or with copies beside (overlap.cpp)
 //     fewer choices      one device alone, by the search for one device; copies without recomputes, as a solve of its own
@@ -84,7 +84,7 @@ class Member {
 class SlicedSearch : public Member {
  public:
   void run_session(const Limits& limits) final;
-  [[nodiscard]] bool finished() const final { return refuted() || best_cost_ <= bound_.least; }
+  [[nodiscard]] bool finished() const final { return is_infeasible() || best_cost_ <= bound_.least; }
   [[nodiscard]] std::vector<DeviceStep> steps() const final { return best_; }
   void offer(const std::vector<DeviceStep>& steps) final;
   [[nodiscard]] Work work() const final { return work_; }
@@ -96,7 +96,7 @@ class SlicedSearch : public Member {
   [[nodiscard]] Wish wish() const final { return wish_; }
   /// Bounds on all schedules; and why there is none, if that is known.
   [[nodiscard]] const Bound& bound() const { return bound_; }
-  [[nodiscard]] bool refuted() const { return bound_.is_infeasible(); }
+  [[nodiscard]] bool is_infeasible() const { return bound_.is_infeasible(); }
   /// The answer: steps, what they take, the bound, the status.
   void write(Answer& answer) const;
 
@@ -113,9 +113,9 @@ class SlicedSearch : public Member {
   /// Whatever else runs beside the search waits, until it is reported that it need not.
   virtual void rest(bool /*waits*/) {}
 
-  [[nodiscard]] bool over() const { return allowance_.is_over() || wish_.computes > 0 || has_enough(); }
-  /// Whoever listens hears that it goes on. False where that is enough.
-  [[nodiscard]] bool beat(std::int64_t units = 0) const;
+  [[nodiscard]] bool over() const { return allowance_.is_over() || wish_.computes > 0 || is_stopped(); }
+  /// Reports a round to the listener. Returns false if the listener stops the search.
+  [[nodiscard]] bool report_round(std::int64_t units = 0) const;
   /// As much of it as the work limit leaves.
   [[nodiscard]] std::int64_t limited(std::int64_t units) const {
     return std::min(units, allowance_.left().work.count());
@@ -161,7 +161,7 @@ class SlicedSearch : public Member {
     std::int64_t reported = kNoWay;
   };
 
-  [[nodiscard]] bool has_enough() const { return options_.reporter != nullptr && options_.reporter->has_enough(); }
+  [[nodiscard]] bool is_stopped() const { return options_.reporter != nullptr && options_.reporter->is_stopped(); }
   bool on_plan(bool better);
   void take_found(Source source);
   void report_best(Source source);
@@ -173,7 +173,7 @@ class SlicedSearch : public Member {
   [[nodiscard]] bool leads(const Entry& entry) const { return entry.cost <= best_cost_ && entry.cost < kNoWay; }
   [[nodiscard]] double part_of_gap(const Entry& entry) const;
   [[nodiscard]] double due_to(const Entry& entry) const;
-  void tell(Entry& entry);
+  void offer_best(Entry& entry);
   void run_member(Entry& entry, double due);
   void look_for_more();
 

@@ -118,7 +118,7 @@ class Ladder {
       allowance_.spend(Work(found.schedule.solver.work));
       const bool pays = take(std::move(found));
       // A wish whose schedule is known is taken, however late.
-      if (!pays || !may_go_on || ((allowance_.is_over() || has_enough()) && wish.steps.empty())) break;
+      if (!pays || !may_go_on || ((allowance_.is_over() || is_stopped()) && wish.steps.empty())) break;
       if (wish.computes == 0 && !may_hold()) break;
       start_ = !wish.steps.empty() ? std::move(wish.steps) : best_.has_schedule() ? best_.steps : start_;
       problem_.max_computes = std::max(wish.computes, problem_.max_computes + 1);
@@ -132,7 +132,7 @@ class Ladder {
   }
 
  private:
-  [[nodiscard]] bool has_enough() const { return options_.reporter != nullptr && options_.reporter->has_enough(); }
+  [[nodiscard]] bool is_stopped() const { return options_.reporter != nullptr && options_.reporter->is_stopped(); }
 
   /// A start that holds the budgets with more computes is where it begins.
   void begin_with_start() {
@@ -177,7 +177,7 @@ class Ladder {
     // From two on, what an op costs again does not depend on how often.
     std::int64_t bound = proved > 1 ? best_.baseline_cost : 0;
     if (most <= proved || bound >= best_.cost()) return;
-    if (!allowance_.is_over() && !has_enough()) {
+    if (!allowance_.is_over() && !is_stopped()) {
       problem_.max_computes = std::min(most, static_cast<int>(kComputesWithin64Bits));
       Options options = within(options_, allowance_.left());
       options.start = best_.steps;

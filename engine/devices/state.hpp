@@ -3,7 +3,7 @@
 // State after some steps over several devices, and the possible next steps.
 //
 // A move is a step, or the release of a tensor on a device. Of all schedules that cost the same only those of one form are
-// followed; that loses no optimum and refutes no feasible problem:
+// followed; that loses no optimum and rejects no feasible problem:
 //
 //   releases     come just before a step on the same device that does not fit without every one of them, in ascending
 //                order of tensors. (Put each off until then: what is resident longer does no harm where it fits, and a copy or

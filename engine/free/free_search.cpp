@@ -39,7 +39,7 @@ constexpr double kMaxTurnSeconds = 5;
 constexpr double kMinTurnSeconds = 0.02;
 constexpr double kForgetting = 0.8;
 constexpr double kReward = 0.5;
-constexpr double kMinWeight = 0.1;
+constexpr double kMinFreeWeight = 0.1;
 
 enum Turn : std::size_t { kPeakOrder, kInputOrder, kOwnOrder, kJoint, kTurns };
 
@@ -107,18 +107,18 @@ class FreeSearch {
     const OrderProblem problem(whole_.instance());
     OrderSettings settings;
     settings.target = whole_.instance().budget();
-    settings.work_limit = option_of(limited.work);
+    settings.work_limit = limited.work.count();
     settings.threads = thread_count(options());
     settings.seed = static_cast<std::uint64_t>(options().seed);
     settings.improved = [&](const std::vector<NodeId>& order, Bytes) {
       offer(problem.sequence_of(order), Source::order);
     };
     settings.enough = [this](std::int64_t work) {
-      whole_.beat(Work(work));
+      whole_.report_round(Work(work));
       return whole_.over();
     };
     const OrderResult result = minimise_peak(problem, settings, [&] { return deadline.reached(); });
-    whole_.charge(Work(result.work));
+    whole_.add_work(Work(result.work));
     peak_order_ = Order(problem.sequence_of(result.order));
     if (result.lower_bound > whole_.instance().budget()) require_recompute();
   }
@@ -131,11 +131,11 @@ class FreeSearch {
       if (instance.max_computes(op) > 1) least = std::min(least, instance.duration(op));
     }
     if (least == Duration::max()) {
-      whole_.refute();
+      whole_.prove_infeasible();
     } else {
       whole_.raise_bound(least);
     }
-    whole_.tell(Event::bound, Source::order);
+    whole_.notify(Event::bound, Source::order);
   }
 
   [[nodiscard]] bool is_open(std::size_t turn) const {
@@ -151,9 +151,9 @@ class FreeSearch {
       search_along(turn);
     }
     // A turn with nothing to do can't keep a solve under a work limit alive.
-    if (whole_.work() == work) whole_.charge(Work(1));
+    if (whole_.work() == work) whole_.add_work(Work(1));
     const bool improved = better(whole_.instance(), whole_.incumbent(), before);
-    weights_[turn] = std::max(kMinWeight, weights_[turn] * kForgetting + (improved ? kReward : 0.0));
+    weights_[turn] = std::max(kMinFreeWeight, weights_[turn] * kForgetting + (improved ? kReward : 0.0));
   }
 
   /// Goes on with the turn's search of one order, if that has anything left to find.
@@ -224,11 +224,11 @@ Mix free_order_crew(const Instance& instance, const SolveOptions& options, Searc
   const bool by_states = searches_states(instance, options);
   Crew crew(instance, options,
             {.most_ops = by_states ? 0 : kMaxOpsForComplete, .most_ops_of_every_round = kMaxOpsForEveryRound});
-  if (by_states) crew.hire_for_every_round(std::make_unique<StateWorker>(instance));
-  crew.hire_neighbourhoods(phase);
+  if (by_states) crew.add_for_every_round(std::make_unique<StateWorker>(instance));
+  crew.add_neighbourhoods(phase);
   // In place of the workers that know one order only, which have their turn elsewhere.
-  crew.hire<ReorderWorker>(std::min(2, crew.plan().ruins));
-  crew.hire<JointAnnealingWorker>(std::min(4, 2 * crew.plan().annealings));
+  crew.add<ReorderWorker>(std::min(2, crew.plan().ruins));
+  crew.add<JointAnnealingWorker>(std::min(4, 2 * crew.plan().annealings));
   return crew.mix();
 }
 
@@ -273,10 +273,10 @@ RecomputePlan OrderView::plan_of(std::span<const OpId> sequence) const {
 
 ViewSearch::ViewSearch(Search& whole, OrderView view, const SolveOptions& options, std::vector<Start> starts)
     : whole_(whole), view_(std::move(view)), search_(view_.staged(), options, {input_order_crew, std::move(starts)}) {
-  search_.listen({.tell =
+  search_.listen({.progress =
                       [this](const Progress& progress) {
                         if (progress.event == Event::start || progress.event == Event::schedule) offer_best();
-                        if (progress.event == Event::round) whole_.beat(search_.work() - before_);
+                        if (progress.event == Event::round) whole_.report_round(search_.work() - before_);
                       },
                   .enough = [this](const Progress&) { return whole_.over(); }});
 }
@@ -296,7 +296,7 @@ void ViewSearch::learn(std::span<const OpId> sequence) {
 void ViewSearch::run_session(const Limits& limits) {
   before_ = search_.work();
   search_.run_session({Deadline(limits.seconds, whole_.deadline().cancel()), plus(before_, limits.work)});
-  whole_.charge(search_.work() - before_);
+  whole_.add_work(search_.work() - before_);
   offer_best();
 }
 

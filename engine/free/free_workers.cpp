@@ -22,9 +22,9 @@ namespace {
 constexpr double kStepsOfChange = 0.3;
 /// The effort of a change, per node.
 constexpr std::int64_t kChangeEffort = 60;
-constexpr double kHotShare = 0.5;
-constexpr double kChainShare = 0.3;
-constexpr std::size_t kMaxChain = 8;
+constexpr double kFreeHotShare = 0.5;
+constexpr double kFreeChainShare = 0.3;
+constexpr std::size_t kMaxFreeChain = 8;
 constexpr std::int64_t kLookSteps = 4096;
 
 /// The last step of the retention interval from which a use before `at` would read the tensor.
@@ -45,7 +45,7 @@ std::vector<OpId> chain_of(const Instance& instance, const Evaluation& evaluatio
     for (const TensorId t : instance.inputs(chain[i])) {
       const OpId producer = instance.producer(t);
       const bool known = std::find(chain.begin(), chain.end(), producer) != chain.end();
-      if (known || left[producer] <= 0 || chain.size() >= kMaxChain) continue;
+      if (known || left[producer] <= 0 || chain.size() >= kMaxFreeChain) continue;
       if (last_use(evaluation, t, at) < place) chain.push_back(producer);
     }
   }
@@ -133,7 +133,7 @@ void JointAnnealingWorker::step(const RoundInput& input) {
 
 int JointAnnealingWorker::draw_place() {
   const int size = walk_->profile.size();
-  if (hot_.empty() || random_.unit() >= kHotShare) {
+  if (hot_.empty() || random_.unit() >= kFreeHotShare) {
     return static_cast<int>(random_.below(at(size)));
   }
   return std::min(size - 1, hot_[random_.below(hot_.size())]);
@@ -185,7 +185,7 @@ bool JointAnnealingWorker::add(const Instance& instance, Sequence& sequence) {
   const RetentionInterval& chosen = *across[random_.below(across.size())];
   const std::size_t at = next_use(instance, sequence, static_cast<std::size_t>(place), chosen.tensor);
   std::vector<OpId> again{instance.producer(chosen.tensor)};
-  if (random_.unit() < kChainShare) {
+  if (random_.unit() < kFreeChainShare) {
     again = chain_of(instance, evaluation, again.front(), place, static_cast<int>(at), left);
   }
   sequence.insert(sequence.begin() + static_cast<std::ptrdiff_t>(at), again.begin(), again.end());
@@ -202,7 +202,7 @@ constexpr double kTemperature = 0.2;
 /// Recomputes that one exchange puts in at most.
 constexpr int kMaxAdded = 3;
 /// A blur of what a recompute is worth, so that others than the best get their turn.
-constexpr double kNoise = 0.5;
+constexpr double kFreeNoise = 0.5;
 /// The effort of making an order problem, per run; orders are counted in it, too.
 constexpr Effort kEffortOfCompute = 30;
 
@@ -298,7 +298,7 @@ std::optional<Solution> ReorderWorker::relieved(const RoundInput& input, const S
     const OpId op = instance.producer(interval.tensor);
     if (computes[op] >= instance.max_computes(op) || solution.extra + instance.duration(op) >= below) continue;
     const double worth = static_cast<double>(interval.size.count()) /
-                         static_cast<double>(instance.duration(op).count() + 1) * (1 - kNoise * random_.unit());
+                         static_cast<double>(instance.duration(op).count() + 1) * (1 - kFreeNoise * random_.unit());
     if (worth > most) {
       most = worth;
       chosen = interval.tensor;

@@ -14,13 +14,13 @@ namespace {
 constexpr int kMaxOps = 12;
 constexpr int kMaxTensors = 64;
 /// So that four bits have one to spare, which is_dominated() needs.
-constexpr int kMaxComputes = 7;
+constexpr int kMaxStateComputes = 7;
 constexpr std::uint64_t kSpareBits = 0x8888'8888'8888'8888U;
 /// With more it gives up: 100 MB.
 constexpr std::size_t kMaxStates = 1'500'000;
 /// A compute that is tried, and a state that comes of it.
 constexpr Effort kEffortOfTry = 4;
-constexpr Effort kEffortOfState = 40;
+constexpr Effort kEffortOfNewState = 40;
 constexpr int kStatesBetweenQuestions = 64;
 
 std::uint64_t bit(TensorId tensor) {
@@ -35,7 +35,7 @@ void for_each_tensor(std::uint64_t tensors, Visit visit) {
 }  // namespace
 
 bool StateWorker::fits(const Instance& instance) {
-  const auto runs_often = [&](OpId op) { return instance.max_computes(op) > kMaxComputes; };
+  const auto runs_often = [&](OpId op) { return instance.max_computes(op) > kMaxStateComputes; };
   return instance.op_count() <= kMaxOps && instance.tensor_count() <= kMaxTensors &&
          std::ranges::none_of(instance.ops(), runs_often);
 }
@@ -178,7 +178,7 @@ void StateWorker::keep_most(Tensors kept, std::span<const TensorId> tensors, Byt
 }
 
 void StateWorker::push(State state, Duration extra) {
-  effort_ += kEffortOfState;
+  effort_ += kEffortOfNewState;
   if (!settle(state)) return;
   const auto number = static_cast<std::int32_t>(states_.size());
   if (is_dominated(state, number)) return;

@@ -29,7 +29,7 @@ constexpr double kFirstSize = 10;
 constexpr double kMinSize = 4;
 constexpr double kSizeChange = 1.1;
 constexpr double kMinStride = 1.0 / 64;
-constexpr double kNoise = 0.3;
+constexpr double kBlockNoise = 0.3;
 /// Fruitless neighbourhoods in a row, in ops, after which the composition is taken for done.
 constexpr int kMaxFruitlessPerOp = 3;
 /// Fruitless renewals of modes in a row after which neighbourhoods take over.
@@ -134,7 +134,7 @@ class CompositionSearch {
     const auto step = std::max<std::int64_t>(1, static_cast<std::int64_t>(static_cast<double>(way.count()) * stride_));
     const Bytes target = std::max(instance_.budget(), best_.peak - Bytes(step));
     const auto free = free_ops(evaluation_.peak_step, 2 * static_cast<int>(size_));
-    const auto outcome = search(free, {target, Duration::max()}, node_limit_, true, kNoise);
+    const auto outcome = search(free, {target, Duration::max()}, node_limit_, true, kBlockNoise);
     stride_ = outcome.sequence ? std::min(1.0, stride_ * 1.5) : stride_ * 0.9;
     if (outcome.sequence) take(*outcome.sequence);
   }
@@ -154,7 +154,7 @@ class CompositionSearch {
     const int other = static_cast<int>(random_.below(at(steps)));
     if (evaluation_.memory[at(other)] > evaluation_.memory[at(step)]) step = other;
     const auto free = free_ops(step, static_cast<int>(size_));
-    const auto outcome = search(free, {instance_.budget(), best_.extra}, node_limit_, false, kNoise);
+    const auto outcome = search(free, {instance_.budget(), best_.extra}, node_limit_, false, kBlockNoise);
     if (outcome.sequence) take(*outcome.sequence);
     size_ = outcome.complete ? std::min(size_ * kSizeChange, static_cast<double>(instance_.op_count()))
                              : std::max(kMinSize, size_ / kSizeChange);
@@ -216,7 +216,7 @@ class CompositionWorker : public Worker {
 Mix mode_crew(const Instance& instance, const SolveOptions& options, SearchPhase /*phase*/) {
   Crew crew(instance, options, {.most_ops = INT_MAX, .most_ops_of_every_round = INT_MAX});
   const int compositions = options.workers == Workers::complete ? 0 : kCompositionsARound;
-  for (int i = 0; i < compositions; ++i) crew.hire(std::make_unique<CompositionWorker>(options, crew.next_seed()));
+  for (int i = 0; i < compositions; ++i) crew.add(std::make_unique<CompositionWorker>(options, crew.next_seed()));
   return crew.mix();
 }
 

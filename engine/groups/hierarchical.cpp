@@ -86,8 +86,8 @@ class GroupFinder {
 
   /// `enough` is asked by the thread that called alone. What other threads do ends when it has come to an end by itself.
   [[nodiscard]] bool is_over() {
-    if (!has_enough_ && enough_ && std::this_thread::get_id() == caller_ && enough_()) has_enough_ = true;
-    return has_enough_ || deadline_.reached();
+    if (!is_stopped_ && enough_ && std::this_thread::get_id() == caller_ && enough_()) is_stopped_ = true;
+    return is_stopped_ || deadline_.reached();
   }
 
   void note(const char* name, double value) { groups_.statistics.push_back({name, value}); }
@@ -244,7 +244,7 @@ class GroupFinder {
   BlockStore* store_;
   const std::function<bool()>& enough_;
   std::thread::id caller_ = std::this_thread::get_id();
-  std::atomic<bool> has_enough_ = false;
+  std::atomic<bool> is_stopped_ = false;
   bool given_up_ = false;
   std::size_t freed_inputs_ = 0;
   Groups groups_;
@@ -287,7 +287,7 @@ class Composer {
   /// Compositions side by side, each with its own seed; the best, the first among equals. As many whatever the number
   /// of threads, for the sake of reproducibility; but where time limits them one thread has time for one only.
   [[nodiscard]] Composition compose_from_seeds(const Instance& top, const CompositionLimits& limits) {
-    const bool one = options_.work_limit == 0 && thread_count(options_) == 1;
+    const bool one = !counts_work_ && thread_count(options_) == 1;
     std::vector<Composition> compositions(one ? 1 : kSeeds);
     run_tasks(thread_count(options_), compositions.size(), [&](std::size_t i) {
       compositions[i] = compose(top, options_, static_cast<std::uint64_t>(options_.seed) * kSeeds + i, limits);
@@ -300,9 +300,9 @@ class Composer {
   }
 
   [[nodiscard]] Effort composition_effort() const {
-    if (options_.work_limit == 0) return INT64_MAX;
     // In double, for limits near the largest, and for parts of a unit.
-    const double work = static_cast<double>(options_.work_limit) * kComposeShare / kCompositions / kSeeds;
+    const double work =
+        static_cast<double>(work_limit(options_.work_limit).count()) * kComposeShare / kCompositions / kSeeds;
     return static_cast<Effort>(std::min(work * static_cast<double>(EffortOfWork::model), 9e18));
   }
 
@@ -318,9 +318,7 @@ class Composer {
     for (int round = 0; round < kCompositions && !deadline_.reached(); ++round) {
       const double now = deadline_.elapsed();
       const double round_end = now + (end - now) * (round + 1 < kCompositions ? 0.7 : 1);
-      limits.interrupted = [&] {
-        return deadline_.reached() || (options_.work_limit == 0 && deadline_.elapsed() > round_end);
-      };
+      limits.interrupted = [&] { return deadline_.reached() || (!counts_work_ && deadline_.elapsed() > round_end); };
       const Composition composition = compose_from_seeds(with_budgets(problem, allowed, allowed), limits);
       const double composed = deadline_.elapsed();
       Solution stitched = make_solution(instance_, plan_of_any(instance_, expand(hierarchy_, composition.sequence)));
@@ -339,6 +337,8 @@ class Composer {
   const Instance& instance_;
   const SolveOptions& options_;
   const Deadline& deadline_;
+  /// Rounds end by effort, not by time.
+  const bool counts_work_ = options_.work_limit > 0;
   HierarchicalResult result_;
 };
 
@@ -362,17 +362,17 @@ void start_from_groups(Search& search, const Groups& groups) {
   if (!groups.complete) return;
   HierarchicalResult result = compose_groups(groups, search.instance(), search.options(), search.deadline());
   report.statistics.insert(report.statistics.end(), result.statistics.begin(), result.statistics.end());
-  search.charge(result.work);
+  search.add_work(result.work);
   search.offer(std::move(result.solution), Source::hierarchy);
 }
 
 void start_from_groups(Search& search, BlockStore* blocks) {
   const auto enough = [&search] {
-    search.take_proof();
+    search.exchange_with_prover();
     return search.over() && !asks_for_groups(search.options());
   };
   const Groups groups = find_groups(search.instance(), search.options(), search.deadline(), blocks, enough);
-  search.charge(groups.work);
+  search.add_work(groups.work);
   start_from_groups(search, groups);
 }
 

@@ -206,7 +206,7 @@ class Row {
   Instance unlimited_;
   std::vector<Point> found_;
   std::vector<Known> known_;
-  /// All that was found: what another one beats in time and bytes may read less, or have lower peaks.
+  /// All that was found: what another one dominates in time and bytes may read less, or have lower peaks.
   RowResult result_;
   int solves_ = 0;
 };
@@ -254,7 +254,7 @@ RowResult solve_row(const BlockProblem& problem, const GridRow& row, const Block
 namespace {
 
 /// True if a is nowhere worse than b, peaks compared as if nothing were freed inside.
-bool beats(const BlockSchedule& a, const BlockSchedule& b) {
+bool dominates(const BlockSchedule& a, const BlockSchedule& b) {
   const auto no_more = [](const auto& x, const auto& y) { return !(y < x); };
   if (!no_more(a.duration(), b.duration()) || !no_more(a.saved, b.saved) || a.computes > b.computes) return false;
   if (!no_more(a.forward_cost.workspace() + a.saved, b.forward_cost.workspace() + b.saved)) return false;
@@ -286,17 +286,17 @@ std::vector<bool> lower_hull(const std::vector<BlockSchedule>& schedules) {
   return chosen;
 }
 
-/// Those that no other beats, by growing duration.
+/// Those that no other dominates, by growing duration.
 std::vector<BlockSchedule> pareto_set(std::vector<BlockSchedule> schedules) {
   std::stable_sort(schedules.begin(), schedules.end(), [](const BlockSchedule& a, const BlockSchedule& b) {
     return a.duration() != b.duration() ? a.duration() < b.duration() : a.saved < b.saved;
   });
   std::vector<BlockSchedule> pareto;
   for (BlockSchedule& schedule : schedules) {
-    const bool beaten =
-        std::any_of(pareto.begin(), pareto.end(), [&](const BlockSchedule& other) { return beats(other, schedule); });
-    if (beaten) continue;
-    std::erase_if(pareto, [&](const BlockSchedule& other) { return beats(schedule, other); });
+    const bool dominated = std::any_of(pareto.begin(), pareto.end(),
+                                       [&](const BlockSchedule& other) { return dominates(other, schedule); });
+    if (dominated) continue;
+    std::erase_if(pareto, [&](const BlockSchedule& other) { return dominates(schedule, other); });
     pareto.push_back(std::move(schedule));
   }
   return pareto;

@@ -66,7 +66,7 @@ std::vector<GridRow> grid_rows(const BlockProblem& problem, const Instance& unli
 RowResult solve_row(const BlockProblem& problem, const GridRow& row, const BlockSchedule& saving,
                     const SolveOptions& options, const RowLimits& limits);
 
-/// Selects the schedules that no other beats in everything; where they are more than `most`, the shortest, then those
+/// Selects the schedules that no other dominates; where they are more than `most`, the shortest, then those
 /// that a price per byte would choose, then the others, each time whatever saves most differently from those chosen
 /// (HiRemate, schedule selection: farthest apart first). Shortest first. `most` >= 1.
 std::vector<BlockSchedule> select_schedules(std::vector<BlockSchedule> schedules, std::size_t most);

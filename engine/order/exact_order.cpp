@@ -14,7 +14,7 @@ namespace remora {
 namespace {
 
 /// Work for one limit on the peak in the first round; four times as much in each further one.
-constexpr std::int64_t kFirstShare = 1 << 14;
+constexpr std::int64_t kFirstSlice = 1 << 14;
 
 class LimitSearch {
  public:
@@ -27,7 +27,7 @@ class LimitSearch {
   ExactOrderResult run() {
     // A limit too tight to be decided soon may leave a looser one that is easy: none is pursued for long before the
     // others had their share.
-    for (std::int64_t share = kFirstShare; wanted() && round(share);) {
+    for (std::int64_t share = kFirstSlice; wanted() && round(share);) {
       share = share < std::numeric_limits<std::int64_t>::max() / 4 ? 4 * share : share;
     }
     return std::move(result_);
@@ -36,10 +36,7 @@ class LimitSearch {
  private:
   [[nodiscard]] bool wanted() const { return !result_.proved() && result_.peak > settings_.enough; }
 
-  [[nodiscard]] std::int64_t work_left() const {
-    if (settings_.work_limit == 0) return std::numeric_limits<std::int64_t>::max();
-    return settings_.work_limit - result_.work;
-  }
+  [[nodiscard]] std::int64_t work_left() const { return settings_.work_limit - result_.work; }
 
   /// Halves what lies between the bound and the best peak, limits given up left out; whether a larger share may help.
   bool round(std::int64_t share) {
@@ -182,18 +179,16 @@ class Partwise {
   [[nodiscard]] Bytes enough() const { return std::max(result_.lower_bound, settings_.enough); }
 
   [[nodiscard]] bool over() const {
-    return (settings_.work_limit > 0 && result_.work >= settings_.work_limit) ||
-           (settings_.interrupted && settings_.interrupted());
+    return result_.work >= settings_.work_limit || (settings_.interrupted && settings_.interrupted());
   }
 
   void bound(std::size_t i) {
     PartState& state = states_[i];
     if (state.peak <= enough() || over()) return;
-    PeakBoundSettings settings{
-        .enough = state.peak, .work_limit = kMaxBoundWork - result_.work, .interrupted = settings_.interrupted};
-    if (settings_.work_limit > 0) {
-      settings.work_limit = std::min(settings.work_limit, (settings_.work_limit - result_.work) / 4 + 1);
-    }
+    const PeakBoundSettings settings{
+        .enough = state.peak,
+        .work_limit = std::min(kMaxBoundWork - result_.work, (settings_.work_limit - result_.work) / 4 + 1),
+        .interrupted = settings_.interrupted};
     if (settings.work_limit <= 0) return;
     const PeakBound found = peak_bound(split_.parts[i].problem, state.order, settings);
     result_.work += found.work;
@@ -204,9 +199,11 @@ class Partwise {
   void solve(std::size_t i) {
     PartState& state = states_[i];
     if (state.peak <= enough() || over()) return;
-    ExactOrderSettings settings{
-        .below = state.peak, .at_least = state.lower_bound, .enough = enough(), .interrupted = settings_.interrupted};
-    if (settings_.work_limit > 0) settings.work_limit = (settings_.work_limit - result_.work) / 2 + 1;
+    const ExactOrderSettings settings{.below = state.peak,
+                                      .at_least = state.lower_bound,
+                                      .enough = enough(),
+                                      .work_limit = (settings_.work_limit - result_.work) / 2 + 1,
+                                      .interrupted = settings_.interrupted};
     ExactOrderResult found = exact_order(split_.parts[i].problem, settings);
     result_.work += found.work;
     state.lower_bound = found.lower_bound;

@@ -35,8 +35,8 @@ struct ExactOrderSettings {
   Bytes at_least{};
   /// An order of at most this peak will do.
   Bytes enough{};
-  /// Nodes run in the search, those taken back included; 0 for no limit. The same limit gives the same result.
-  std::int64_t work_limit = 0;
+  /// Nodes run in the search, those taken back included. The same limit gives the same result.
+  std::int64_t work_limit = INT64_MAX;
   /// Asked now and then; may be empty.
   std::function<bool()> interrupted{};
 };

@@ -211,7 +211,7 @@ constexpr std::size_t kAnnealers = 4;
 /// Those of the workers, in turn.
 constexpr std::array kTemperatures{0.5, 0.2, 2.0, 5.0};
 constexpr int kStarts = 6;
-constexpr double kNoise = 0.5;
+constexpr double kPeakNoise = 0.5;
 /// Nodes in the networks of the bound, at most, and how many of them are a unit of work.
 constexpr std::int64_t kMaxCutNodes = std::int64_t{1} << 22;
 constexpr std::int64_t kCutNodesOfWork = 20;
@@ -244,9 +244,7 @@ class PeakSearch {
 
  private:
   [[nodiscard]] Bytes enough() const { return std::max(settings_.target, result_.lower_bound); }
-  [[nodiscard]] std::int64_t work_left() const {
-    return settings_.work_limit > 0 ? settings_.work_limit - result_.work : INT64_MAX;
-  }
+  [[nodiscard]] std::int64_t work_left() const { return settings_.work_limit - result_.work; }
   [[nodiscard]] bool finished() const {
     if (work_left() <= 0 || result_.peak <= enough() || interrupted_()) return true;
     return settings_.enough && settings_.enough(result_.work);
@@ -262,7 +260,7 @@ class PeakSearch {
   /// List scheduling and depth first in turn, first without noise.
   void start() {
     for (int i = 0; i < kStarts && !finished(); ++i) {
-      const double noise = i < 2 ? 0 : kNoise;
+      const double noise = i < 2 ? 0 : kPeakNoise;
       std::vector<NodeId> order =
           i % 2 == 0 ? list_order(problem_, noise, random_) : depth_first_order(problem_, noise, random_);
       const Bytes peak = peak_of(problem_, order);
@@ -298,9 +296,9 @@ class PeakSearch {
   }
 
   /// Their number is fixed under a work limit: then it must not matter how many threads there are.
-  void hire() {
+  void add_workers() {
     const auto threads = static_cast<std::size_t>(std::max(1, settings_.threads));
-    const std::size_t count = settings_.work_limit > 0 ? kAnnealers : std::max(kAnnealers, threads - 1);
+    const std::size_t count = settings_.work_limit < INT64_MAX ? kAnnealers : std::max(kAnnealers, threads - 1);
     workers_.push_back(std::make_unique<WindowWorker>(random_.next()));
     for (std::size_t i = 0; i < count; ++i) {
       OrderAnnealer::Settings settings;
@@ -312,7 +310,7 @@ class PeakSearch {
   }
 
   void run_round(std::int64_t effort) {
-    if (workers_.empty()) hire();
+    if (workers_.empty()) add_workers();
     const OrderRound round{problem_, result_.order, result_.peak, enough(), interrupted_, effort};
     std::vector<OrderFind> finds(workers_.size());
     run_tasks(std::max(1, settings_.threads), workers_.size(),

@@ -37,8 +37,8 @@ std::vector<NodeId> depth_first_order(const OrderProblem& problem, double noise,
 struct OrderSettings {
   /// An order of at most this peak will do.
   Bytes target{};
-  /// Units of work, 0 for no limit; with it the same seed gives the same order whatever the number of threads.
-  std::int64_t work_limit = 0;
+  /// Units of work; with a limit the same seed gives the same order whatever the number of threads.
+  std::int64_t work_limit = INT64_MAX;
   int threads = 1;
   std::uint64_t seed = 1;
   /// Told of every better order, from the thread that asked. May be empty.

@@ -157,7 +157,7 @@ class NodeSets {
 /// Looking at so many ready nodes is as much as running one.
 constexpr std::int64_t kReadyOfWork = 64;
 /// Memory for failed sets and for open ones.
-constexpr std::size_t kMaxBytes = std::size_t{1} << 28U;
+constexpr std::size_t kMaxFailedBytes = std::size_t{1} << 28U;
 
 class OrderWithin {
  public:
@@ -177,8 +177,8 @@ class OrderWithin {
     push(NodeId::none());
     arrive();
     while (!frames_.empty() && frames_.size() <= at(problem_.node_count())) {
-      const bool over = (work_limit > 0 && work_ >= work_limit) || (interrupted && look(interrupted));
-      if (over || failed_.bytes() + sizeof(NodeId) * candidates_.size() > kMaxBytes) {
+      const bool over = work_ >= work_limit || (interrupted && look(interrupted));
+      if (over || failed_.bytes() + sizeof(NodeId) * candidates_.size() > kMaxFailedBytes) {
         result.answer = over ? Answer::out_of_work : Answer::out_of_memory;
         result.work = work_;
         return result;

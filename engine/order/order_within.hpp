@@ -102,7 +102,7 @@ struct WithinResult {
   std::int64_t work = 0;
 };
 
-/// Builds the order from the end given. Gives up after about `work_limit` of work (0: no limit), when `interrupted`
+/// Builds the order from the end given. Gives up after about `work_limit` of work, when `interrupted`
 /// (may be empty) says true, both out_of_work, or when the sets to remember take more than a quarter of a gigabyte.
 WithinResult order_within(const OrderProblem& problem, Bytes limit, OrderEnd end, std::int64_t work_limit,
                           const std::function<bool()>& interrupted);

@@ -215,7 +215,7 @@ PeakBound peak_bound(const OrderProblem& problem, std::span<const NodeId> known,
   std::vector<NodeId> free;
   for (const auto& [memory, node] : by_memory(problem, known)) {
     if (bound.bytes >= settings.enough || memory <= bound.bytes) break;
-    if (settings.work_limit > 0 && bound.work >= settings.work_limit) break;
+    if (bound.work >= settings.work_limit) break;
     if (settings.interrupted && settings.interrupted()) break;
     const Nodes before = reached(problem, node, [&](NodeId k) { return problem.predecessors(k); });
     const Nodes after = reached(problem, node, [&](NodeId k) { return problem.successors(k); });

@@ -86,8 +86,8 @@ class LeastResident {
 struct PeakBoundSettings {
   /// A bound this high is enough.
   Bytes enough = Bytes::max();
-  /// Nodes looked at and nodes in the networks that are cut, summed; 0 for no limit.
-  std::int64_t work_limit = 0;
+  /// Nodes looked at and nodes in the networks that are cut, summed.
+  std::int64_t work_limit = INT64_MAX;
   /// Asked before each cut; may be empty.
   std::function<bool()> interrupted{};
 };

@@ -18,10 +18,10 @@ namespace {
 OpId border_of(const Graph& graph) {
   const auto first =
       std::find_if(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return op.phase == Phase::backward; });
-  if (first == graph.ops.end()) throw InputError("$.ops", "a stage needs ops with \"phase\": \"backward\"");
+  if (first == graph.ops.end()) throw InputError("ops", "a stage needs ops with \"phase\": \"backward\"");
   const auto late = std::find_if(first, graph.ops.end(), [](const Op& op) { return op.phase != Phase::backward; });
   if (late != graph.ops.end()) {
-    throw InputError("$.ops[" + std::to_string(late - graph.ops.begin()) + "]",
+    throw InputError("ops[" + std::to_string(late - graph.ops.begin()) + "]",
                      "a stage's forward ops come before all its backward ops");
   }
   return OpId(static_cast<std::size_t>(first - graph.ops.begin()));

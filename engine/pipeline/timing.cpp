@@ -7,7 +7,7 @@
 namespace remora {
 namespace {
 
-using Kind = PipelineTask::Kind;
+using TaskKind = PipelineTask::Kind;
 
 }  // namespace
 
@@ -85,14 +85,14 @@ std::int64_t PipelineTiming::peak(std::size_t device, const ModesLeft& left) con
       return smallest;
     };
     now -= own.least;
-    if (task.kind == Kind::forward) ++own.in_flight;
+    if (task.kind == TaskKind::forward) ++own.in_flight;
     const auto kind = static_cast<std::size_t>(task.kind);
     most = std::max(most, now + least([&](const ModeAmounts& mode) { return mode.transient[kind]; }));
-    if (task.kind == Kind::backward) {
+    if (task.kind == TaskKind::backward) {
       --own.in_flight;
       ++own.waiting;
     }
-    if (task.kind == Kind::weight_gradient) --own.waiting;
+    if (task.kind == TaskKind::weight_gradient) --own.waiting;
     own.least = least([](const ModeAmounts&) { return 0; });
     now += own.least;
   }

@@ -91,9 +91,7 @@ void PartSearch::start(const std::function<bool()>& interrupted) {
   const bool lists_overlaps = overlap_count(part_) <= kMaxOverlaps;
   const bool has_fixed =
       std::any_of(part_.items.begin(), part_.items.end(), [](const Item& i) { return i.is_fixed(); });
-  const auto may_go_on = [&] {
-    return !finished() && !interrupted() && (settings_.work_limit == 0 || work_ < settings_.work_limit);
-  };
+  const auto may_go_on = [&] { return !finished() && !interrupted() && work_ < settings_.work_limit; };
   if (!may_go_on()) return;
   if (has_fixed && lists_overlaps) overlaps_ = overlaps_of(part_);
   for (int i = 0; i < kOrderSearches; ++i) {

@@ -131,8 +131,8 @@ class PartSearch {
     std::optional<Bytes> capacity{};
     std::uint64_t seed = 1;
     int threads = 1;
-    /// Units of work after which start() tries no further placement; 0: no limit.
-    std::int64_t work_limit = 0;
+    /// Units of work after which start() tries no further placement.
+    std::int64_t work_limit = INT64_MAX;
     StackInferences inferences{};
   };
 

@@ -50,9 +50,8 @@ class Placing {
  private:
   /// Its share by items.
   [[nodiscard]] std::int64_t work_limit_of(const Part& part) const {
-    if (settings_.work_limit == 0) return 0;
     const double share = static_cast<double>(part.count()) / static_cast<double>(buffers_.size());
-    return 1 + static_cast<std::int64_t>(share * static_cast<double>(settings_.work_limit));
+    return 1 + part_of(Work(settings_.work_limit), share).count();
   }
 
   /// True if fixed buffers share bytes.
@@ -76,17 +75,17 @@ class Placing {
     for (const auto& search : searches_) {
       for (const auto& other : searches_) search->need_no_less(other->lower_bound());
     }
-    tell();
+    report();
   }
 
-  void tell() {
+  void report() {
     const std::pair known{arena(), lower_bound()};
     if (known == std::exchange(reported_, known) || !settings_.progress) return;
     settings_.progress(known.first, known.second);
   }
 
   [[nodiscard]] bool finished() const {
-    if (interrupted_() || (settings_.work_limit > 0 && work() >= settings_.work_limit)) return true;
+    if (interrupted_() || work() >= settings_.work_limit) return true;
     if (settings_.capacity && lower_bound() > *settings_.capacity) return true;
     return std::all_of(searches_.begin(), searches_.end(), [](const auto& search) { return search->finished(); });
   }

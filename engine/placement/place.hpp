@@ -33,8 +33,8 @@ using PlacementStatus = Status;
 struct PlaceSettings {
   /// Maximum size of the arena; without it, the smallest arena is sought.
   std::optional<Bytes> capacity{};
-  /// Units of work, 0 for no limit; with it the same seed gives the same placement whatever the number of threads.
-  std::int64_t work_limit = 0;
+  /// Units of work; with a limit the same seed gives the same placement whatever the number of threads.
+  std::int64_t work_limit = INT64_MAX;
   int threads = 1;
   std::uint64_t seed = 1;
   /// True to run the constraint program, too; otherwise only the heuristics.

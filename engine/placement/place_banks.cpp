@@ -233,7 +233,7 @@ void BankContext::allow_more_work() {
 }
 
 bool BankContext::is_over() const {
-  return interrupted_() || (settings_.work_limit > 0 && work() >= settings_.work_limit);
+  return interrupted_() || work() >= settings_.work_limit;
 }
 
 namespace {
@@ -296,7 +296,7 @@ PlaceResult place_apart(const BankProblem& problem, const PlaceSettings& setting
   for (std::size_t b = 0; b < problem.banks.size(); ++b) {
     PlaceSettings within = settings;
     within.capacity = problem.banks[b].capacity;
-    if (settings.work_limit > 0) within.work_limit = std::max<std::int64_t>(1, settings.work_limit - all.work);
+    within.work_limit = std::max<std::int64_t>(1, settings.work_limit - all.work);
     PlaceResult found = place(contents_of(problem, {all.banks, all.offsets}, b).buffers, within, interrupted);
     all.work += found.work;
     all.arena = std::max(all.arena, found.arena);

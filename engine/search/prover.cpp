@@ -12,10 +12,6 @@
 namespace remora {
 namespace {
 
-/// Under a work limit.
-constexpr int kSteps = 12;
-constexpr int kChoicesOfStep = 400;
-constexpr std::int64_t kNodesOfStep = 200;
 /// An integer program begins again where the gap below its cutoff is no more than so many parts of one more.
 constexpr std::int64_t kMuchLower = 4;
 /// Between two looks at the cutoff.
@@ -25,7 +21,7 @@ constexpr double kSecondsOfLook = 2e-3;
 /// CPU seconds that it may use at once, and no more than so many that it did not use are kept for later.
 constexpr double kCredit = 0.2;
 
-/// CPU seconds of the first integer program that does not end.
+/// Seconds of the first integer program that does not end.
 constexpr double kFirstMipSeconds = 2;
 /// HiGHS comes to an end where CBC does not.
 constexpr double kFirstMipSecondsOfHighs = 30;
@@ -59,6 +55,45 @@ class Prover::Ration {
   double left_ = kCredit;
 };
 
+/// The work that the thread may still do, in counted nanoseconds.
+class Prover::Budget {
+ public:
+  explicit Budget(Prover& prover) : prover_(prover), end_(counted_nanoseconds() - prover.debt_) {}
+  Budget(const Budget&) = delete;
+  Budget& operator=(const Budget&) = delete;
+  ~Budget() {
+    const std::lock_guard lock(prover_.mutex_);
+    report();
+  }
+
+  /// True if nothing is left. Cheap to ask.
+  [[nodiscard]] bool is_used_up() const { return counted_nanoseconds() >= end_; }
+  /// Waits for more, or for another wish than to go on.
+  void wait() {
+    std::unique_lock lock(prover_.mutex_);
+    report();
+    const State before = prover_.state_;
+    prover_.state_ = State::spent;
+    prover_.changed_.notify_all();
+    prover_.changed_.wait(lock, [this] { return prover_.wish_ != Wish::goes_on || prover_.granted_ > prover_.debt_; });
+    end_ += std::exchange(prover_.granted_, 0);
+    prover_.state_ = before;
+  }
+  /// Says how much was used: no more than was granted, since what exceeds that is not begun with until it is granted.
+  /// The lock is held.
+  void report() {
+    const std::int64_t used = std::min(counted_nanoseconds(), end_);
+    prover_.used_ += used - std::exchange(reported_, used);
+    prover_.debt_ = counted_nanoseconds() - end_;
+  }
+
+ private:
+  Prover& prover_;
+  /// Begins with the debt of an earlier thread.
+  std::int64_t end_;
+  std::int64_t reported_ = std::min(counted_nanoseconds(), end_);
+};
+
 void Prover::start(const Deadline& deadline) {
   wish(Wish::goes_on);
   if (thread_.joinable() || is_over()) return;
@@ -73,10 +108,13 @@ void Prover::start(const Deadline& deadline) {
 void Prover::stop() {
   wish(Wish::ends);
   if (thread_.joinable()) thread_.join();
+  // Solvers count what they are about to do, and then ask whether to end: the step that the next thread begins with
+  // counts it again.
+  debt_ = std::min<std::int64_t>(debt_, 0);
 }
 
 void Prover::pause() {
-  if (!may_rest_) return stop();
+  if (!settings_.may_rest) return stop();
   if (!thread_.joinable()) return;
   wish(Wish::rests);
   std::unique_lock lock(mutex_);
@@ -99,7 +137,7 @@ bool Prover::is_ended(const Deadline& deadline) {
   for (;;) {
     const Wish now = wish_.load(std::memory_order_relaxed);
     if (now == Wish::goes_on && !deadline.reached()) return false;
-    if (now == Wish::ends || !may_rest_) return true;
+    if (now == Wish::ends || !settings_.may_rest) return true;
     std::unique_lock lock(mutex_);
     const State before = state_;
     // At a deadline it rests when it is told to.
@@ -130,14 +168,36 @@ Prover::State Prover::live(const Deadline& deadline) {
   }
 }
 
+bool Prover::wait_for_lower(Duration cutoff, const Deadline& deadline, Budget& budget) {
+  for (;;) {
+    if (is_ended(deadline)) return false;
+    std::unique_lock lock(mutex_);
+    budget.report();
+    finished_below_ = cutoff.count();
+    state_ = awaits_lower() ? State::waits : State::works;
+    changed_.notify_all();
+    if (state_ == State::works) return true;
+    changed_.wait_for(lock, kPause, [this] { return wish_ != Wish::goes_on || !awaits_lower(); });
+  }
+}
+
 Prover::State Prover::run(const Deadline& deadline) {
   Ration ration(deadline);
-  const bool by_highs = mip_ == IntegerSolver::highs && !find_highs().name.empty();
-  const double mip_seconds = by_highs ? kFirstMipSecondsOfHighs : kFirstMipSeconds;
+  Budget budget(*this);
+  const bool by_highs = settings_.mip == IntegerSolver::highs && !find_highs().name.empty();
   const auto interrupted = [&] {
-    ration.wait(share_.load(std::memory_order_relaxed));
-    return is_ended(deadline);
+    if (!settings_.counts_work) {
+      ration.wait(share_.load(std::memory_order_relaxed));
+      return is_ended(deadline);
+    }
+    for (;;) {
+      if (is_ended(deadline)) return true;
+      if (!budget.is_used_up()) return false;
+      budget.wait();
+    }
   };
+  Interrupted stopped;
+  if (settings_.counts_work) stopped = [&deadline] { return deadline.reached(); };
   while (!interrupted()) {
     const Duration cutoff(cutoff_.load());
     const auto outdated = [&](const ProofLimits& limits, Duration bound) {
@@ -145,8 +205,12 @@ Prover::State Prover::run(const Deadline& deadline) {
       return now < limits.cutoff &&
              (now - bound).count() / kMuchLower < (limits.cutoff - bound).count() / (kMuchLower + 1);
     };
-    ProofUpdate update = step_(
-        {.cutoff = cutoff, .seconds = mip_seconds, .mip = mip_, .interrupted = interrupted, .outdated = outdated});
+    ProofUpdate update = step_({.cutoff = cutoff,
+                                .seconds = by_highs ? kFirstMipSecondsOfHighs : kFirstMipSeconds,
+                                .mip = settings_.mip,
+                                .interrupted = interrupted,
+                                .stopped = stopped,
+                                .outdated = outdated});
     const bool is_proved = update.infeasible || update.bound >= cutoff;
     const bool is_finished = update.finished;
     {
@@ -155,29 +219,43 @@ Prover::State Prover::run(const Deadline& deadline) {
     }
     if (!is_finished) continue;
     if (is_proved && !interrupted()) return State::done;
-    if (is_proved) continue;
     // A better incumbent rules out more.
-    enter(State::waits);
-    while (!interrupted() && Duration(cutoff_.load()) >= cutoff) std::this_thread::sleep_for(kPause);
-    enter(State::works);
+    if (!is_proved && !wait_for_lower(cutoff, deadline, budget)) break;
   }
   return State::absent;
 }
 
-std::vector<ProofUpdate> Prover::take_steps(Duration cutoff, Work most, const Deadline& deadline) {
-  std::vector<ProofUpdate> found;
-  for (int step = 0; step < kSteps && !is_over() && most > Work(0) && !deadline.reached(); ++step) {
-    // Nothing begins that could take much more than is left.
-    found.push_back(step_({.cutoff = cutoff,
-                           .nodes = kNodesOfStep,
-                           .choices = kChoicesOfStep,
-                           .work = most,
-                           .mip = mip_,
-                           .interrupted = [&] { return deadline.reached(); }}));
-    most -= found.back().work;
-    if (found.back().finished) enter(State::done);
+bool Prover::is_settled() const {
+  // One that is told to go on rests until it wakes.
+  const bool wakes = state_ == State::rests && wish_ == Wish::goes_on;
+  return (is_still() && !wakes) || (state_ == State::waits && awaits_lower()) ||
+         (state_ == State::spent && granted_ <= debt_);
+}
+
+Work Prover::settle(const Deadline& deadline) {
+  if (!settings_.counts_work) return Work(0);
+  std::unique_lock lock(mutex_);
+  while (thread_.joinable() && !is_settled() && !deadline.reached()) {
+    changed_.wait_for(lock, kPause, [this] { return is_settled(); });
   }
-  return found;
+  const Work done(used_ / kNanosecondsOfWork);
+  used_ %= kNanosecondsOfWork;
+  return done;
+}
+
+void Prover::set_cutoff(Duration extra) {
+  const std::lock_guard lock(mutex_);
+  cutoff_ = extra.count();
+  changed_.notify_all();
+}
+
+std::optional<Work> Prover::grant(Work more, Work most) {
+  const std::lock_guard lock(mutex_);
+  if (!settings_.counts_work || is_over() || (state_ == State::waits && awaits_lower())) return std::nullopt;
+  granted_ += more.count() * kNanosecondsOfWork;
+  if (granted_ / kNanosecondsOfWork >= most.count()) granted_ = most.count() * kNanosecondsOfWork;
+  changed_.notify_all();
+  return Work(granted_ / kNanosecondsOfWork);
 }
 
 }  // namespace remora

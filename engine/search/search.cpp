@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 
@@ -23,24 +24,25 @@ namespace {
 constexpr Effort kFirstRoundPart = 64;
 /// Phase 1 looks so long for a schedule before the one and the other start is asked.
 constexpr double kSecondsUntilSoon = 0.4;
-constexpr Work kWorkUntilSoon(20'000);
 constexpr double kPartUntilLate = 0.25;
-/// A start far from the bound waits for the period relaxation for such a part of the time limit and so many seconds at most; then so many
-/// rounds for what it leads to. It is not needed where a schedule is proved to be so near to the optimum.
+/// A start far from the bound waits for the period relaxation for such a part of the time limit and so many seconds at
+/// most; then so many rounds for what it leads to. It is not needed where a schedule is proved to be so near to the
+/// optimum.
 constexpr double kPartForRelaxation = 0.1;
 constexpr double kSecondsForRelaxation = 10;
 constexpr int kRoundsOfRounding = 10;
-constexpr double kPartOfWorkForRelaxation = 0.2;
 constexpr double kNear = 0.01;
-/// The prover's part of a core: at least, more while its bound rises, and where the search has found nothing in this part of its
-/// time, a whole one if that is worth it.
+/// The prover's part of a core: at least, more while its bound rises, and where the search has found nothing in this
+/// part of its time, a whole one if that is worth it.
 constexpr double kMinShare = 0.1;
 constexpr double kShareOfProgress = 0.25;
 constexpr double kShareOfQuiet = 2;
-/// A whole one, too, where the search could gain no more than this part of the extra time. An integer program may close a gap that the
-/// bound does not tell of before: hardly one of that part.
+/// A whole one, too, where the search could gain no more than this part of the extra time. An integer program may close
+/// a gap that the bound does not tell of before: hardly one of that part.
 constexpr double kSmallGap = 0.05;
 constexpr double kHopelessGap = 0.3;
+/// The part of the rest of a work limit that it may use at once.
+constexpr double kMostOfRest = 0.5;
 /// From such a part on the prover takes the place of one of the search's threads.
 constexpr double kShareOfThread = 0.5;
 
@@ -70,6 +72,7 @@ Search::Search(const Instance& instance, const SolveOptions& options, SearchPart
                std::span<const OpId> warm_start)
     : instance_(instance),
       options_(options),
+      limits_(limits_of(options)),
       problem_(describe_problem(instance, options)),
       seed_(options.seed),
       parts_(std::move(parts)) {
@@ -83,10 +86,27 @@ Search::Search(const Instance& instance, const SolveOptions& options, SearchPart
 void Search::run_session(const Session& session) {
   begin(session.deadline);
   until_ = std::max(session.until, plus(work_, Work(1)));
-  if (prover_ && !is_decided() && options_.work_limit == 0) prover_->start(deadline_);
-  if (!infeasible_) search_phases();
-  if (prover_) prover_->pause();
-  take_proof();
+  if (prover_ && !is_decided()) prover_->start(deadline_);
+  if (!infeasible_) {
+    const double first = deadline_.elapsed();
+    run_rounds(SearchPhase::feasibility, [this] { return holds_budget(); });
+    report_.reached_peak = incumbent_.peak;
+    const double second = deadline_.elapsed();
+    if (phase_ == SearchPhase::feasibility) report_.phase1_seconds = second;
+    if (holds_budget()) {
+      const bool begins = std::exchange(phase_, SearchPhase::duration) == SearchPhase::feasibility;
+      // In free order phases begin again and again: not worth a report.
+      if (begins && instance_.problem().order == OrderMode::input) notify(Event::phase, source_);
+      run_rounds(SearchPhase::duration, [this] { return is_decided(); });
+      report_.phase2_seconds += deadline_.elapsed() - second;
+    }
+    seconds_in_phases_ += deadline_.elapsed() - first;
+  }
+  if (prover_) {
+    settle_prover();
+    prover_->pause();
+  }
+  exchange_with_prover();
   stopped_at_ = deadline_.elapsed();
 }
 
@@ -94,72 +114,15 @@ void Search::begin(const Deadline& deadline) {
   deadline_ = deadline;
   stopped_at_.reset();
   if (std::exchange(begun_, true) || infeasible_) return;
-  if (proves() && !is_decided()) {
-    const bool is_within_reach =
-        instance_.has_modes() ? ModeProof::applies(instance_) : PeriodProof::is_within_reach(instance_);
-    if (parts_.proof || is_within_reach)
-      prover_ = std::make_unique<Prover>(steps_of_proof(), parts_.proof_rests, options_.mip);
-    else
-      report_.note = "without the period relaxation, whose programs would be too large";
-  }
-  if (prover_ && options_.work_limit == 0) prover_->start(deadline_);
-  ask(When::at_once);
+  make_prover();
+  if (prover_) prover_->start(deadline_);
+  try_starts(When::at_once);
   if (holds_budget()) announce();
-  find_bound();
-  start_from_relaxation();
-  if (prover_ && options_.work_limit > 0 && !is_decided()) {
-    take_news(prover_->take_steps(holds_budget() ? incumbent_.extra : Duration::max(),
-                                  part_of(work_limit(options_.work_limit), kPartOfWorkForRelaxation), deadline_));
-  }
-  ask(When::after_bound);
-  if (!infeasible_) announce();
-}
 
-bool Search::awaits(When when) const {
-  return std::ranges::any_of(parts_.starts, [&](const Start& start) { return start.when == when && start.offer; });
-}
-
-void Search::ask(When when) {
-  for (Start& start : parts_.starts) {
-    if (start.when != when || !start.offer) continue;
-    take_proof();
-    const auto offer = std::exchange(start.offer, {});
-    if (!is_decided()) offer(*this);
-    // Further starts may take long: what there is counts from now on.
-    if (when == When::after_bound && holds_budget()) announce();
-  }
-}
-
-/// The prover asks the same deadline.
-void Search::excuse(double seconds) {
-  if (prover_) prover_->stop();
-  deadline_.excuse(seconds);
-  if (prover_ && options_.work_limit == 0) prover_->start(deadline_);
-}
-
-void Search::announce() {
-  if (!std::exchange(announced_, true)) tell(Event::start, Source::start);
-}
-
-void Search::search_phases() {
-  const double first = deadline_.elapsed();
-  run_rounds(SearchPhase::feasibility, [this] { return holds_budget(); });
-  report_.reached_peak = incumbent_.peak;
-  const double second = deadline_.elapsed();
-  if (phase_ == SearchPhase::feasibility) report_.phase1_seconds = second;
-  if (holds_budget()) {
-    begin_phase_2();
-    run_rounds(SearchPhase::duration, [this] { return is_decided(); });
-    report_.phase2_seconds += deadline_.elapsed() - second;
-  }
-  seconds_in_phases_ += deadline_.elapsed() - first;
-}
-
-void Search::find_bound() {
   const double before = elapsed();
   SolveOptions options = options_;
-  // The prover has a stronger one, and meanwhile the search goes on.
-  if (options.covering == Covering::on && prover_ && options_.work_limit == 0) options.covering = Covering::lp;
+  // The prover has a stronger bound, and meanwhile the search goes on.
+  if (options.covering == Covering::on && prover_) options.covering = Covering::lp;
   FirstBound bound = find_first_bound(instance_, options, deadline_);
   infeasible_ = bound.infeasible;
   certificate_ = std::move(bound.certificate);
@@ -168,20 +131,59 @@ void Search::find_bound() {
   cover_ = std::move(bound.cover);
   if (bound.solved_by != IntegerSolver::off) integer_solvers_.insert(bound.solved_by);
   bound_seconds_ = elapsed() - before;
-}
 
-void Search::start_from_relaxation() {
-  // Its choice is a plan of the staged form.
+  // The covering relaxation's choice of recomputations is a plan of the staged form.
   const bool has_plan = !cover_.given_up.empty() && instance_.problem().order == OrderMode::input;
-  if (is_decided() || !options_.covering_start || !has_plan) return;
-  Solution suggested = make_solution(instance_, suggested_plan(instance_, cover_));
-  if (better(instance_, suggested, incumbent_)) incumbent_ = std::move(suggested);
+  if (has_plan && options_.covering_start && !is_decided()) {
+    Solution suggested = make_solution(instance_, suggested_plan(instance_, cover_));
+    if (better(instance_, suggested, incumbent_)) incumbent_ = std::move(suggested);
+  }
+  try_starts(When::after_bound);
+  if (!infeasible_) announce();
 }
 
-void Search::begin_phase_2() {
-  if (std::exchange(phase_, SearchPhase::duration) == SearchPhase::duration) return;
-  // In free order phases begin again and again: not worth a report.
-  if (instance_.problem().order == OrderMode::input) tell(Event::phase, source_);
+/// The prover of the period relaxation or, if ops have several modes, of the relaxation of modes; none if the problem
+/// is too large for either.
+void Search::make_prover() {
+  const bool proves =
+      parts_.proves && options_.period_bound && instance_.problem().order == OrderMode::input && cover_mip_available();
+  if (!proves || is_decided()) return;
+  const bool has_modes = instance_.has_modes();
+  const bool applies =
+      has_modes ? ModeProof::applies(instance_) : PeriodProof::is_within_reach(instance_, limits_.time_to_spare());
+  if (!parts_.proof && !applies) {
+    report_.note = "without the period relaxation, whose programs would be too large";
+    return;
+  }
+  const auto steps = [](auto proof) { return [proof](const ProofLimits& limits) { return proof->step(limits); }; };
+  Prover::Step step = parts_.proof;
+  if (!step && has_modes) step = steps(std::make_shared<ModeProof>(instance_));
+  if (!step) step = steps(std::make_shared<PeriodProof>(instance_));
+  prover_ = std::make_unique<Prover>(
+      std::move(step),
+      Prover::Settings{.may_rest = parts_.proof_rests, .counts_work = limits_.counts_work(), .mip = options_.mip});
+}
+
+void Search::try_starts(When when) {
+  for (Start& start : parts_.starts) {
+    if (start.when != when || !start.offer) continue;
+    exchange_with_prover();
+    const auto offer = std::exchange(start.offer, {});
+    if (!is_decided()) offer(*this);
+    // Further starts may take long: what there is counts from now on.
+    if (when == When::after_bound && holds_budget()) announce();
+  }
+}
+
+void Search::exclude_seconds(double seconds) {
+  // The prover asks the same deadline.
+  if (prover_) prover_->stop();
+  deadline_.exclude(seconds);
+  if (prover_) prover_->start(deadline_);
+}
+
+void Search::announce() {
+  if (!std::exchange(announced_, true)) notify(Event::start, Source::start);
 }
 
 // Rounds: workers as tasks over one incumbent.
@@ -196,51 +198,54 @@ void Search::run_rounds(SearchPhase phase, const std::function<bool()>& finished
   const std::function<bool()> interrupted = [this] { return deadline_.reached(); };
   Effort effort = kRoundEffort / kFirstRoundPart;
   for (; !finished() && !infeasible_ && !limit_reached(); effort = std::min(kRoundEffort, 2 * effort)) {
-    take_proof();
+    exchange_with_prover();
     if (phase == SearchPhase::feasibility) {
-      ask_if_none(When::soon_if_none, kSecondsUntilSoon, kWorkUntilSoon);
-      ask_if_none(When::late_if_none, kPartUntilLate * options_.time_limit,
-                  part_of(work_limit(options_.work_limit), kPartUntilLate));
+      try_starts_if_none(When::soon_if_none, kSecondsUntilSoon);
+      try_starts_if_none(When::late_if_none, kPartUntilLate * limits_.on_clock());
     }
-    ask_far_from_bound();
+    try_starts_far_from_bound();
     if (finished() || infeasible_ || deadline_.cancelled()) return;
+    grant_to_prover();
     const Effort most = std::min(effort, effort_of(work_of_round()));
     const RoundInput input{instance_, incumbent_, lower_bound_, cover_, interrupted, most, work_of_round()};
     const std::vector<Worker*> workers = mix->draw(input);
     if (workers.empty()) return;
     std::vector<RoundResult> results = run_round(workers, input);
+    // From here to the next round the prover does nothing under a work limit: what is known does not depend on time.
+    if (prover_) settle_prover();
     mix->learn(outcomes_of(workers, results, input));
     for (std::size_t i = 0; i < workers.size(); ++i) merge(workers[i]->source(), results[i]);
-    tell(Event::round, source_);
+    notify(Event::round, source_);
   }
 }
 
-void Search::ask_if_none(When when, double seconds, Work work) {
-  if (options_.work_limit > 0 ? work_ <= work : elapsed() <= seconds) return;  // a work limit knows no time
-  if (!holds_budget()) ask(when);
+void Search::try_starts_if_none(When when, double seconds) {
+  if (clock() > seconds && !holds_budget()) try_starts(when);
 }
 
-/// Under a work limit it comes at once, or not at all.
-bool Search::waits_for_relaxation() const {
-  const double most = std::min(kSecondsForRelaxation, kPartForRelaxation * options_.time_limit);
-  return prover_ && options_.work_limit == 0 && cover_.roundings == 0 && elapsed() < most;
-}
-
-void Search::ask_far_from_bound() {
-  if (!awaits(When::far_from_bound)) return;
-  if (cover_.roundings > 0) ++rounds_with_rounding_;
-  if (cover_.roundings > 0 ? rounds_with_rounding_ <= kRoundsOfRounding : waits_for_relaxation()) return;
+void Search::try_starts_far_from_bound() {
+  const auto is_far_start = [](const Start& start) { return start.when == When::far_from_bound && start.offer; };
+  if (std::ranges::none_of(parts_.starts, is_far_start)) return;
+  if (cover_.roundings > 0) {
+    if (++rounds_with_rounding_ <= kRoundsOfRounding) return;
+  } else {
+    const double most = std::min(kSecondsForRelaxation, kPartForRelaxation * limits_.on_clock());
+    if (prover_ && clock() < most) return;
+  }
   const auto duration = static_cast<double>((instance_.baseline_duration() + incumbent_.extra).count());
   const bool is_near = static_cast<double>((incumbent_.extra - lower_bound_).count()) <= kNear * duration;
   // Now or never.
-  if (holds_budget() && is_near)
-    std::erase_if(parts_.starts, [](const Start& start) { return start.when == When::far_from_bound; });
-  ask(When::far_from_bound);
+  if (holds_budget() && is_near) std::erase_if(parts_.starts, is_far_start);
+  try_starts(When::far_from_bound);
 }
 
 std::vector<RoundResult> Search::run_round(const std::vector<Worker*>& workers, const RoundInput& input) const {
+  const int all = thread_count(options_);
+  // Three threads on two cores would leave the prover two thirds of one.
+  const bool gives_one = prover_ && holds_budget() && cover_.roundings > 0 &&
+                         prover_->state() == Prover::State::works && prover_share() >= kShareOfThread;
   std::vector<RoundResult> results(workers.size());
-  run_tasks(threads_of_round(), workers.size(), [&](std::size_t i) {
+  run_tasks(gives_one ? std::max(1, all - 1) : all, workers.size(), [&](std::size_t i) {
     if (!deadline_.cancelled()) results[i] = workers[i]->run(input);
   });
   return results;
@@ -256,60 +261,71 @@ void Search::merge(Source source, RoundResult& result) {
   const bool improved = result.solution && better(instance_, *result.solution, incumbent_);
   if (improved) take(*std::move(result.solution), source);
   ensure(!holds_budget() || lower_bound_ <= incumbent_.extra, "search: the lower bound is above a schedule");
-  if (improved || raised) tell(improved ? Event::schedule : Event::bound, source);
+  if (improved || raised) notify(improved ? Event::schedule : Event::bound, source);
 }
 
-bool Search::proves() const {
-  return parts_.proves && options_.period_bound && instance_.problem().order == OrderMode::input &&
-         cover_mip_available();
-}
-
-void Search::take_proof() {
+void Search::exchange_with_prover() {
   if (!prover_) return;
-  take_news(prover_->take());
+  settle_prover();
+  update_from_proof(prover_->take());
   if (holds_budget()) prover_->set_cutoff(incumbent_.extra);
-  prover_->set_share(prover_share());
+  share_of_prover_ = prover_share();
+  prover_->set_share(share_of_prover_);
 }
 
-Prover::Step Search::steps_of_proof() const {
-  if (parts_.proof) return parts_.proof;
-  const auto steps = [](auto proof) { return [proof](const ProofLimits& limits) { return proof->step(limits); }; };
-  if (instance_.has_modes()) return steps(std::make_shared<ModeProof>(instance_));
-  return steps(std::make_shared<PeriodProof>(instance_));
+void Search::grant_to_prover() {
+  if (!prover_) return;
+  // The share is one of two cores, of which the other workers have the rest.
+  part_of_prover_ = share_of_prover_ / (2 - share_of_prover_);
+  const Work others = work_ - work_of_prover_;
+  const Work more = part_of(others - std::exchange(granted_for_, others), part_of_prover_);
+  const std::optional<Work> granted = prover_->grant(more, part_of(until_ - work_, kMostOfRest));
+  granted_ = granted.value_or(Work(0));
+  if (!granted) part_of_prover_ = 0;
 }
 
-/// All of it until the first linear program is solved, and where there is no schedule, or none much better. Else as much as it is
-/// worth: as long as the search finds better schedules, little; the longer it has found none, a part of its time, the more.
+void Search::settle_prover() {
+  const Work done = prover_->settle(deadline_);
+  work_of_prover_ += done;
+  work_ += done;
+  granted_ = Work(0);
+}
+
+Work Search::work_of_round() const {
+  if (until_ == Work::max()) return Work::max();
+  const Work left = part_of(until_ - work_ - granted_, 1 / (1 + part_of_prover_));
+  return std::max(Work(1), Work(left.count() / static_cast<std::int64_t>(kWorkersOfRound)));
+}
+
+/// All of a core until the first linear program is solved, and if there is no schedule, or none much better. Otherwise
+/// the longer the search has found nothing better, the larger a part: as much as the proof is worth.
 double Search::prover_share() const {
   if (!holds_budget() || cover_.roundings == 0 || incumbent_.extra <= lower_bound_) return 1;
-  const auto extra = static_cast<double>(incumbent_.extra.count());
-  const double gap = static_cast<double>((incumbent_.extra - lower_bound_).count()) / extra;
+  const auto missing = static_cast<double>((incumbent_.extra - lower_bound_).count());
+  const double gap = missing / static_cast<double>(incumbent_.extra.count());
   if (gap <= kSmallGap) return 1;
   const double hope = std::clamp((kHopelessGap - gap) / (kHopelessGap - kSmallGap), 0.0, 1.0);
-  const double worth = std::max(hope, part_of_gap_ahead());
-  const double found = report_.history.empty() ? 0 : report_.history.back().seconds;
-  const double now = std::max(elapsed(), 1e-3);
-  const double quiet = std::min(1.0, kShareOfQuiet * (now - found) / now);
-  return std::max(kMinShare, worth * std::max(kShareOfProgress, quiet));
-}
 
-/// The part of the gap that the proof would close in the time that is left, if its bound rose as it did in the last half of the time.
-double Search::part_of_gap_ahead() const {
-  const double now = elapsed();
+  // The part of the gap that the proof would close in the time that is left, if its bound rose as it did in the last
+  // half of the time.
+  const double elapsed_now = clock();
   Duration before{};
   for (const auto& [seconds, bound] : proved_) {
-    if (seconds > now / 2) break;
+    if (seconds > elapsed_now / 2) break;
     before = bound;
   }
   const auto risen = static_cast<double>((proved_.empty() ? Duration{} : proved_.back().second - before).count());
-  const auto gap = static_cast<double>((incumbent_.extra - lower_bound_).count());
-  const double left = std::max(0.0, options_.time_limit - now);
-  return std::min(1.0, risen / gap * left / std::max(now / 2, 1e-3));
+  const double left = std::max(0.0, limits_.on_clock() - elapsed_now);
+  const double ahead = std::min(1.0, risen / missing * left / std::max(elapsed_now / 2, 1e-3));
+
+  const double now = std::max(elapsed_now, 1e-3);
+  const double quiet = std::min(1.0, kShareOfQuiet * (now - found_at_) / now);
+  return std::max(kMinShare, std::max(hope, ahead) * std::max(kShareOfProgress, quiet));
 }
 
-void Search::take_news(std::vector<ProofUpdate> outcome) {
+void Search::update_from_proof(std::vector<ProofUpdate> outcome) {
   for (ProofUpdate& item : outcome) {
-    if (item.infeasible) refute();
+    if (item.infeasible) prove_infeasible();
     if (item.solved_by != IntegerSolver::off) integer_solvers_.insert(item.solved_by);
     if (item.plan) offer(make_solution(instance_, within_limits(instance_, *std::move(item.plan))), Source::periods);
     for (const std::vector<Compute>& sequence : item.sequences)
@@ -319,38 +335,20 @@ void Search::take_news(std::vector<ProofUpdate> outcome) {
       ++cover_.roundings;
     }
     exact_bound_ = std::max(exact_bound_, item.exact_bound);
-    if (options_.work_limit > 0) charge(item.work);
     if (item.bans_below > Duration(0)) {
       cover_.banned = std::move(item.bans);
       cover_.banned_below = item.bans_below;
     }
     if (item.bound <= lower_bound_) continue;
     raise_bound(item.bound);
-    proved_.emplace_back(elapsed(), item.bound);
+    proved_.emplace_back(clock(), item.bound);
     ensure(!holds_budget() || lower_bound_ <= incumbent_.extra, "search: the period bound is above a schedule");
-    if (announced_) tell(Event::bound, Source::periods);
+    if (announced_) notify(Event::bound, Source::periods);
   }
-}
-
-std::string Search::integer_solvers() const {
-  std::string names;
-  for (const IntegerSolver solver : integer_solvers_) {
-    names += names.empty() ? "" : " and ";
-    names += solver == IntegerSolver::highs ? find_highs().name : "COIN-OR CBC";
-  }
-  return names.empty() ? "none" : names;
-}
-
-/// Three threads on two cores would leave the prover two thirds of one.
-int Search::threads_of_round() const {
-  const int all = thread_count(options_);
-  const bool gives_one = prover_ && holds_budget() && cover_.roundings > 0 &&
-                         prover_->state() == Prover::State::works && prover_share() >= kShareOfThread;
-  return gives_one ? std::max(1, all - 1) : all;
 }
 
 bool Search::limit_reached() const {
-  return deadline_.reached() || work_ >= until_ || enough();
+  return deadline_.reached() || work_ >= until_ || is_stopped_by_caller();
 }
 
 // Knowledge, and messages about it.
@@ -364,6 +362,7 @@ bool Search::is_decided() const {
 void Search::take(Solution solution, Source source) {
   incumbent_ = std::move(solution);
   source_ = source;
+  found_at_ = clock();
   report_.history.push_back(
       {elapsed(), instance_.baseline_duration() + incumbent_.extra, incumbent_.peak, source_name(source)});
 }
@@ -371,28 +370,28 @@ void Search::take(Solution solution, Source source) {
 bool Search::offer(Solution solution, Source source) {
   if (!better(instance_, solution, incumbent_)) return false;
   take(std::move(solution), source);
-  if (announced_) tell(Event::schedule, source);
+  if (announced_) notify(Event::schedule, source);
   return true;
 }
 
-void Search::refute(const std::optional<Certificate>& certificate) {
+void Search::prove_infeasible(const std::optional<Certificate>& certificate) {
   infeasible_ = true;
   if (!certificate_) certificate_ = certificate;
 }
 
-void Search::dismiss_workers() {
+void Search::clear_workers() {
   feasibility_.reset();
   duration_.reset();
 }
 
-void Search::charge(Work work) {
+void Search::add_work(Work work) {
   work_ += work;
-  uncharged_ = {};
+  pending_work_ = {};
 }
 
-void Search::beat(Work so_far) {
-  uncharged_ = so_far;
-  tell(Event::round, source_);
+void Search::report_round(Work so_far) {
+  pending_work_ = so_far;
+  notify(Event::round, source_);
 }
 
 Progress Search::progress(Event event, Source source) const {
@@ -406,14 +405,14 @@ Progress Search::progress(Event event, Source source) const {
           .duration = instance_.baseline_duration() + incumbent_.extra,
           .peak = incumbent_.peak,
           .lower_bound = instance_.baseline_duration() + lower_bound_,
-          .work = (work_ + uncharged_).count()};
+          .work = (work_ + pending_work_).count()};
 }
 
-void Search::tell(Event event, Source source) const {
-  if (listener_.tell) listener_.tell(progress(event, source));
+void Search::notify(Event event, Source source) const {
+  if (listener_.progress) listener_.progress(progress(event, source));
 }
 
-bool Search::enough() const {
+bool Search::is_stopped_by_caller() const {
   return listener_.enough && listener_.enough(progress(Event::round, source_));
 }
 
@@ -435,7 +434,11 @@ Schedule Search::answer() const {
         std::string(solver.note.empty() ? "" : "; ") + "the proof ended early, for want of memory or threads";
   }
   solver.statistics = report_.statistics;
-  solver.integer_solver = integer_solvers();
+  for (const IntegerSolver by : integer_solvers_) {
+    solver.integer_solver += solver.integer_solver.empty() ? "" : " and ";
+    solver.integer_solver += by == IntegerSolver::highs ? find_highs().name : "COIN-OR CBC";
+  }
+  if (integer_solvers_.empty()) solver.integer_solver = "none";
   if (exact_bound_ < lower_bound_ && !infeasible_) {
     const Duration exact = instance_.baseline_duration() + exact_bound_;
     solver.statistics.push_back({.name = "exact_lower_bound", .value = static_cast<double>(exact.count())});

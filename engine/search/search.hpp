@@ -8,7 +8,7 @@
 //     const Schedule schedule = search.answer();
 //
 // The caller chooses the workers of the rounds and further starts (SearchParts): this folder knows no
-// groups, no free order and no other budgets. What happens it tells as events; who hears them may read all it knows.
+// groups, no free order and no other budgets. It reports events to a listener, which may read all that it knows.
 // solve() has one search of one session, a sweep one a budget, free order one for the whole and one for each order that
 // it looks along, and each group of a hierarchy one a budget.
 #pragma once
@@ -24,6 +24,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/base/allowance.hpp"
 #include "engine/base/callbacks.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/base/options.hpp"
@@ -39,17 +40,18 @@ namespace remora {
 
 class Search;
 
-/// When a start is asked, unless nothing is left to search.
+/// When a start is tried, unless nothing is left to search.
 enum class When {
-  at_once,       ///< before the first bound: it is found in no time
+  at_once,       ///< before the first bound: it takes no time
   after_bound,   ///< before the first round
-  soon_if_none,  ///< where phase 1 has no schedule after a moment
-  late_if_none,  ///< where it has none after a quarter of the limits
-  far_from_bound  ///< where what the period relaxation comes near to has led to no schedule near the bound, or is not known
-                  ///< after a while: it takes long
+  soon_if_none,  ///< if phase 1 has no schedule after a moment
+  late_if_none,  ///< if phase 1 has no schedule after a quarter of the limits
+  /// If the period relaxation's solution has led to no schedule near the bound, or is not known after a while. Such a
+  /// start takes long.
+  far_from_bound
 };
 
-/// Where a search may begin beside the input order and the relaxation: asked once, it offers what it has.
+/// Where a search may begin in addition to the input order and the relaxation: it is tried once and offers what it has.
 struct Start {
   When when = When::after_bound;
   std::function<void(Search&)> offer{};
@@ -57,21 +59,22 @@ struct Start {
 
 /// Parts of a search.
 struct SearchParts {
-  /// The workers of a phase; asked when it begins.
+  /// Makes the workers of a phase when it begins.
   std::function<Mix(const Instance&, const SolveOptions&, SearchPhase)> crew;
-  /// Those of one time in this order.
+  /// Those of the same moment are tried in this order.
   std::vector<Start> starts{};
-  /// True if a proof goes on beside the search, of the staged form: by periods or, where ops have several modes, by those.
+  /// True if a proof goes on beside the search, of the staged form: by periods or, where ops have several modes, by
+  /// those.
   bool proves = false;
-  /// True if it keeps the program that it is at from one session to the next: for many short ones.
+  /// True if the proof keeps its current program from one session to the next: for many short sessions.
   bool proof_rests = false;
-  /// Its steps; empty for PeriodProof's.
+  /// The steps of the proof; empty for those of PeriodProof or ModeProof.
   Prover::Step proof{};
 };
 
 /// Called from the thread that searches. Either may be empty.
 struct SearchListener {
-  std::function<void(const Progress&)> tell{};
+  std::function<void(const Progress&)> progress{};
   /// Asked before every round: true ends the session.
   std::function<bool(const Progress&)> enough{};
 };
@@ -101,9 +104,9 @@ class Search {
   /// Finds the first bound and the best start there is, if that has not been done; from here the clock runs by this
   /// deadline, until a session ends.
   void begin(const Deadline& deadline);
-  /// Forgets what the workers have learned; the next session hires others.
-  void dismiss_workers();
-  /// Workers hired from now on draw from this seed instead of the options'.
+  /// Removes the workers and what they have learned; the next session makes new ones.
+  void clear_workers();
+  /// Workers that are made from now on draw from this seed instead of the options'.
   void set_seed(std::int64_t seed) { seed_ = seed; }
 
   [[nodiscard]] const Instance& instance() const { return instance_; }
@@ -122,8 +125,8 @@ class Search {
   [[nodiscard]] const Deadline& deadline() const { return deadline_; }
   /// Seconds of all sessions.
   [[nodiscard]] double elapsed() const { return stopped_at_.value_or(deadline_.elapsed()); }
-  /// So many of them were for others, too, and don't count.
-  void excuse(double seconds);
+  /// These seconds served other searches, too, and do not count for this one.
+  void exclude_seconds(double seconds);
   /// Seconds of the first bound, and of both phases.
   [[nodiscard]] double bound_seconds() const { return bound_seconds_; }
   [[nodiscard]] double seconds_in_phases() const { return seconds_in_phases_; }
@@ -131,58 +134,53 @@ class Search {
   [[nodiscard]] SolverReport& report() { return report_; }
   [[nodiscard]] Progress progress(Event event, Source source) const;
 
-  /// Takes the solution if it is better than the incumbent; tells of it, unless it is a start.
+  /// Takes the solution if it is better than the incumbent, and reports it unless the search has not announced its
+  /// start yet.
   bool offer(Solution solution, Source source);
   /// Proved elsewhere: no schedule has less extra duration.
   void raise_bound(Duration extra) { lower_bound_ = std::max(lower_bound_, extra); }
-  /// Proved elsewhere: no schedule holds the budget.
-  void refute(const std::optional<Certificate>& certificate = std::nullopt);
+  /// Proved elsewhere: no schedule fits within the budget.
+  void prove_infeasible(const std::optional<Certificate>& certificate = std::nullopt);
   [[nodiscard]] const std::optional<Certificate>& certificate() const { return certificate_; }
-  /// Work that was done for this search elsewhere.
-  void charge(Work work);
-  /// So much of it, which is not charged yet, is done: a round of it is over.
-  void beat(Work so_far);
-  void tell(Event event, Source source) const;
+  /// Adds work that was done for this search elsewhere.
+  void add_work(Work work);
+  /// Reports a round of work that was done elsewhere so far and that add_work() will add once it ends.
+  void report_round(Work so_far);
+  void notify(Event event, Source source) const;
   /// Nothing is left to search for, or the listener has enough.
-  [[nodiscard]] bool over() const { return is_decided() || enough(); }
-  /// Takes what the proof has found meanwhile, and tells it what there is here; for starts that take long.
-  void take_proof();
+  [[nodiscard]] bool over() const { return is_decided() || is_stopped_by_caller(); }
+  /// Takes what the prover has found since, and gives it the cutoff and its share of a core; for starts that take long.
+  void exchange_with_prover();
 
   /// The result so far, as solve() returns it.
   [[nodiscard]] Schedule answer() const;
 
  private:
-  void find_bound();
+  void make_prover();
   void announce();
-  [[nodiscard]] bool awaits(When when) const;
-  void ask(When when);
-  void ask_if_none(When when, double seconds, Work work);
-  void ask_far_from_bound();
-  [[nodiscard]] bool waits_for_relaxation() const;
-  [[nodiscard]] bool proves() const;
-  [[nodiscard]] Prover::Step steps_of_proof() const;
+  void try_starts(When when);
+  void try_starts_if_none(When when, double seconds);
+  void try_starts_far_from_bound();
   [[nodiscard]] double prover_share() const;
-  [[nodiscard]] double part_of_gap_ahead() const;
-  [[nodiscard]] int threads_of_round() const;
-  void take_news(std::vector<ProofUpdate> outcome);
-  [[nodiscard]] std::string integer_solvers() const;
-  void start_from_relaxation();
-  void search_phases();
-  void begin_phase_2();
+  /// Seconds so far, by the clock of the limits.
+  [[nodiscard]] double clock() const { return limits_.clock(elapsed(), work_); }
+  /// Under a work limit: its part of what the others have done since.
+  void grant_to_prover();
+  /// Waits for the prover, and counts what it has done, where work is limited.
+  void settle_prover();
+  void update_from_proof(std::vector<ProofUpdate> outcome);
   void run_rounds(SearchPhase phase, const std::function<bool()>& finished);
-  /// Work limit of each worker: an equal share of what is left.
-  [[nodiscard]] Work work_of_round() const {
-    if (until_ == Work::max()) return Work::max();
-    return std::max(Work(1), Work((until_ - work_).count() / static_cast<std::int64_t>(kWorkersOfRound)));
-  }
+  /// Work limit of each worker: an equal share of what is left beside the prover's part.
+  [[nodiscard]] Work work_of_round() const;
   [[nodiscard]] bool limit_reached() const;
-  [[nodiscard]] bool enough() const;
+  [[nodiscard]] bool is_stopped_by_caller() const;
   [[nodiscard]] std::vector<RoundResult> run_round(const std::vector<Worker*>& workers, const RoundInput& input) const;
   void merge(Source source, RoundResult& result);
   void take(Solution solution, Source source);
 
   const Instance& instance_;
   SolveOptions options_;
+  Limits limits_;
   /// Description of the problem in every answer.
   Schedule problem_;
   std::int64_t seed_;
@@ -198,8 +196,16 @@ class Search {
   bool infeasible_ = false;
   std::optional<Certificate> certificate_{};
   Work work_{};
-  /// Done elsewhere and not yet charged.
-  Work uncharged_{};
+  /// Work done elsewhere that add_work() has not added yet.
+  Work pending_work_{};
+
+  /// The prover's part of this, and the others' for which it has been granted its share.
+  Work work_of_prover_{};
+  Work granted_for_{};
+  /// The work that it may use in this round, its share of a core, and its part of a unit of the others.
+  Work granted_{};
+  double share_of_prover_ = 1;
+  double part_of_prover_ = 0;
 
   /// Since the period relaxation came near to something.
   int rounds_with_rounding_ = 0;
@@ -209,7 +215,7 @@ class Search {
   bool announced_ = false;
   SearchPhase phase_ = SearchPhase::feasibility;
   Deadline deadline_{0, nullptr};
-  /// The clock between sessions.
+  /// The time between sessions.
   std::optional<double> stopped_at_ = 0;
   double bound_seconds_ = 0;
   double seconds_in_phases_ = 0;
@@ -219,7 +225,9 @@ class Search {
   std::optional<Mix> duration_{};
   /// Times, reached peak, history, note and statistics.
   SolverReport report_{};
-  /// When the proof has raised the bound, in seconds, and to what extra duration.
+  /// When the last better schedule was found, by the clock.
+  double found_at_ = 0;
+  /// When the proof has raised the bound, by the clock, and to what extra duration.
   std::vector<std::pair<double, Duration>> proved_{};
   /// Who has solved an integer program.
   std::set<IntegerSolver> integer_solvers_{};

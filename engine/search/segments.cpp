@@ -21,7 +21,7 @@ constexpr int kMaxInner = 8;
 /// So often at most is one part cut within another: an op then runs again once for each of them.
 constexpr std::size_t kMaxNested = 7;
 /// A cut may move by this part of a segment's length, to where little is resident.
-constexpr int kSlackPart = 3;
+constexpr int kSegmentSlackPart = 3;
 /// All cuts together are moved so often by a part of a segment's length.
 constexpr int kShifts = 4;
 constexpr std::size_t kMaxPlaces = 3'000;
@@ -42,7 +42,7 @@ class Segments {
   [[nodiscard]] std::vector<int> cut(int segments, int shift) const {
     std::vector<int> segment(at(turn_) + 1, 0);
     const int length = (turn_ + 1) / segments;
-    const int slack = length / kSlackPart;
+    const int slack = length / kSegmentSlackPart;
     Stage begin{0};
     for (int i = 0; i < segments; ++i) {
       const auto wanted = Stage(static_cast<std::int64_t>(turn_ + 1) * (i + 1) / segments -

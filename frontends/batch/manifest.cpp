@@ -56,7 +56,7 @@ std::string value_text(const Node& node) {
   const Document& value = node.value();
   if (value.is_string()) return node.string();
   if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
-  if (value.is_number()) return value.dump();
+  if (value.is_number()) return json::dump(value);
   node.fail("must be a string, a number, true or false");
 }
 

@@ -152,9 +152,9 @@ Record read_record(std::string_view text, const std::string& key) {
                 .schedule = {}};
   if (key_of(record.question) != key) question.fail("does not match the name of the file");
   const Node schedule = root.at("schedule");
-  // Version 2 where there are several devices.
-  json::expect_format(schedule, "remora-schedule", 2);
-  record.schedule = schedule.value().dump();
+  // Version 2 where there are several devices, 3 with slices.
+  json::expect_format(schedule, "remora-schedule", 3);
+  record.schedule = json::dump(schedule.value());
   return record;
 }
 

@@ -34,8 +34,16 @@ void check_names(const Graph& graph) {
   check_c_names(graph.ops, "$.ops");
 }
 
+/// A reader of JSON says nothing of use about a model's bytes.
+void expect_object(std::string_view content) {
+  const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
+  if (first == std::string_view::npos || content[first] == '{') return;
+  throw InputError("", "not a graph in JSON; `remora convert` makes one of an ONNX model");
+}
+
 remora_graph graph_from(std::string_view content, const char* source) {
-  return read_from(content, source, [](json::Text text) {
+  return read_from(content, source, [&](json::Text text) {
+    expect_object(content);
     Graph graph = json::read_graph(text);
     check_names(graph);
     return remora_graph(std::move(graph));
@@ -43,7 +51,8 @@ remora_graph graph_from(std::string_view content, const char* source) {
 }
 
 remora_device_graph device_graph_from(std::string_view content, const char* source) {
-  return read_from(content, source, [](json::Text text) {
+  return read_from(content, source, [&](json::Text text) {
+    expect_object(content);
     DeviceGraph graph = json::read_device_graph(text);
     check_c_names(graph.devices, "$.devices");
     check_names(graph.graph);

@@ -46,9 +46,8 @@ std::size_t index_in(const std::vector<Row>& table, std::int32_t number, const s
                                  std::to_string(table.size()));
 }
 
-/// "$.ops[3].inputs[0]" as "op 3, inputs[0]".
+/// "ops[3].inputs[0]" as "op 3, inputs[0]".
 std::string place_in_words(std::string_view path) {
-  path.remove_prefix(std::min<std::size_t>(path.size(), 2));
   for (const auto& [list, kind] : {std::pair{"ops[", "op "}, std::pair{"tensors[", "tensor "}}) {
     const std::size_t end = path.find(']');
     if (!path.starts_with(list) || end == std::string_view::npos) continue;
@@ -63,7 +62,7 @@ std::string place_in_words(std::string_view path) {
 }  // namespace
 
 std::string in_c_words(const InputError& error) {
-  if (!error.place().starts_with('$')) return error.what();
+  if (error.place().empty()) return error.what();
   return place_in_words(error.place()) + ": " + error.fault();
 }
 

@@ -124,7 +124,7 @@ inline const char* text(const char* pointer, const char* name) {
   return &given(pointer, name);
 }
 
-/// An error of the model or the engine in this interface's words: ids in place of a JSON path.
+/// An error of the model or the engine in this interface's words: ids in place of a path.
 std::string in_c_words(const InputError& error);
 
 /// Runs `body`; an InputError comes out as one of the argument.

@@ -63,8 +63,10 @@ Schedule schedule_from(const Instance& instance, std::span<const std::int32_t> o
 auto reader_of(const remora_graph* graph) {
   return [graph](std::string_view content, const char* source) {
     const Graph& value = given(graph, "graph").value;
-    return read_from(content, source,
-                     [&](json::Text text) { return remora_schedule{json::read_schedule(text, value)}; });
+    return read_from(content, source, [&](json::Text text) {
+      if (json::read_slices(text)) throw InputError("$.slices", "C programs read no schedules with slices");
+      return remora_schedule{json::read_schedule(text, value)};
+    });
   };
 }
 

@@ -48,8 +48,7 @@ void check_option_name(const char* name) {
   const std::string wanted = option_name(text(name, "name"));
   const auto is_it = [&](const OptionRow& row) { return row.name == wanted; };
   if (std::any_of(rows().begin(), rows().end(), is_it)) return;
-  const std::string now = renamed_option(wanted);
-  throw InputError("name", now.empty() ? "there is no option '" + wanted + "'" : "'" + wanted + "' " + now);
+  throw InputError("name", "there is no option '" + wanted + "'");
 }
 
 /// The C functions as the engine's callbacks; `stopped` outlives them.

@@ -4,6 +4,7 @@
 #include <ostream>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <utility>
 
 #include "frontends/formats/document.hpp"
@@ -93,9 +94,12 @@ BankProblem read_bank_problem(Text text) {
   }
   const Node buffers = root.at("buffers");
   buffers.expect_array();
+  std::unordered_set<std::string> ids;
   for (std::size_t i = 0; i < buffers.size(); ++i) {
     const Node buffer = buffers.element(i);
     problem.buffers.push_back(read_buffer(buffer));
+    const std::string& id = problem.buffers.back().id;
+    if (!ids.insert(id).second) buffer.at("id").fail("the id " + quote(id) + " is there twice");
     problem.choices.push_back(read_choices(buffer, names, banks.size()));
   }
   check_bank_problem(problem);

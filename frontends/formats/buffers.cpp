@@ -4,12 +4,13 @@
 #include <charconv>
 #include <cstddef>
 #include <ostream>
+#include <string>
 #include <system_error>
+#include <unordered_set>
 #include <utility>
 
 #include "frontends/formats/interchange.hpp"
 #include "frontends/text/text.hpp"
-#include "model/buffers/schedule_buffers.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
@@ -40,11 +41,13 @@ class BufferReader {
     if (!header) fail("a table of buffers begins with id,lower,upper,size");
     read_header(*header);
     std::vector<Buffer> buffers;
+    std::unordered_set<std::string> ids;
     while (const auto fields = rows_.next()) {
       if (fields->size() != columns_.size()) {
         fail("has " + std::to_string(fields->size()) + " fields, not " + std::to_string(columns_.size()));
       }
       buffers.push_back(read_row(*fields));
+      if (!ids.insert(buffers.back().id).second) fail("the id " + quote(buffers.back().id) + " is there twice");
     }
     return buffers;
   }
@@ -178,11 +181,6 @@ void write_buffers(std::ostream& out, std::span<const Buffer> buffers, std::span
     if (placed) out << ',' << offsets[i].count();
     out << '\n';
   }
-}
-
-void write_minimalloc(std::ostream& out, const Graph& graph, const Schedule& schedule) {
-  if (!schedule.has_schedule()) throw InputError("$.status", "holds no schedule: the search found none");
-  write_buffers(out, buffers_of(graph, schedule).buffers);
 }
 
 }  // namespace remora::interchange

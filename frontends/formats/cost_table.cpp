@@ -120,10 +120,7 @@ CostTable read_costs(std::string_view text, const std::string& source) {
 CostNames cost_names(const Graph& graph) {
   CostNames names;
   for (std::size_t i = 0; i < graph.ops.size(); ++i) names.emplace(graph.ops[i].name, OpId(i));
-  Table<TensorId, OpId> producers(graph.tensors.size());
-  for (std::size_t i = 0; i < graph.ops.size(); ++i) {
-    for (const TensorId output : graph.ops[i].outputs) producers[output] = OpId(i);
-  }
+  const Table<TensorId, OpId> producers = producers_of(graph);
   for (const TensorId tensor : producers.ids()) names.emplace(graph[tensor].name, producers[tensor]);
   return names;
 }

@@ -31,6 +31,7 @@ CurvePoint read_point(const Node& node) {
     const bool proved = point.status == Status::optimal;
     if (proved != (point.lower_bound == point.duration)) node.fail("its status does not fit its lower_bound");
   }
+  if (node.has("slices")) point.slices = static_cast<int>(node.at("slices").integer(1, kMaxSlices));
   if (node.has("max_computes")) {
     point.max_computes = static_cast<int>(node.at("max_computes").integer(1, std::numeric_limits<int>::max()));
   }
@@ -120,6 +121,7 @@ void write_point(std::string& out, const Curve& curve, const CurvePoint& point) 
   }
   object.integer("lower_bound", point.lower_bound.count());
   if (point.max_computes > 0) object.integer("max_computes", point.max_computes);
+  if (point.slices > 0) object.integer("slices", point.slices);
   object.number("seconds", point.seconds);
   if (!point.schedule_file.empty()) object.string("schedule", point.schedule_file);
   object.close();

@@ -161,6 +161,14 @@ Document parse(std::string_view text) {
   return builder.take();
 }
 
+Document parse_or_discard(std::string_view text) {
+  return Document::parse(text, nullptr, false);
+}
+
+std::string dump(const Document& value, int indent) {
+  return value.dump(indent, ' ', false, Document::error_handler_t::replace);
+}
+
 namespace {
 
 constexpr std::size_t kLongestWord = 80;
@@ -288,6 +296,16 @@ std::vector<std::pair<std::string, double>> Node::numbers() const {
   return members;
 }
 
+std::vector<std::string> strings(const Node& node, std::string_view key) {
+  std::vector<std::string> found;
+  if (!node.has(key)) return found;
+  const Node array = node.at(key);
+  array.expect_array();
+  found.reserve(array.size());
+  for (std::size_t i = 0; i < array.size(); ++i) found.push_back(array.element(i).string());
+  return found;
+}
+
 std::string Node::unknown_keys(std::span<const std::string_view> known) const {
   std::string text;
   for (const auto& [key, value] : value_->get_ref<const Document::object_t&>()) {
@@ -299,7 +317,7 @@ std::string Node::unknown_keys(std::span<const std::string_view> known) const {
 
 bool calls_itself(std::string_view text, std::string_view format) {
   if (text.find(format) == std::string_view::npos) return false;
-  const Document document = Document::parse(text, nullptr, false);
+  const Document document = parse_or_discard(text);
   return document.is_object() && document.contains("format") && document["format"] == format;
 }
 

@@ -43,6 +43,13 @@ inline constexpr std::size_t kDeepest = 256;
 /// text that is not JSON, with the JSON path for a repeated key, a number beyond a double, or too deep a nesting.
 Document parse(std::string_view text);
 
+/// The same without a look at keys and depth; a discarded value for text that is not JSON.
+Document parse_or_discard(std::string_view text);
+
+/// The text of a value, in one line or with `indent` spaces a level; what is not UTF-8 is replaced. Call these in place
+/// of the library's own, which every target that calls them compiles again.
+std::string dump(const Document& value, int indent = -1);
+
 /// One step of a JSON path: ".size", or "[\"odd key\"]" for a key that is no plain word; "[3]".
 std::string path_step(std::string_view key);
 std::string path_step(std::size_t index);
@@ -102,6 +109,9 @@ template <class Amount>
 Amount amount(const Node& node, std::string_view key) {
   return node.has(key) ? Amount(node.at(key).integer()) : Amount();
 }
+
+/// The strings in the array under `key`; none where it is missing.
+std::vector<std::string> strings(const Node& node, std::string_view key);
 
 /// The numbers behind names. The names must stay where they are meanwhile: in the document, or in a graph.
 template <class Identifier>

@@ -13,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "frontends/formats/axes_json.hpp"
 #include "frontends/formats/collective.hpp"
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/json.hpp"
@@ -27,6 +28,16 @@ namespace {
 
 constexpr std::array<std::string_view, 3> kDeviceKeys = {"name", "fixed_memory", "lanes"};
 constexpr std::array<std::string_view, 6> kLinkKeys = {"from", "to", "latency", "bytes", "per", "energy"};
+
+/// A fault comes with its path in the document.
+template <class AnyGraph>
+void validate_read(const AnyGraph& graph) {
+  try {
+    validate(graph);
+  } catch (const InputError& error) {
+    throw InputError("$." + error.place(), error.fault());
+  }
+}
 
 /// Maps the names of one list in the file to ids. Rejects empty and repeated ones, which `validate` would also do, but
 /// only after blaming the references to them.
@@ -84,7 +95,9 @@ class GraphReader {
   explicit GraphReader(const Node& root)
       : root_(root),
         has_devices_(root.value().is_object() && root.has("devices")),
-        version_(expect_format(root, "remora-graph", has_devices_ ? 3 : 2)) {
+        version_(expect_format(root, "remora-graph", kLatestGraph)) {
+    // Version 3 is that of lanes, which only several devices have.
+    if (version_ == 3 && !has_devices_) expect_format(root, "remora-graph", 2);
     has_devices_ = has_devices_ && version_ > 1;
   }
 
@@ -103,12 +116,10 @@ class GraphReader {
     ops_ = read_names<OpId>(ops, "op");
     result_.graph.ops.reserve(ops.size());
     for_each_entry(ops, [&](const Node& op) { read_op(op); });
+    validate_read(result_.graph);
     if (has_devices_) {
-      validate(result_.graph);
       give_homes();
-      validate(result_);
-    } else {
-      validate(result_.graph);
+      validate_read(result_);
     }
     return std::move(result_);
   }
@@ -169,11 +180,8 @@ class GraphReader {
   }
 
   static std::vector<std::string> read_lanes(const Node& device) {
-    const Node lanes = device.at("lanes");
-    lanes.expect_array();
-    std::vector<std::string> names;
-    for (std::size_t i = 0; i < lanes.size(); ++i) names.push_back(lanes.element(i).string());
-    if (names.empty()) lanes.fail("names no lane");
+    std::vector<std::string> names = strings(device, "lanes");
+    if (names.empty()) device.at("lanes").fail("names no lane");
     return names;
   }
 
@@ -253,6 +261,7 @@ class GraphReader {
       const Node pairs = node.at("in_place");
       op.in_place = read_in_place(pairs, tensors_);
     }
+    if (version_ >= 4 && node.has("axes")) op.axes = read_axes(node.at("axes"), tensors_, result_.graph);
     op.extra = node.unknown_keys(op_keys(version_, has_devices_));
     result_.graph.ops.push_back(std::move(op));
   }
@@ -322,9 +331,9 @@ bool names_devices(Text text) {
   const std::string_view content = text.view();
   // Most graphs are told by this alone; large ones are not parsed twice.
   if (content.find("\"devices\"") == std::string_view::npos) return false;
-  const Document document = Document::parse(content, nullptr, false);
+  const Document document = parse_or_discard(content);
   return document.is_object() && document.contains("devices") && document.contains("version") &&
-         (document["version"] == 2 || document["version"] == 3);
+         document["version"].is_number_integer() && document["version"] >= 2 && document["version"] <= kLatestGraph;
 }
 
 Graph read_graph(Text text) {
@@ -358,7 +367,9 @@ class GraphWriter {
       : graph_(graph.graph),
         devices_(&graph),
         produced_(produced_tensors(graph.graph)),
-        version_(has_lanes(graph) ? 3 : 2) {}
+        version_(has_axes(graph.graph) ? 4
+                 : has_lanes(graph)    ? 3
+                                       : 2) {}
 
   std::string text() {
     out_.reserve(expected_size());
@@ -383,9 +394,14 @@ class GraphWriter {
  private:
   /// The least that can say it.
   static std::int64_t version_of(const Graph& graph) {
+    if (has_axes(graph)) return 4;
     const bool in_place =
         std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return !op.in_place.empty(); });
     return in_place || graph.recompute_allocates == Allocation::all ? 2 : 1;
+  }
+
+  static bool has_axes(const Graph& graph) {
+    return std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return !op.axes.empty(); });
   }
 
   /// Not exactly. A text that grows is copied several times.
@@ -516,6 +532,7 @@ class GraphWriter {
       if (op.backward_of.valid()) object.string("backward_of", op_name(op.backward_of));
       if (!op.after.empty()) object.names("after", op.after, op_name);
       if (!op.in_place.empty()) write_in_place(object, op);
+      if (!op.axes.empty()) write_axes(object, out_, op, graph_);
       object.splice(op.extra, op_keys(version_, devices_ != nullptr));
       object.close();
     });

@@ -21,6 +21,9 @@
 
 namespace remora::json {
 
+/// The latest version of remora-graph.
+inline constexpr std::int64_t kLatestGraph = 4;
+
 // The keys of remora-graph that a file of a version knows. Every other key is unknown, and kept.
 
 /// Those of several devices in a graph of version 2.
@@ -38,10 +41,13 @@ inline std::span<const std::string_view> tensor_keys(std::int64_t version) {
   return std::span(kKeys).first(version == 1 ? 3 : 5);
 }
 inline std::span<const std::string_view> op_keys(std::int64_t version, bool has_devices) {
-  static constexpr std::array<std::string_view, 15> kKeys = {
-      "name",  "type",        "duration", "workspace", "inputs", "outputs", "recompute", "max_computes",
-      "phase", "backward_of", "after",    "in_place",  "on",     "energy",  "lane"};
-  return std::span(kKeys).first(version == 1 ? 11 : !has_devices ? 13 : version == 2 ? 14 : 15);
+  // `axes`, of version 4, is the first, so that each version has a stretch of them.
+  static constexpr std::array<std::string_view, 16> kKeys = {
+      "axes",         "name",  "type",        "duration", "workspace", "inputs", "outputs", "recompute",
+      "max_computes", "phase", "backward_of", "after",    "in_place",  "on",     "energy",  "lane"};
+  const std::size_t end = version == 1 ? 12 : !has_devices ? 14 : version == 2 ? 15 : 16;
+  const std::size_t begin = version < 4 ? 1 : 0;
+  return std::span(kKeys).subspan(begin, end - begin);
 }
 
 template <class Value>
@@ -140,12 +146,7 @@ inline void read_optimal_for(const Node& solver, SolverReport& report) {
 
 /// The words of the command line by which the graph was read.
 inline std::vector<std::string> reading_of(const Node& root) {
-  std::vector<std::string> words;
-  if (!root.has("reading")) return words;
-  const Node reading = root.at("reading");
-  reading.expect_array();
-  for (std::size_t i = 0; i < reading.size(); ++i) words.push_back(reading.element(i).string());
-  return words;
+  return strings(root, "reading");
 }
 
 /// "optimal", ...

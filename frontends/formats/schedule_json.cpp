@@ -19,6 +19,8 @@
 namespace remora::json {
 namespace {
 
+constexpr std::int64_t kLatest = 3;
+
 constexpr std::array<Word<Objective>, 2> kObjectiveWords = {{
     {Objective::duration, "duration"},
     {Objective::energy, "energy"},
@@ -120,6 +122,54 @@ SolverReport read_solver(const Node& node) {
   return report;
 }
 
+NamedRegion read_region(const Node& node) {
+  node.expect_object();
+  constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
+  NamedRegion region;
+  region.slices = static_cast<int>(node.at("slices").integer(1, kMaxSlices));
+  const Node saves = node.at("saves");
+  region.saved_peak = Bytes(saves.at("peak").integer(kLeast));
+  region.saved_minimum = Bytes(saves.at("minimum").integer(kLeast));
+  region.cost = Duration(node.at("costs").integer(kLeast));
+  const Node parts = node.at("parts");
+  parts.expect_array();
+  if (parts.size() == 0) parts.fail("must have a part");
+  for (std::size_t p = 0; p < parts.size(); ++p) {
+    const Node part = parts.element(p);
+    part.expect_array();
+    if (part.size() == 0) part.fail("must have an op");
+    auto& members = region.parts.emplace_back();
+    for (std::size_t i = 0; i < part.size(); ++i) {
+      const Node member = part.element(i);
+      member.expect_array();
+      if (member.size() != 2) member.fail("must be [op, number of its axis]");
+      members.push_back({.op = member.element(0).string(),
+                         .axis = static_cast<int>(member.element(1).integer(0, std::numeric_limits<int>::max()))});
+    }
+  }
+  return region;
+}
+
+ScheduleSlices read_schedule_slices(const Node& node) {
+  node.expect_object();
+  ScheduleSlices slices;
+  slices.run.overhead = Duration(node.at("overhead").integer());
+  slices.run.bandwidth = Bytes(node.at("bandwidth").integer());
+  slices.run.temporaries = node.at("temporaries").boolean();
+  const Node regions = node.at("regions");
+  regions.expect_array();
+  if (regions.size() == 0) regions.fail("must have a region");
+  for (std::size_t i = 0; i < regions.size(); ++i) slices.regions.push_back(read_region(regions.element(i)));
+  const Node without = node.at("without");
+  slices.whole_status = read_word(without.at("status"), kStatusWords);
+  slices.whole_duration = amount<Duration>(without, "duration");
+  slices.whole_lower_bound = Duration(without.at("lower_bound").integer());
+  const Node computes = without.at("max_computes");
+  if (!computes.value().is_null())
+    slices.whole_max_computes = static_cast<int>(computes.integer(1, std::numeric_limits<int>::max()));
+  return slices;
+}
+
 /// Visits the entries of an object: their names, and their nodes.
 template <class Visit>
 void for_each_member(const Node& node, const Visit& visit) {
@@ -153,13 +203,14 @@ class ScheduleReader {
     schedule.steps = read_steps(root.at("steps"));
     if (root.has("certificate")) schedule.certificate = read_certificate(root.at("certificate"));
     if (version >= 2 && root.has("arena")) schedule.arena = read_arena(root);
+    if (version >= 3 && root.has("slices")) schedule.slices = read_schedule_slices(root.at("slices"));
     if (root.has("solver")) schedule.solver = read_solver(root.at("solver"));
     return schedule;
   }
 
   [[nodiscard]] DeviceSchedule read_device_root(const Node& root) const {
     DeviceSchedule schedule;
-    read_head(root, schedule);
+    if (read_head(root, schedule) >= 3) root.at("version").fail("a schedule of a graph with devices has no slices");
     if (root.has("objective")) schedule.objective = read_word(root.at("objective"), kObjectiveWords);
     if (root.has("copies")) schedule.copies = read_word(root.at("copies"), kCopyWords);
     read_amounts(root, schedule);
@@ -179,7 +230,7 @@ class ScheduleReader {
   /// Reads the keys with which all schedules begin; returns the version.
   template <class Any>
   static std::int64_t read_head(const Node& root, Any& schedule) {
-    const std::int64_t version = expect_format(root, "remora-schedule", 2);
+    const std::int64_t version = expect_format(root, "remora-schedule", kLatest);
     schedule.graph = root.at("graph").string();
     read(root, "graph_sha256", schedule.graph_sha256);
     schedule.status = read_word(root.at("status"), kStatusWords);
@@ -310,6 +361,14 @@ std::vector<std::string> read_reading(Text text) {
   return document.is_object() ? reading_of(Node(document)) : std::vector<std::string>{};
 }
 
+std::optional<ScheduleSlices> read_slices(Text text) {
+  if (text.view().find("\"slices\"") == std::string_view::npos) return std::nullopt;
+  const Document document = parse(text.view());
+  const Node root(document);
+  if (expect_format(root, "remora-schedule", kLatest) < 3 || !root.has("slices")) return std::nullopt;
+  return read_schedule_slices(root.at("slices"));
+}
+
 Schedule read_schedule(Text text, const Graph& graph) {
   const Document document = parse(text.view());
   return ScheduleReader(graph).read_root(Node(document));
@@ -337,7 +396,7 @@ class ScheduleWriter {
 
   std::string text() {
     ObjectText object(out_, ",\n  ");
-    write_head(object, schedule_, schedule_.arena ? 2 : 1);
+    write_head(object, schedule_, schedule_.slices ? 3 : schedule_.arena ? 2 : 1);
     if (!schedule_.reading.empty()) object.strings("reading", schedule_.reading);
     object.string("status", word_of(schedule_.status, kStatusWords));
     object.string("order", word_of(schedule_.order, kOrderWords));
@@ -349,6 +408,10 @@ class ScheduleWriter {
     object.integer("baseline_peak_memory", schedule_.baseline_peak_memory.count());
     object.integer("lower_bound", schedule_.lower_bound.count());
     object.number("gap", schedule_.gap());
+    if (schedule_.slices) {
+      object.key("slices");
+      write_slices(*schedule_.slices);
+    }
     if (schedule_.arena) {
       object.key("arena");
       write_arena(*schedule_.arena);
@@ -367,6 +430,54 @@ class ScheduleWriter {
   }
 
  private:
+  void write_slices(const ScheduleSlices& slices) {
+    ObjectText object(out_, ",\n    ");
+    object.integer("overhead", slices.run.overhead.count());
+    object.integer("bandwidth", slices.run.bandwidth.count());
+    object.boolean("temporaries", slices.run.temporaries);
+    object.key("regions");
+    append_lines(out_, 4, slices.regions.size(), [&](std::size_t i) { write_region(slices.regions[i]); });
+    object.key("without");
+    ObjectText without(out_);
+    without.string("status", word_of(slices.whole_status, kStatusWords));
+    without.integer("duration", slices.whole_duration.count());
+    without.integer("lower_bound", slices.whole_lower_bound.count());
+    if (slices.whole_max_computes > 0) {
+      without.integer("max_computes", slices.whole_max_computes);
+    } else {
+      without.null("max_computes");
+    }
+    without.close();
+    object.close();
+  }
+
+  void write_region(const NamedRegion& region) {
+    ObjectText object(out_);
+    object.integer("slices", region.slices);
+    object.key("saves");
+    ObjectText saves(out_);
+    saves.integer("peak", region.saved_peak.count());
+    saves.integer("minimum", region.saved_minimum.count());
+    saves.close();
+    object.integer("costs", region.cost.count());
+    object.key("parts");
+    ListText parts(out_);
+    for (const auto& part : region.parts) {
+      parts.separate();
+      ListText members(out_);
+      for (const NamedRegion::Member& member : part) {
+        members.separate();
+        ListText pair(out_);
+        pair.add(member.op);
+        pair.add(member.axis);
+        pair.close();
+      }
+      members.close();
+    }
+    parts.close();
+    object.close();
+  }
+
   void write_arena(const Arena& arena) {
     if (arena.steps.size() != schedule_.steps.size()) throw InputError("schedule", "its arena has other steps");
     ObjectText object(out_);

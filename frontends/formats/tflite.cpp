@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "frontends/formats/flatbuffer.hpp"
+#include "frontends/formats/tflite_schema.hpp"
 #include "model/error.hpp"
 
 namespace remora::tflite {
@@ -29,23 +30,13 @@ constexpr std::int64_t kMaximum = std::numeric_limits<std::int32_t>::max();
 
 // The numbers of the fields that are read here.
 namespace model {
-enum : std::size_t {
-  version,
-  operator_codes,
-  subgraphs,
-  description,
-  buffers,
-  metadata_buffer,
-  metadata,
-  signatures,
-  count
-};
+enum : std::size_t { version = 0, subgraphs = 2, buffers = 4, metadata = 6, count = 8 };
 }
 namespace subgraph {
 enum : std::size_t { tensors, inputs, outputs, operators };
 }
 namespace tensor {
-enum : std::size_t { shape, type, buffer, name, quantization, is_variable };
+enum : std::size_t { shape, type, buffer, name, quantization, is_variable, sparsity };
 }
 namespace operation {
 enum : std::size_t { inputs = 1, outputs = 2, outside = 9 };
@@ -60,6 +51,8 @@ enum : std::size_t { name, buffer };
 /// Bytes of one element, by type; 0 for those that have no size of their own (texts and variants). Resources are handles of 4
 /// bytes, and 4-bit numbers get a byte each.
 constexpr std::array<std::int64_t, 19> kElementBytes{4, 2, 4, 1, 8, 0, 1, 2, 8, 1, 8, 16, 8, 4, 0, 4, 2, 1, 2};
+constexpr std::uint8_t kResource = 13;
+constexpr std::uint8_t kFourBits = 17;
 
 Position model_of(const Reader& reader, std::string_view bytes) {
   if (!looks_like_model(bytes)) reader.fail("is not a TFLite model: it has no TFL3 identifier");
@@ -67,6 +60,7 @@ Position model_of(const Reader& reader, std::string_view bytes) {
   if (model < kHeader) reader.fail("refers to its own header as a model: damaged");
   const auto version = reader.number_in<std::uint32_t>(model, model::version);
   if (version != kVersion) reader.fail("has schema version " + std::to_string(version) + "; 3 is what is read");
+  expect_valid(bytes, reader.source());
   // Fields 8 and 9 are data in other files, which no microcontroller has.
   for (std::size_t i = model::count; i < reader.field_count(model); ++i) {
     if (reader.field(model, i)) reader.fail("has field " + std::to_string(i) + " of a model, which is not known here");
@@ -164,12 +158,10 @@ class LifeReader {
   std::size_t visited_ = 0;
 };
 
-/// Rounded up to the alignment.
-Bytes size_of(const Reader& reader, Position tensor, const std::string& name) {
+/// Bytes of all elements; nothing for types whose elements have no size of their own, or no known one.
+std::optional<std::int64_t> bytes_of(const Reader& reader, Position tensor, const std::string& name) {
   const auto type = static_cast<std::size_t>(reader.number_in<std::uint8_t>(tensor, tensor::type));
-  if (type >= kElementBytes.size() || kElementBytes[type] == 0) {
-    reader.fail("tensor " + name + " is of type " + std::to_string(type) + ", whose elements have no known size");
-  }
+  if (type >= kElementBytes.size() || kElementBytes[type] == 0) return {};
   std::int64_t size = kElementBytes[type];
   const Vector shape = reader.vector_in(tensor, tensor::shape);
   for (std::size_t i = 0; i < shape.length; ++i) {
@@ -178,7 +170,28 @@ Bytes size_of(const Reader& reader, Position tensor, const std::string& name) {
     if (dimension > 0 && size > kMaximum / dimension) reader.fail("tensor " + name + " has 2 GiB or more");
     size *= dimension;
   }
-  return Bytes((size + kAlignment.count() - 1) / kAlignment.count() * kAlignment.count());
+  return size;
+}
+
+/// Rounded up to the alignment.
+Bytes size_of(const Reader& reader, Position tensor, const std::string& name) {
+  const std::optional<std::int64_t> size = bytes_of(reader, tensor, name);
+  if (!size) {
+    const int type = reader.number_in<std::uint8_t>(tensor, tensor::type);
+    reader.fail("tensor " + name + " is of type " + std::to_string(type) + ", whose elements have no known size");
+  }
+  return Bytes((*size + kAlignment.count() - 1) / kAlignment.count() * kAlignment.count());
+}
+
+/// A constant has all its elements in its buffer, as the runtime expects; two 4-bit numbers share a byte.
+void expect_filled(const Reader& reader, Position tensor, const std::string& name, std::size_t bytes) {
+  const auto type = reader.number_in<std::uint8_t>(tensor, tensor::type);
+  if (type == kResource || reader.field(tensor, tensor::sparsity)) return;
+  const std::int64_t size = bytes_of(reader, tensor, name).value_or(0);
+  const std::int64_t needed = type == kFourBits ? (size + 1) / 2 : size;
+  if (std::cmp_greater_equal(bytes, needed)) return;
+  reader.fail("tensor " + name + " is a constant of " + std::to_string(needed) + " bytes, and its buffer has " +
+              std::to_string(bytes));
 }
 
 /// Writes what with_plan adds, from the header on. A reference may point into it, or to a position of the old model, which
@@ -312,9 +325,11 @@ ArenaTensors read_arena_tensors(std::string_view bytes, const std::string& sourc
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Position tensor = tensors.at(i);
     const auto data = reader.number_in<std::uint32_t>(tensor, tensor::buffer);
-    const bool is_constant = reader.vector_in(buffers.at(data), buffer::data, 1).length > 0;
-    if (is_constant || lives[i].last < 0 || reader.number_in<std::uint8_t>(tensor, tensor::is_variable) != 0) continue;
     const std::string name = std::string(reader.text_in(tensor, tensor::name)) + "#" + std::to_string(i);
+    const std::size_t constant = reader.vector_in(buffers.at(data), buffer::data, 1).length;
+    if (constant > 0) expect_filled(reader, tensor, name, constant);
+    const bool is_variable = reader.number_in<std::uint8_t>(tensor, tensor::is_variable) != 0;
+    if (constant > 0 || is_variable || lives[i].last < 0) continue;
     found.buffers.push_back({.id = name,
                              .lifespan = {lives[i].first, lives[i].last + 1},
                              .size = size_of(reader, tensor, name),

@@ -5,6 +5,7 @@
 #include <array>
 #include <optional>
 #include <string_view>
+#include <unordered_map>
 
 #include "model/error.hpp"
 #include "model/quote.hpp"
@@ -111,7 +112,7 @@ std::pair<std::size_t, std::size_t> leaf_range(const Shape& shape, const std::ve
   std::size_t first = 0;
   for (const std::int64_t i : index) {
     if (!at->tuple || i < 0 || static_cast<std::size_t>(i) >= at->parts.size()) {
-      throw InputError("", "is damaged: an index into a tuple that has no such part");
+      throw InputError("", "is not understood as an HLO module: an index into a tuple that has no such part");
     }
     for (std::int64_t k = 0; k < i; ++k) first += at->parts[static_cast<std::size_t>(k)].leaves();
     at = &at->parts[static_cast<std::size_t>(i)];
@@ -120,8 +121,31 @@ std::pair<std::size_t, std::size_t> leaf_range(const Shape& shape, const std::ve
 }
 
 [[noreturn]] void unlike(const Instruction& instruction) {
-  throw InputError("", "is damaged: " + quote(instruction.name) + " (" + instruction.opcode +
+  throw InputError("", "is not understood as an HLO module: " + quote(instruction.name) + " (" + instruction.opcode +
                            ") does not fit what it is given or calls");
+}
+
+/// The leaves of a loop's state that keep their value: the body returns as each what it got as one that begins with the same value and
+/// keeps it, too. O(leaves).
+std::vector<bool> unchanged(const std::vector<ValueId>& given, const std::vector<ValueId>& made,
+                            const std::vector<ValueId>& init) {
+  std::unordered_map<ValueId, std::size_t> places;
+  for (std::size_t leaf = 0; leaf < given.size(); ++leaf) places.emplace(given[leaf], leaf);
+  std::vector<bool> stays(init.size());
+  std::vector<std::vector<std::size_t>> users(init.size());
+  std::vector<std::size_t> changed;
+  for (std::size_t leaf = 0; leaf < init.size(); ++leaf) {
+    const auto from = places.find(made[leaf]);
+    stays[leaf] = from != places.end() && from->second < init.size() && init[from->second] == init[leaf];
+    (stays[leaf] ? users[from->second] : changed).push_back(leaf);
+  }
+  while (!changed.empty()) {
+    const std::vector<std::size_t> after = std::move(users[changed.back()]);
+    changed.pop_back();
+    for (const std::size_t leaf : after) stays[leaf] = false;
+    changed.insert(changed.end(), after.begin(), after.end());
+  }
+  return stays;
 }
 
 }  // namespace
@@ -191,7 +215,8 @@ void Dataflow::add_fresh(std::size_t c, std::size_t i, ValueKind kind) {
   for (const Bytes size : sizes) leaves_[c][i].push_back(fresh(c, i, size, kind));
 }
 
-/// The body is called first, the condition second. What the body gives back as it got it stays what it was.
+/// The body is called first, the condition second. What the body gives back as it got it stays what it was, also if it got it as another
+/// element that has the same value.
 void Dataflow::add_while(std::size_t c, std::size_t i) {
   const Instruction& loop = module_.computations[c].instructions[i];
   if (loop.operands.size() != 1 || loop.called.size() != 2) unlike(loop);
@@ -203,8 +228,9 @@ void Dataflow::add_while(std::size_t c, std::size_t i) {
   add_sizes(loop.shape, sizes);
   if (made.size() != init.size() || sizes.size() != init.size()) unlike(loop);
   for (const std::size_t called : loop.called) join_parameters(called, init);
+  const std::vector<bool> stays = unchanged(given, made, init);
   for (std::size_t leaf = 0; leaf < init.size(); ++leaf) {
-    if (made[leaf] == given[leaf]) {
+    if (stays[leaf]) {
       leaves_[c][i].push_back(init[leaf]);
       continue;
     }
@@ -214,7 +240,8 @@ void Dataflow::add_while(std::size_t c, std::size_t i) {
   }
 }
 
-/// Operand k + 1 of a conditional is what branch k gets; a call gives all operands to what it calls.
+/// Operand k + 1 of a conditional is what branch k gets; a call gives all operands to what it calls. What every branch returns as it got
+/// it stays what it was, if that is the same for all.
 void Dataflow::add_branches(std::size_t c, std::size_t i) {
   const Instruction& instruction = module_.computations[c].instructions[i];
   const bool is_call = instruction.opcode == "call";
@@ -228,6 +255,7 @@ void Dataflow::add_branches(std::size_t c, std::size_t i) {
       given.insert(given.end(), leaves_[c][operand].begin(), leaves_[c][operand].end());
     }
   }
+  std::vector<std::optional<ValueId>> passed(sizes.size());
   for (std::size_t branch = 0; branch < instruction.called.size(); ++branch) {
     const std::size_t called = instruction.called[branch];
     if (!is_call) given = leaves_[c][instruction.operands[branch + 1]];
@@ -235,9 +263,14 @@ void Dataflow::add_branches(std::size_t c, std::size_t i) {
     if (made.size() != sizes.size()) unlike(instruction);
     join_parameters(called, given);
     for (std::size_t leaf = 0; leaf < made.size(); ++leaf) {
-      const std::optional<ValueId> passed = is_call ? passed_on(called, made[leaf], given) : std::nullopt;
-      if (branch == 0) leaves_[c][i].push_back(passed ? *passed : fresh(c, i, sizes[leaf], ValueKind::computed));
-      join(leaves_[c][i][leaf], made[leaf]);
+      const std::optional<ValueId> value = passed_on(called, made[leaf], given);
+      passed[leaf] = branch == 0 || passed[leaf] == value ? value : std::nullopt;
+    }
+  }
+  for (std::size_t leaf = 0; leaf < sizes.size(); ++leaf) {
+    leaves_[c][i].push_back(passed[leaf] ? *passed[leaf] : fresh(c, i, sizes[leaf], ValueKind::computed));
+    for (const std::size_t called : instruction.called) {
+      join(leaves_[c][i][leaf], leaves_[called][module_.computations[called].root][leaf]);
     }
   }
 }
@@ -260,7 +293,7 @@ const std::vector<ValueId>& Dataflow::parameter_leaves(std::size_t computation, 
     const Instruction& instruction = called.instructions[i];
     if (instruction.opcode == "parameter" && instruction.parameter_number == number) return leaves_[computation][i];
   }
-  throw InputError("computation " + quote(called.name), "is damaged: it has no parameter " + std::to_string(number));
+  throw InputError("computation " + quote(called.name), "has no parameter " + std::to_string(number));
 }
 
 /// `values`: those of all its parameters, one after the other.
@@ -287,7 +320,7 @@ void Dataflow::join_donations() {
 
 ValueId Dataflow::leaf_at(std::size_t c, std::size_t i, const std::vector<std::int64_t>& index) const {
   const auto [first, count] = leaf_range(module_.computations[c].instructions[i].shape, index);
-  if (count != 1) throw InputError("", "is damaged: an alias of something that is no array");
+  if (count != 1) throw InputError("", "is not understood as an HLO module: an alias of something that is no array");
   return leaves_[c][i][first];
 }
 

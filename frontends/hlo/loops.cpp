@@ -31,7 +31,7 @@ std::size_t parameter_of(const Computation& computation) {
   for (std::size_t i = 0; i < computation.instructions.size(); ++i) {
     if (computation.instructions[i].opcode == "parameter") return i;
   }
-  throw InputError("computation " + quote(computation.name), "is damaged: it has no parameter");
+  throw InputError("computation " + quote(computation.name), "has no parameter");
 }
 
 /// Instructions that read the value; tuples, their elements and bitcasts read nothing.

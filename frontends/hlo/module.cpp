@@ -34,6 +34,7 @@ enum : std::uint64_t {
   name = 1,
   opcode,
   shape,
+  metadata = 7,
   literal = 8,
   parameter_number = 9,
   tuple_index = 13,
@@ -66,8 +67,8 @@ constexpr std::array<std::int64_t, 34> kElementBytes{0, 1,  1, 2, 4, 8, 1, 2, 4,
                                                      0, 16, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1};
 constexpr int kDeepestShape = 32;
 
-[[noreturn]] void damaged(const std::string& what) {
-  throw InputError("", "is damaged: " + what);
+[[noreturn]] void not_understood(const std::string& what) {
+  throw InputError("", "is not understood as an HLO module: " + what);
 }
 
 /// Calls `visit` with every field of a message, and its bytes with the tag.
@@ -76,7 +77,7 @@ void each_field(std::string_view message, const char* what, const Visit& visit) 
   wire::Reader reader(message);
   while (!reader.at_end()) {
     const auto field = reader.next();
-    if (!field || field->cut) damaged(std::string("a message (") + what + ") ends in the middle of a field");
+    if (!field || field->cut) not_understood(std::string("a message (") + what + ") ends in the middle of a field");
     visit(*field, message.substr(field->start, reader.place() - field->start));
   }
 }
@@ -87,22 +88,22 @@ void add_numbers(const wire::Field& field, std::vector<std::int64_t>& numbers) {
     numbers.push_back(static_cast<std::int64_t>(field.value));
     return;
   }
-  if (field.type != 2) damaged("a list of numbers is none");
+  if (field.type != 2) not_understood("a list of numbers is none");
   wire::Reader reader(field.payload);
   while (!reader.at_end()) {
     const auto number = reader.varint();
-    if (!number) damaged("a list of numbers ends in the middle of one");
+    if (!number) not_understood("a list of numbers ends in the middle of one");
     numbers.push_back(static_cast<std::int64_t>(*number));
   }
 }
 
 std::int64_t number_of(const wire::Field& field) {
-  if (field.type != 0) damaged("field " + std::to_string(field.number) + " is no number");
+  if (field.type != 0) not_understood("field " + std::to_string(field.number) + " is no number");
   return static_cast<std::int64_t>(field.value);
 }
 
 std::string_view bytes_of(const wire::Field& field) {
-  if (field.type != 2) damaged("field " + std::to_string(field.number) + " is no message and no text");
+  if (field.type != 2) not_understood("field " + std::to_string(field.number) + " is no message and no text");
   return field.payload;
 }
 
@@ -124,7 +125,7 @@ void set_size(Shape& shape, std::int64_t element_bits, bool is_dynamic) {
     if (dimension < 0) throw InputError("", "has a dimension of " + std::to_string(dimension));
     elements = saturating_product(elements, dimension);
   }
-  if (element_bits < 0 || element_bits > 1024) damaged("elements of " + std::to_string(element_bits) + " bits");
+  if (element_bits < 0 || element_bits > 1024) not_understood("elements of " + std::to_string(element_bits) + " bits");
   std::int64_t size = saturating_product(elements, kElementBytes[type]);
   if (element_bits > 0 && element_bits < 8) size = saturating_sum(elements, 8 / element_bits - 1) / (8 / element_bits);
   if (is_dynamic) size = saturating_sum(size, static_cast<std::int64_t>(4 * shape.dimensions.size()));
@@ -159,7 +160,7 @@ Shape read_shape(std::string_view bytes, int depth = 0) {
     }
   });
   shape.tuple = shape.type == kTuple;
-  if (!shape.tuple && !shape.parts.empty()) damaged("a shape with parts that is no tuple");
+  if (!shape.tuple && !shape.parts.empty()) not_understood("a shape with parts that is no tuple");
   if (!shape.tuple) {
     const bool is_dynamic = std::any_of(dynamic.begin(), dynamic.end(), [](std::int64_t is) { return is != 0; });
     set_size(shape, element_bits, is_dynamic);
@@ -293,7 +294,8 @@ std::vector<std::size_t> places_of(const std::vector<std::int64_t>& ids, const P
   found.reserve(ids.size());
   for (const std::int64_t id : ids) {
     const auto place = places.find(id);
-    if (place == places.end()) damaged(std::string("there is no ") + what + " " + std::to_string(id) + " before");
+    if (place == places.end())
+      not_understood(std::string("there is no ") + what + " " + std::to_string(id) + " before");
     found.push_back(place->second);
   }
   return found;
@@ -315,7 +317,7 @@ Computation read_computation(std::string_view bytes, const Places& computations)
     RawIds ids;
     each_field(instruction.bytes, "instruction",
                [&](const wire::Field& one, std::string_view) { read_field(one, instruction, ids); });
-    if (instruction.opcode.empty()) damaged("an instruction without an opcode");
+    if (instruction.opcode.empty()) not_understood("an instruction without an opcode");
     try {
       instruction.operands = places_of(ids.operands, places, "operand");
       instruction.called = places_of(ids.called, computations, "computation");
@@ -323,12 +325,12 @@ Computation read_computation(std::string_view bytes, const Places& computations)
       throw InputError("instruction " + quote(instruction.name), error.what());
     }
     if (!places.emplace(instruction.id, computation.instructions.size()).second) {
-      damaged("two instructions have the id " + std::to_string(instruction.id));
+      not_understood("two instructions have the id " + std::to_string(instruction.id));
     }
     control.push_back(std::move(ids.control));
     computation.instructions.push_back(std::move(instruction));
   });
-  if (computation.instructions.empty()) damaged("a computation without instructions");
+  if (computation.instructions.empty()) not_understood("a computation without instructions");
   for (std::size_t i = 0; i < control.size(); ++i) {
     computation.instructions[i].control_predecessors = places_of(control[i], places, "control predecessor");
   }
@@ -345,15 +347,16 @@ void set_order(Computation& computation, const std::vector<std::int64_t>& ids) {
   std::vector<bool> done(computation.instructions.size());
   for (const std::size_t i : computation.order) {
     const Instruction& instruction = computation.instructions[i];
-    if (done[i]) damaged("the schedule has " + quote(instruction.name) + " twice");
+    if (done[i]) not_understood("the schedule has " + quote(instruction.name) + " twice");
     done[i] = true;
     for (const auto* before : {&instruction.operands, &instruction.control_predecessors}) {
       for (const std::size_t other : *before) {
-        if (!done[other]) damaged("the schedule has " + quote(instruction.name) + " before what it depends on");
+        if (!done[other]) not_understood("the schedule has " + quote(instruction.name) + " before what it depends on");
       }
     }
   }
-  if (computation.order.size() != computation.instructions.size()) damaged("the schedule leaves instructions out");
+  if (computation.order.size() != computation.instructions.size())
+    not_understood("the schedule leaves instructions out");
 }
 
 /// An entry of the map from computations to sequences.
@@ -405,7 +408,7 @@ Module read(std::string_view bytes) {
       case module_field::computations: {
         Computation computation = read_computation(bytes_of(field), computations);
         if (!computations.emplace(computation.id, module.computations.size()).second) {
-          damaged("two computations have the id " + std::to_string(computation.id));
+          not_understood("two computations have the id " + std::to_string(computation.id));
         }
         module.computations.push_back(std::move(computation));
         break;
@@ -482,16 +485,8 @@ std::string kept_schedule(std::string_view schedule, std::span<const WrittenComp
   return message;
 }
 
-}  // namespace
-
-std::size_t Shape::leaves() const {
-  if (!tuple) return 1;
-  std::size_t count = 0;
-  for (const Shape& part : parts) count += part.leaves();
-  return count;
-}
-
-bool looks_like_module(std::string_view bytes) {
+/// True if the fields of a message are those of an HloModuleProto, and one is a computation.
+bool is_module(std::string_view bytes) {
   wire::Reader reader(bytes);
   bool has_computation = false;
   while (!reader.at_end()) {
@@ -509,6 +504,50 @@ bool looks_like_module(std::string_view bytes) {
     }
   }
   return has_computation;
+}
+
+/// Files with a module in field 1: HloProto (XLA's dumps), HloSnapshot with an HloProto in it, HloModuleProtoWithConfig.
+constexpr int kDeepestModule = 3;
+
+/// The HloModuleProto of a file, which is one or has it in its first field; empty if there is none.
+std::string_view module_in(std::string_view file) {
+  for (int depth = 0; depth < kDeepestModule; ++depth) {
+    const auto first = wire::Reader(file).next();
+    const bool has_message = first && first->number == 1 && first->type == 2;
+    if (is_module(file) && !(has_message && is_module(first->payload))) return file;
+    if (!has_message) break;
+    file = first->payload;
+  }
+  return {};
+}
+
+/// HLO or StableHLO as text, and MLIR's binary form of StableHLO.
+bool is_text(std::string_view file) {
+  static constexpr std::array<std::string_view, 5> kBegins{"HloModule ", "module @", "module {", "module attributes",
+                                                           "ML\xefR"};
+  file.remove_prefix(std::min(file.find_first_not_of(" \t\r\n"), file.size()));
+  return std::any_of(kBegins.begin(), kBegins.end(), [&](std::string_view begin) { return file.starts_with(begin); });
+}
+
+}  // namespace
+
+std::size_t Shape::leaves() const {
+  if (!tuple) return 1;
+  std::size_t count = 0;
+  for (const Shape& part : parts) count += part.leaves();
+  return count;
+}
+
+bool looks_like_module(std::string_view file) {
+  return is_text(file) || !module_in(file).empty();
+}
+
+std::string module_bytes(std::string file) {
+  if (is_text(file)) {
+    throw InputError("", std::string("is HLO or StableHLO in a form that is not read; ") + kWhatToGive);
+  }
+  const std::string_view module = module_in(file);
+  return module.empty() || module.size() == file.size() ? std::move(file) : std::string(module);
 }
 
 Module read_module(std::string_view bytes, const std::string& source) {
@@ -538,12 +577,15 @@ std::string fields_of(const Instruction& instruction, std::initializer_list<std:
   return message;
 }
 
-std::string source_line(std::string_view module, const Instruction& instruction) {
+std::string_view scope_of(const Instruction& instruction) {
+  return field_of(field_of(instruction.bytes, instruction_field::metadata), 2);
+}
+
+std::string source_line(std::string_view bytes, const Module& module, const Instruction& instruction) {
   // OpMetadata: source_file, source_line, stack_frame_id; StackFrameIndexProto: file_names, file_locations, stack_frames.
-  constexpr std::uint64_t kMetadata = 7;
   constexpr std::uint64_t kFrames = 17;
-  const std::string_view metadata = field_of(instruction.bytes, kMetadata);
-  const std::string_view frames = field_of(module, kFrames);
+  const std::string_view metadata = field_of(instruction.bytes, instruction_field::metadata);
+  const std::string_view frames = field_of(bytes, kFrames);
   const auto nth = [&](std::uint64_t field, std::int64_t number) {
     std::string_view found;
     each_field(frames, "frames", [&](const wire::Field& one, std::string_view) {
@@ -565,7 +607,12 @@ std::string source_line(std::string_view module, const Instruction& instruction)
     file = nth(1, number(location, 1));
     line = number(location, 3);
   }
-  return file.empty() ? "" : file + ":" + std::to_string(line);
+  if (!file.empty()) return file + ":" + std::to_string(line);
+  if (instruction.opcode != "fusion") return "";
+  const std::vector<Instruction>& fused = module.computations[part_of(instruction.called, 0)].instructions;
+  std::string found;
+  for (auto one = fused.rbegin(); one != fused.rend() && found.empty(); ++one) found = source_line(bytes, module, *one);
+  return found;
 }
 
 std::string write_module(std::string_view bytes, const Module& module, std::span<const WrittenComputation> written) {

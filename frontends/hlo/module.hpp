@@ -75,7 +75,8 @@ struct Instruction {
 template <class T>
 const T& part_of(const std::vector<T>& parts, std::size_t place) {
   if (place >= parts.size())
-    throw InputError("", "is damaged: an instruction lacks an operand, a part or what it calls");
+    throw InputError("",
+                     "is not understood as an HLO module: an instruction lacks an operand, a part or what it calls");
   return parts[place];
 }
 
@@ -105,11 +106,20 @@ struct Module {
   std::vector<Donation> donations{};
 };
 
-/// True if the bytes look like a serialized HloModuleProto. Never throws.
-bool looks_like_module(std::string_view bytes);
+/// Advice on the file to give in place of modules that are not scheduled or not in binary form.
+constexpr const char* kWhatToGive =
+    "give the scheduled module, *after_optimizations.hlo.pb, which a program with "
+    "XLA_FLAGS=\"--xla_dump_to=DIR --xla_dump_hlo_as_proto\" writes";
 
-/// Reads a module, whose views refer to `bytes`. Throws InputError that names `source` for what is damaged, refers to what is not there, or
-/// calls itself, and for sizes that are not known. O(size).
+/// True if the file is a serialized HloModuleProto, or an HloProto, as XLA dumps modules; or a module as text, of which `module_bytes`
+/// says what to give instead. Never throws.
+bool looks_like_module(std::string_view file);
+
+/// The serialized HloModuleProto of a file. Throws InputError for text. What is no module stays as it is.
+std::string module_bytes(std::string file);
+
+/// Reads a module, whose views refer to `bytes`. Throws InputError that names `source` for what is not understood, refers to what is not
+/// there, or calls itself, and for sizes that are not known. O(size).
 Module read_module(std::string_view bytes, const std::string& source);
 
 /// A computation as it is written.
@@ -143,8 +153,12 @@ std::string_view field_of(std::string_view message, std::uint64_t field);
 /// The instruction's fields without name and ids, and without those of `left_out`.
 std::string fields_of(const Instruction& instruction, std::initializer_list<std::uint64_t> left_out = {});
 
-/// The line of the program that the instruction comes from, as "file:line"; empty where the module does not say.
-std::string source_line(std::string_view module, const Instruction& instruction);
+/// The line of the program that the instruction comes from, as "file:line", of a fusion without one that of its last instruction with one;
+/// empty where the module does not say. `bytes`: those of the module.
+std::string source_line(std::string_view bytes, const Module& module, const Instruction& instruction);
+
+/// The scopes of the program that the instruction comes from, such as "jit(f)/while/body/tanh"; empty where the module does not say.
+std::string_view scope_of(const Instruction& instruction);
 
 /// The bytes of the module with these computations, in the order given; all else stays as it is.
 std::string write_module(std::string_view bytes, const Module& module, std::span<const WrittenComputation> written);

@@ -7,8 +7,7 @@
 #include <set>
 #include <unordered_map>
 
-#include <nlohmann/json.hpp>
-
+#include "frontends/formats/document.hpp"
 #include "frontends/hlo/costs.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
@@ -114,9 +113,7 @@ class Lowering {
     add_outputs();
     add_waits();
     graph.meta =
-        nlohmann::ordered_json{
-            {"format", "hlo"}, {"cost_model", "roofline"}, {"duration_unit", "ns"}, {"device", machine_.name}}
-            .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+        json::dump({{"format", "hlo"}, {"cost_model", "roofline"}, {"duration_unit", "ns"}, {"device", machine_.name}});
     validate(graph);
   }
 
@@ -188,13 +185,36 @@ class Lowering {
     }
   }
 
+  /// The ops whose results the op is given without their being its inputs: loops, branches and calls that return what they got as it was.
+  [[nodiscard]] std::set<OpId> named_by(OpId op) const {
+    const Graph& graph = lowered_.graph;
+    const std::vector<TensorId>& inputs = graph[op].inputs;
+    const std::set<TensorId> read(inputs.begin(), inputs.end());
+    std::set<OpId> named;
+    std::set<std::size_t> seen;
+    std::vector<std::size_t> open = entry_.instructions[lowered_.instructions[op.index()]].operands;
+    while (!open.empty()) {
+      const std::size_t i = open.back();
+      open.pop_back();
+      if (!seen.insert(i).second) continue;
+      const Instruction& instruction = entry_.instructions[i];
+      if (is_alias(instruction)) open.insert(open.end(), instruction.operands.begin(), instruction.operands.end());
+      const auto producer = ops_.find(i);
+      if (producer == ops_.end()) continue;
+      const std::vector<TensorId>& made = graph[producer->second].outputs;
+      if (std::none_of(made.begin(), made.end(), [&](TensorId tensor) { return read.contains(tensor); }))
+        named.insert(producer->second);
+    }
+    return named;
+  }
+
   /// First computes keep an order in which nothing is read that is destroyed, effects follow each other, and what has to wait does.
   void add_waits() {
     std::map<StorageId, std::vector<OpId>> readers;
     OpId effect;
     for (const OpId op : Ids<OpId>(lowered_.graph.ops.size())) {
       const std::size_t i = lowered_.instructions[op.index()];
-      std::set<OpId> after;
+      std::set<OpId> after = named_by(op);
       for (const std::size_t before : entry_.instructions[i].control_predecessors) {
         const auto waited = ops_.find(before);
         if (waited == ops_.end()) continue;
@@ -340,6 +360,21 @@ bool has_effect(const Module& module, const Instruction& instruction) {
   });
 }
 
+namespace {
+
+/// True if an instruction inside, those of fusions included, is in the scope that `jax.checkpoint` gives to what it recomputes.
+bool is_checkpointed(const Module& module, const Instruction& instruction) {
+  return std::any_of(instruction.called.begin(), instruction.called.end(), [&](std::size_t called) {
+    const std::vector<Instruction>& inside = module.computations[called].instructions;
+    return std::any_of(inside.begin(), inside.end(), [&](const Instruction& one) {
+      const std::string_view scope = scope_of(one);
+      return scope.find("rematted_computation") != std::string_view::npos || is_checkpointed(module, one);
+    });
+  });
+}
+
+}  // namespace
+
 std::optional<LoopMemory> largest_loop(const LoweredModule& lowered) {
   const Module& module = lowered.module;
   const Dataflow dataflow(module);
@@ -352,9 +387,11 @@ std::optional<LoopMemory> largest_loop(const LoweredModule& lowered) {
     for (const ValueId value : dataflow.leaves(module.entry, i)) {
       if (!dataflow.is_fixed(dataflow.storage(value))) state[dataflow.storage(value)] = rounded(dataflow[value].size);
     }
-    Bytes size = inner.of(module.entry, i);
+    const Bytes inside = inner.of(module.entry, i);
+    Bytes size = inside;
     for (const auto& [storage, one] : state) size += one;
-    if (!largest || size > largest->size) largest = LoopMemory{loop.name, source_line(*lowered.bytes, loop), size};
+    if (largest && size <= largest->size) continue;
+    largest = {loop.name, source_line(*lowered.bytes, module, loop), size, inside, is_checkpointed(module, loop)};
   }
   return largest;
 }
@@ -383,11 +420,14 @@ std::vector<LoopBody> loop_bodies(const LoweredModule& lowered) {
 
 LoweredModule lower_module(std::string bytes, const std::string& source, const Machine& machine,
                            const std::string& body) {
-  LoweredModule lowered{
-      .bytes = std::make_shared<const std::string>(std::move(bytes)), .source = source, .machine = machine};
+  LoweredModule lowered{.source = source, .machine = machine};
   try {
+    lowered.bytes = std::make_shared<const std::string>(module_bytes(std::move(bytes)));
     lowered.module = read_module(*lowered.bytes, "");
     lowered.computation = lowered.module.entry;
+    if (!lowered.module.computations[lowered.computation].scheduled) {
+      throw InputError("", std::string("is not scheduled, as modules before optimization are; ") + kWhatToGive);
+    }
     for (std::size_t c = 0; c < lowered.module.computations.size() && !body.empty(); ++c) {
       if (lowered.module.computations[c].name == body) lowered.computation = c;
     }
@@ -396,8 +436,12 @@ LoweredModule lower_module(std::string bytes, const std::string& source, const M
     for (std::size_t op = 0; op < lowered.graph.ops.size(); ++op) order.emplace_back(op);
     const std::vector<OpId> stale = stale_reads(lowered, order);
     if (!stale.empty()) {
-      throw InputError("instruction " + quote(lowered.graph[stale.front()].name),
-                       "reads what is destroyed before, as far as is known here: such modules are not read");
+      const Instruction& reader =
+          lowered.module.computations[lowered.computation].instructions[lowered.instructions[stale.front().index()]];
+      const std::string line = source_line(*lowered.bytes, lowered.module, reader);
+      throw InputError("instruction " + quote(reader.name) + (line.empty() ? "" : " (" + line + ")"),
+                       "reads memory that the module may have overwritten by then, so the module is not planned; "
+                       "remora.jax.policy and remora.jax.checkpoint_loops plan the program instead");
     }
   } catch (const InputError& error) {
     throw InputError(source, error.what());

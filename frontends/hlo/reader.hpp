@@ -59,6 +59,10 @@ struct LoopMemory {
   /// The line of the program that it comes from: "file:line", or empty.
   std::string place{};
   Bytes size{};
+  /// Memory of its body alone.
+  Bytes inside{};
+  /// `jax.checkpoint` recomputes something in its body, by the names of the instructions there.
+  bool is_checkpointed = false;
 };
 
 /// The loop that takes most memory; none where there are no loops.
@@ -76,8 +80,9 @@ struct LoopBody {
 /// The bodies of all loops, those that take most memory first.
 std::vector<LoopBody> loop_bodies(const LoweredModule& lowered);
 
-/// Throws InputError that names `source` for what is damaged or not known here. `body`: the computation of which the graph is, or empty
-/// for the entry. The state of a loop is in memory anyway; what a run of its body makes of it lies where it lay.
+/// Throws InputError that names `source` for what is not understood or not known here, and for modules without a schedule. `body`: the
+/// computation of which the graph is, or empty for the entry. The state of a loop is in memory anyway; what a run of its body makes of it
+/// lies where it lay.
 LoweredModule lower_module(std::string bytes, const std::string& source, const Machine& machine,
                            const std::string& body = {});
 

@@ -19,7 +19,6 @@ double value_of(const std::map<std::string, double, std::less<>>& table, std::st
 
 /// Operations a second that the op reaches, but for what its tiles leave idle.
 double rate_of(const Machine& machine, const OpWork& work) {
-  if (machine.rates.empty()) return machine.rate;
   std::string_view type = work.numbers;
   if (type == "half") type = machine.rates.contains("bf16") ? "bf16" : "fp16";
   // cuDNN's convolutions of fp32 take tf32 (torch.backends.cudnn.allow_tf32 is on by default); products do not.
@@ -28,8 +27,7 @@ double rate_of(const Machine& machine, const OpWork& work) {
   const std::string_view name = is_wide_product              ? "product-fp32"
                                 : work.of == OpClass::memory ? "product"
                                                              : kClasses[static_cast<std::size_t>(work.of)];
-  return value_of(machine.rates, type, value_of(machine.rates, "fp32", machine.rate)) *
-         value_of(machine.efficiency, name, 1);
+  return value_of(machine.rates, type, value_of(machine.rates, "fp32", 0)) * value_of(machine.efficiency, name, 1);
 }
 
 /// The share of the multiprocessors' time that a product's tiles fill. Where one side is short, narrower tiles are taken;
@@ -82,7 +80,7 @@ double Machine::seconds(const OpWork& work) const {
   double computing = 0;
   if (work.operations > 0) {
     computing = static_cast<double>(work.operations) / rate_of(*this, work);
-    if (!rates.empty() && work.of == OpClass::product) computing /= filled(work, multiprocessors);
+    if (work.of == OpClass::product) computing /= filled(work, multiprocessors);
   }
   const double moving = static_cast<double>(work.moved) / (bandwidth * value_of(efficiency, "memory", 1));
   return std::max(computing, moving) + launch_overhead;
@@ -95,14 +93,26 @@ Duration nanoseconds(double seconds) {
   return Duration(static_cast<std::int64_t>(std::min(std::ceil(seconds * 1e9 * (1 - kRelativeError)), kMaximum)));
 }
 
-const Machine* find_machine(std::string_view name) {
+namespace {
+
+template <class Row>
+const Row* found(const std::vector<Row>& rows, std::string_view name) {
   const std::string wanted = plain(name);
-  for (const Machine& machine : known_machines()) {
-    if (machine.name == wanted ||
-        std::find(machine.aliases.begin(), machine.aliases.end(), wanted) != machine.aliases.end())
-      return &machine;
+  for (const Row& row : rows) {
+    if (row.name == wanted || std::find(row.aliases.begin(), row.aliases.end(), wanted) != row.aliases.end())
+      return &row;
   }
   return nullptr;
+}
+
+}  // namespace
+
+const Machine* find_machine(std::string_view name) {
+  return found(known_machines(), name);
+}
+
+const LinkModel* find_link(std::string_view name) {
+  return found(known_links(), name);
 }
 
 }  // namespace remora

@@ -4,8 +4,7 @@
 //
 //     seconds = max(operations / (rate x efficiency x filled tiles), bytes moved / bandwidth) + launch overhead
 //
-// A machine comes from a file of three figures (`examples/devices`) or from the table `devices.json` (format
-// remora-devices), whose machines have rates by type of number and efficiencies by class of op.
+// Machines are rows of the table `devices.json` (format remora-devices), or files with the keys of a row.
 #pragma once
 
 #include <array>
@@ -39,20 +38,21 @@ struct OpWork {
 
 struct Machine {
   std::string name = "generic accelerator";
-  double rate = 19.5e12;          ///< floating-point operations a second, where there are no rates
   double bandwidth = 1555e9;      ///< bytes a second
   double launch_overhead = 4e-6;  ///< seconds that an op costs at least
-  double power = 0;               ///< watts while an op runs; 0 where the file does not say
+  double power = 0;               ///< watts while an op runs; 0 where nothing is known of it
 
-  /// Floating-point operations a second by type: "fp32" (the default of all others), "tf32" (convolutions of fp32), "bf16", "fp16".
-  std::map<std::string, double, std::less<>> rates{};
-  /// The share of the rate that large ops reach: "product", "product-fp32", "convolution", "attention"; of the bandwidth: "memory".
+  /// Floating-point operations a second by type: "fp32" (the default of all others), "tf32" (convolutions of fp32), "bf16",
+  /// "fp16".
+  std::map<std::string, double, std::less<>> rates{{"fp32", 19.5e12}};
+  /// The share of the rate that large ops reach: "product", "product-fp32", "convolution", "attention"; of the bandwidth:
+  /// "memory"; 1 where it is left out.
   std::map<std::string, double, std::less<>> efficiency{};
   /// A product's tiles run on one each; what the last round of tiles leaves idle is lost.
   int multiprocessors = 1;
   double host = 0;  ///< seconds that the host takes to launch one op, concurrently with the device
 
-  Bytes memory{};      ///< what the driver reports in all
+  Bytes memory{};      ///< what the driver reports in all; 0 where nothing is known of it
   Bytes context{};     ///< of the driver's context
   Bytes workspaces{};  ///< what cuBLAS and cuDNN keep
   /// Measured time over predicted time, the least and the most where they were compared.
@@ -69,13 +69,9 @@ struct Machine {
 /// Whole nanoseconds, rounded up, within 64 bits.
 Duration nanoseconds(double seconds);
 
-/// Reads a file of three figures: name, peak_flops (1/s), bandwidth (bytes/s), launch_overhead (s), and perhaps power (W); or an
-/// object with the keys of the table (`rates` and others), as `measure_device` of remora.torch writes it. Throws InputError with
-/// `place` (a path) and the key.
+/// Reads a device file: an object with the keys of a row of the table, of which `rates` (with fp32, 1/s) and `bandwidth`
+/// (bytes/s) must be there. Throws InputError with `place` (a path) and the key.
 Machine read_machine(std::string_view text, const std::string& place);
-
-/// The same for a file of `measure_device` alone: three figures do not say whether something fits.
-Machine read_measured_machine(std::string_view text, const std::string& place);
 
 /// The table that the program was built with.
 const std::vector<Machine>& known_machines();
@@ -83,16 +79,22 @@ const std::vector<Machine>& known_machines();
 /// The machine of the table with that name or alias; null without one. Capitals, spaces and underscores do not matter.
 const Machine* find_machine(std::string_view name);
 
-/// A link between two devices (`examples/links`).
+/// A link between two devices.
 struct LinkModel {
+  std::string name{};
   double bandwidth = 1;       ///< bytes a second
   double bandwidth_back = 1;  ///< the same, from the second device to the first
   double latency = 0;         ///< seconds a copy takes at least
   double power = 0;           ///< watts while it copies
+  std::vector<std::string> aliases{};
 };
 
 /// Reads a link file: bandwidth (bytes/s), latency (s), and perhaps bandwidth_back and power (W). Throws InputError with `place` and
 /// the key.
 LinkModel read_link(std::string_view text, const std::string& place);
+
+/// The links of the table, and the one with that name or alias; null without one.
+const std::vector<LinkModel>& known_links();
+const LinkModel* find_link(std::string_view name);
 
 }  // namespace remora

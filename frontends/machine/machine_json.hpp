@@ -6,7 +6,7 @@
 
 namespace remora {
 
-/// A file of three figures, for graphs' `meta`; power where `with_power`.
+/// A device file for graphs' `meta`; power where `with_power`.
 json::Document machine_document(const Machine& machine, bool with_power = false);
 
 }  // namespace remora

@@ -131,7 +131,8 @@ std::string failure_of(const Graph& graph, const Answer& answer) {
   const std::string budget = std::string(kBudgetOption) + " of " + text::exact_bytes_text(answer.schedule.budget);
   const std::string line = text::refusal_text(graph, answer.schedule, answer.refusal, budget, style).line();
   const std::string& note = answer.schedule.solver.note;
-  return (answer.refusal.is_proved() ? "infeasible, proved: " : "") + line + (note.empty() ? "" : " (" + note + ')');
+  const bool is_said = note.empty() || note == answer.refusal.method_lacks;
+  return (answer.refusal.is_proved() ? "infeasible, proved: " : "") + line + (is_said ? "" : " (" + note + ')');
 }
 
 void take_steps(const Instance& instance, Plan& plan) {

@@ -16,12 +16,17 @@
 #include "model/curve.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
+#include "model/slices.hpp"
 
 namespace remora::report {
 
 struct Page {
   /// For a graph over several devices its names and dependencies, DeviceGraph::graph.
   std::shared_ptr<const Graph> graph{};
+  /// The graph in the slices of the schedule, which is `graph`, and the graph as it was, whose tensors have a row each.
+  /// Null without slices.
+  std::shared_ptr<const SlicedGraph> sliced{};
+  std::shared_ptr<const Graph> whole{};
   /// The graph over several devices; null of one for a single device.
   std::shared_ptr<const DeviceGraph> devices{};
   /// "ns", …, or "" if unknown.
@@ -55,6 +60,8 @@ void write_page(std::ostream& out, const Page& page);
 ///     {"name", "unit", "base", "fixed", "first": number of the schedule shown first or -1,
 ///      "ops": {"name", "types": distinct ones, "type": index into them, "duration", "workspace"},
 ///      "tensors": {"name", "size", "producer": op or -1}, "before": replay, "curve"?,
+///      "slices"?: {"peak": of the graph as it was, "names": of its tensors, "source": of each tensor the number of its
+///                  name, "slice": its own number or -1},
 ///      "devices"?: {"name", "fixed", "base"}}
 ///
 /// A replay is {"memory", "peak", "peak_step", "stays": flat [tensor, first step less that of the stay before, steps
@@ -90,18 +97,5 @@ void append_pairs(std::string& out, const Pairs& all);
 extern const std::string_view kPageStyle;
 extern const std::string_view kPageBody;
 extern const std::string_view kPageScript;
-
-// A schedule in the Trace Event Format of Chrome's about:tracing, which Perfetto reads too: one complete event ("X") a
-// step, of category "first", "recompute" or "copy", a thread for each lane of a device and each link that is used, and counters ("C")
-// of each device's memory and budget, all on a clock that the durations make.
-
-/// Writes the trace as JSON. The format counts microseconds: durations in "ns", "us", "ms" or "s" are converted, one of
-/// any other unit is taken for a microsecond (otherData says so). Throws InputError for names that are not UTF-8; then
-/// nothing has been written.
-void write_trace(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule,
-                 const DeviceProfile& profile, const std::string& duration_unit);
-/// The same of a schedule for one device.
-void write_trace(std::ostream& out, const Graph& graph, std::span<const Step> steps, Bytes budget,
-                 const std::string& duration_unit);
 
 }  // namespace remora::report

@@ -10,6 +10,8 @@
 #include "frontends/formats/json_text.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/report/page.hpp"
+#include "frontends/text/slices.hpp"
+#include "frontends/text/text.hpp"
 #include "model/buffers/schedule_buffers.hpp"
 
 namespace remora::report {
@@ -62,6 +64,17 @@ void append_tensors(std::string& out, const Graph& graph) {
   append_row(object, out, "name", graph.tensors, [](const Tensor& tensor) { return tensor.name; });
   append_row(object, out, "size", graph.tensors, [](const Tensor& tensor) { return tensor.size.count(); });
   append_row(object, out, "producer", producers, [](std::int64_t producer) { return producer; });
+  object.close();
+}
+
+/// Tensors that are slices of one, or the same assembled slice by slice, share a row.
+void append_slices(std::string& out, const Page& page) {
+  json::ObjectText object(out, ",");
+  object.integer("peak", page.schedules.front().baseline_peak_memory.count());
+  append_row(object, out, "names", page.whole->tensors, [](const Tensor& tensor) { return tensor.name; });
+  const auto& sources = page.sliced->tensors;
+  append_row(object, out, "source", sources, [](const TensorSource& source) { return std::int64_t{source.tensor}; });
+  append_row(object, out, "slice", sources, [](const TensorSource& source) { return std::int64_t{source.slice}; });
   object.close();
 }
 
@@ -183,13 +196,25 @@ void append_pairs(std::string& out, const Pairs& all) {
 
 namespace {
 
-void append_solver(std::string& out, const Schedule& schedule) {
+Pairs slice_pairs(const Schedule& schedule, const std::string& duration_unit) {
+  Pairs pairs;
+  if (!schedule.slices) return pairs;
+  for (std::string& line : text::region_lines(*schedule.slices, duration_unit)) {
+    pairs.emplace_back("Slices", std::move(line));
+  }
+  pairs.emplace_back("Overhead without slices", text::without_slices_text(schedule));
+  return pairs;
+}
+
+void append_solver(std::string& out, const Schedule& schedule, const std::string& duration_unit) {
   json::ObjectText object(out, ",");
   object.number("seconds", schedule.solver.seconds);
   object.integer("max_computes", schedule.solver.max_computes);
   object.integer("reached", schedule.solver.reached_peak.count());
   object.key("pairs");
-  append_pairs(out, solver_pairs(schedule.solver, schedule.graph_sha256));
+  Pairs pairs = slice_pairs(schedule, duration_unit);
+  for (auto& pair : solver_pairs(schedule.solver, schedule.graph_sha256)) pairs.push_back(std::move(pair));
+  append_pairs(out, pairs);
   object.key("options");
   append_pairs(out, schedule.solver.options);
   object.close();
@@ -254,6 +279,10 @@ std::string graph_data(const Page& page) {
     append_replay(replay, out, before);
     replay.close();
   }
+  if (page.sliced) {
+    object.key("slices");
+    append_slices(out, page);
+  }
   if (page.curve) {
     object.key("curve");
     append_curve(out, page);
@@ -287,7 +316,7 @@ std::string schedule_data(const Graph& graph, const Schedule& schedule, const Sc
     certificate.close();
   }
   object.key("solver");
-  append_solver(out, schedule);
+  append_solver(out, schedule, text::duration_unit_of(graph));
   object.close();
   return out;
 }

@@ -142,7 +142,7 @@ std::vector<RecomputedOp> by_op(const Graph& graph, const std::vector<PaidRecomp
   return all;
 }
 
-// Checkmate's matrices R and S (Jain et al. 2020; frontends/formats/interchange.hpp) as lists of what is not 0,
+// Checkmate's matrices R and S (Jain et al. 2020) as lists of what is not 0,
 // for graphs whose dense matrices nobody wants to write down.
 
 /// Sorts by op and stage, and joins pieces that overlap or touch.
@@ -179,10 +179,7 @@ std::vector<RetainedStages> retained_stages(const Graph& graph, const Replay& re
                                             const std::vector<Stage>& stages) {
   std::vector<RetainedStages> pieces;
   if (stages.empty()) return pieces;
-  std::vector<OpId> producers(graph.tensors.size());
-  for (std::size_t v = 0; v < graph.ops.size(); ++v) {
-    for (const TensorId t : graph.ops[v].outputs) producers[t] = OpId(v);
-  }
+  const Table<TensorId, OpId> producers = producers_of(graph);
   pieces.reserve(replay.stays.size());
   for (const TensorStay& stay : replay.stays) {
     // A stage begins between two steps: the tensor is there from the next beginning on, up to the last one not later

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/text/refusal.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <string>
@@ -19,6 +20,11 @@ std::string problem_text(OrderMode order, int max_computes) {
          std::to_string(max_computes) + (max_computes == 1 ? " run per op" : " runs per op");
 }
 
+std::string strategy_of(const SolverReport& solver) {
+  const auto row = std::ranges::find(solver.options, "strategy", [](const auto& pair) { return pair.first; });
+  return row == solver.options.end() ? "" : row->second;
+}
+
 /// For a Schedule or a DeviceSchedule.
 template <class AnySchedule>
 std::string what_text(const AnySchedule& schedule, const Refusal& refusal, const std::string& budget) {
@@ -29,6 +35,7 @@ std::string what_text(const AnySchedule& schedule, const Refusal& refusal, const
     case Cause::packing:
       return "no schedule was found whose buffers fit into one arena within " + budget;
     case Cause::limits:
+      if (refusal.method) return "strategy " + strategy_of(schedule.solver) + " makes no schedule within " + budget;
       return "no schedule within " + budget + " was found in " + fixed(schedule.solver.seconds, 1) + " s";
     case Cause::none:
     case Cause::op:
@@ -52,11 +59,12 @@ std::string because_text(const Graph& graph, const Schedule& schedule, const Ref
     case Cause::event:
       return "while " + style.name(graph[refusal.op].name) +
              " runs, its tensors and those that cannot be recomputed need " + much;
+    case Cause::limits:
+      return refusal.method_lacks;
     case Cause::none:
     case Cause::no_way:
     case Cause::search:
     case Cause::packing:
-    case Cause::limits:
       break;
   }
   return "";
@@ -91,6 +99,17 @@ std::string budgets_text(const Refusal& refusal, Bytes reached, const RefusalSty
     }
   }
   return text;
+}
+
+/// "in 4 slices 1.77 GiB is enough: --slices auto".
+std::string slices_text(const Refusal& refusal, const RefusalStyle& style) {
+  if (refusal.slices == 0) return "";
+  return "in " + std::to_string(refusal.slices) + " slices " + style.amount(refusal.enough_in_slices) + " is enough" +
+         (refusal.lets_choose_slices ? "" : ": " + style.option("slices", "auto"));
+}
+
+std::string joined(const std::string& first, const std::string& second) {
+  return first.empty() || second.empty() ? first + second : first + "; " + second;
 }
 
 std::string help_text(Help help, const RefusalStyle& style) {
@@ -149,7 +168,7 @@ RefusalText refusal_text(const Graph& graph, const Schedule& schedule, const Ref
                          const std::string& budget, const RefusalStyle& style) {
   return {.what = what_text(schedule, refusal, budget),
           .because = because_text(graph, schedule, refusal, style),
-          .budgets = budgets_text(refusal, schedule.solver.reached_peak, style),
+          .budgets = joined(budgets_text(refusal, schedule.solver.reached_peak, style), slices_text(refusal, style)),
           .suggestions = suggestions_text(refusal, style)};
 }
 

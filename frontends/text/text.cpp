@@ -105,8 +105,16 @@ std::string bytes_text(Bytes bytes) {
   return fixed(value, unit == 0 ? 0 : 2) + " " + kNames[unit];
 }
 
+namespace {
+
+std::string number_of_bytes(Bytes bytes) {
+  return std::to_string(bytes.count()) + (bytes == Bytes(1) ? " byte" : " bytes");
+}
+
+}  // namespace
+
 std::string exact_bytes_text(Bytes bytes) {
-  return bytes_text(bytes) + " (" + std::to_string(bytes.count()) + " bytes)";
+  return bytes_text(bytes) + " (" + number_of_bytes(bytes) + ")";
 }
 
 std::string duration_text(Duration duration, const std::string& unit) {
@@ -158,7 +166,7 @@ std::string part_of_peak_text(Bytes amount, Bytes fixed, Bytes peak, Bytes place
 
 std::string budget_text(Bytes amount, Bytes fixed, Bytes peak, Bytes placed) {
   const std::string part = peak > fixed ? ", " + part_of_peak_text(amount, fixed, peak, placed) : "";
-  return bytes_text(amount) + " (" + std::to_string(amount.count()) + " bytes" + part + ")";
+  return bytes_text(amount) + " (" + number_of_bytes(amount) + part + ")";
 }
 
 std::string grouped(std::int64_t number) {

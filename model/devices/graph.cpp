@@ -12,9 +12,9 @@
 namespace remora {
 namespace {
 
-constexpr std::int64_t kLargest = std::numeric_limits<std::int64_t>::max();
+constexpr std::int64_t kLargestCost = std::numeric_limits<std::int64_t>::max();
 
-std::string element(const std::string& list, std::size_t i) {
+std::string element_of(const std::string& list, std::size_t i) {
   return list + "[" + std::to_string(i) + "]";
 }
 
@@ -29,7 +29,7 @@ class DeviceChecker {
   explicit DeviceChecker(const DeviceGraph& graph) : graph_(graph), produced_(produced_tensors(graph.graph)) {}
 
   void run() {
-    if (graph_.devices.empty()) throw InputError("$.devices", "must have at least one device");
+    if (graph_.devices.empty()) throw InputError("devices", "must have at least one device");
     check_devices();
     check_links();
     for (const TensorId t : graph_.places.ids()) check_tensor(t);
@@ -53,7 +53,7 @@ class DeviceChecker {
     std::set<std::string_view> names;
     for (const DeviceId d : graph_.devices.ids()) {
       const Device& device = graph_.devices[d];
-      const std::string path = element("$.devices", d.index());
+      const std::string path = element_of("devices", d.index());
       if (device.name.empty()) throw InputError(path + ".name", "a name must not be empty");
       if (!names.insert(device.name).second) {
         throw InputError(path + ".name", "the name " + quote(device.name) + " is taken by another device");
@@ -66,7 +66,7 @@ class DeviceChecker {
   static void check_lanes(const Device& device, const std::string& path) {
     std::set<std::string_view> names;
     for (std::size_t i = 0; i < device.lanes.size(); ++i) {
-      const std::string here = element(path, i);
+      const std::string here = element_of(path, i);
       if (device.lanes[i].empty()) throw InputError(here, "a name must not be empty");
       if (!names.insert(device.lanes[i]).second) {
         throw InputError(here, "the name " + quote(device.lanes[i]) + " is taken by another lane");
@@ -78,7 +78,7 @@ class DeviceChecker {
     std::set<std::pair<std::int32_t, std::int32_t>> pairs;
     for (std::size_t i = 0; i < graph_.links.size(); ++i) {
       const Link& link = graph_.links[i];
-      const std::string path = element("$.links", i);
+      const std::string path = element_of("links", i);
       expect_device(link.from, path + ".from");
       expect_device(link.to, path + ".to");
       if (link.from == link.to)
@@ -101,10 +101,10 @@ class DeviceChecker {
 
   void check_tensor(TensorId t) const {
     const TensorPlaces& places = graph_.places[t];
-    const std::string path = element("$.tensors", t.index());
+    const std::string path = element_of("tensors", t.index());
     for (std::size_t i = 0; i < places.copies.size(); ++i) {
       const MeasuredCopy& copy = places.copies[i];
-      const std::string here = element(path + ".copy", i);
+      const std::string here = element_of(path + ".copy", i);
       expect_device(copy.from, here + ".from");
       expect_device(copy.to, here + ".to");
       if (!is_linked(copy.from, copy.to)) {
@@ -112,7 +112,7 @@ class DeviceChecker {
       }
       for (std::size_t j = 0; j < i; ++j) {
         if (places.copies[j].from == copy.from && places.copies[j].to == copy.to) {
-          throw InputError(here, "figures for the same two devices stand in " + element(path + ".copy", j));
+          throw InputError(here, "figures for the same two devices stand in " + element_of(path + ".copy", j));
         }
       }
       expect_amount(copy.cost.duration.count(), here + ".duration");
@@ -124,7 +124,7 @@ class DeviceChecker {
   void check_home(TensorId t, const std::string& path) const {
     const auto& home = graph_.places[t].home;
     for (std::size_t i = 0; i < home.size(); ++i) {
-      const std::string here = produced_[t] ? path : element(path, i);
+      const std::string here = produced_[t] ? path : element_of(path, i);
       expect_device(home[i], here);
       if (std::find(home.begin(), home.begin() + static_cast<std::ptrdiff_t>(i), home[i]) !=
           home.begin() + static_cast<std::ptrdiff_t>(i)) {
@@ -142,7 +142,7 @@ class DeviceChecker {
 
   void check_op(OpId v) const {
     const auto& runs = graph_.runs[v];
-    const std::string path = element("$.ops", v.index());
+    const std::string path = element_of("ops", v.index());
     if (runs.empty()) throw InputError(path + ".on", "the op " + quote(graph_.graph[v].name) + " can run nowhere");
     for (std::size_t i = 0; i < runs.size(); ++i) {
       expect_device(runs[i].device, path + ".on");
@@ -160,7 +160,7 @@ class DeviceChecker {
 
   static void accumulate(Wide& sum, Wide amount, const std::string& path, const char* what) {
     sum += amount;
-    if (sum > kLargest) throw InputError(path, std::string(what) + " exceed 64 bits together");
+    if (sum > kLargestCost) throw InputError(path, std::string(what) + " exceed 64 bits together");
   }
 
   void check_sums() const {
@@ -168,13 +168,13 @@ class DeviceChecker {
     for (const Tensor& tensor : graph_.graph.tensors) bytes += tensor.size.count();
     for (const DeviceId d : graph_.devices.ids()) {
       Wide sum = bytes;
-      accumulate(sum, graph_.devices[d].fixed_memory.count(), element("$.devices", d.index()) + ".fixed_memory",
+      accumulate(sum, graph_.devices[d].fixed_memory.count(), element_of("devices", d.index()) + ".fixed_memory",
                  "the fixed memory and all sizes");
       for (const OpId v : graph_.runs.ids()) {
         const RunCost* const cost = run_cost(graph_, v, d);
         Wide with_run = sum;
         if (cost != nullptr) {
-          accumulate(with_run, cost->workspace.count(), element("$.ops", v.index()),
+          accumulate(with_run, cost->workspace.count(), element_of("ops", v.index()),
                      "fixed memory, all sizes and the workspace");
         }
       }
@@ -188,16 +188,16 @@ class DeviceChecker {
         longest = std::max(longest, cost.duration);
         most = std::max(most, cost.energy);
       }
-      accumulate(durations, Wide{longest.count()} * kComputesWithin64Bits, element("$.ops", v.index()),
+      accumulate(durations, Wide{longest.count()} * kComputesWithin64Bits, element_of("ops", v.index()),
                  "the durations, taken 64 times,");
-      accumulate(energies, Wide{most.count()} * kComputesWithin64Bits, element("$.ops", v.index()),
+      accumulate(energies, Wide{most.count()} * kComputesWithin64Bits, element_of("ops", v.index()),
                  "the energies, taken 64 times,");
     }
     for (const TensorId t : graph_.places.ids()) check_copies(t, durations, energies);
   }
 
   void check_copies(TensorId t, Wide& durations, Wide& energies) const {
-    const std::string path = element("$.tensors", t.index());
+    const std::string path = element_of("tensors", t.index());
     for (const Link& link : graph_.links) {
       // Before the cost is known to be one: it may be beyond 64 bits.
       Wide duration = duration_over(link, graph_.graph[t].size);
@@ -207,7 +207,7 @@ class DeviceChecker {
         duration = copy.cost.duration.count();
         energy = copy.cost.energy.count();
       }
-      if (duration > kLargest)
+      if (duration > kLargestCost)
         throw InputError(path, "its copy from " + quote(name(link.from)) + " takes more than 64 bits");
       accumulate(durations, duration * kComputesWithin64Bits, path,
                  "the durations of runs and copies, taken 64 times,");

@@ -162,7 +162,7 @@ REMORA_API Table<TensorId, bool> produced_tensors(const Graph& graph);
 /// devices and lanes, one link a pair and none to itself, measured copies where there is a link, homes as said above, ops that can
 /// run somewhere, amounts that are not negative; and sums within 64 bits: of each device's memory, and of
 /// kComputesWithin64Bits times all durations, or energies, of each op's longest run and each copy. Throws InputError
-/// with the path of the first fault ("$.ops[3].on.gpu.duration").
+/// with the path of the first fault ("ops[3].on.gpu.duration").
 REMORA_API void validate(const DeviceGraph& graph);
 
 }  // namespace remora

@@ -10,7 +10,7 @@
 namespace remora {
 namespace {
 
-constexpr std::size_t kErrorsShown = 20;
+constexpr std::size_t kDeviceErrorsShown = 20;
 
 class DeviceReplay {
  public:
@@ -69,7 +69,7 @@ class DeviceReplay {
   }
 
   void error(const std::string& text) {
-    if (verdict_.errors.size() < kErrorsShown) verdict_.errors.push_back(here_ + text);
+    if (verdict_.errors.size() < kDeviceErrorsShown) verdict_.errors.push_back(here_ + text);
   }
 
   [[nodiscard]] Bytes size(TensorId t) const { return graph_.graph[t].size; }

@@ -58,6 +58,20 @@ class Results(harness_case.HarnessCase):
         self.assertEqual(again.results[result("auto", 1, 0).key()].duration, 1050)
         self.assertNotIn(result("greedy", 1, 0).key(), again.results)
 
+    def test_packed_ones_are_read_and_unpacked_by_the_next_line(self):
+        file = ResultsFile(self.path("r.jsonl"))
+        file.add(result("auto", 1, 1100))
+        file.pack()
+        self.assertFalse(os.path.exists(self.path("r.jsonl")))
+        again = ResultsFile(self.path("r.jsonl"))
+        self.assertEqual(again.results, file.results)
+        again.add(result("auto", 2, 1200))
+        self.assertEqual(len(ResultsFile(self.path("r.jsonl")).results), 2)
+        self.write("r.jsonl.gz", "not packed")
+        os.remove(self.path("r.jsonl"))
+        with self.assertRaisesRegex(InputError, "r.jsonl.gz: cannot be unpacked"):
+            ResultsFile(self.path("r.jsonl"))
+
     def test_a_line_that_was_cut_off_is_dropped(self):
         whole = to_line(result("auto", 1, 1100)) + "\n"
         self.write("r.jsonl", whole + to_line(result("auto", 2, 1200))[:80])

@@ -216,7 +216,8 @@ class Run(harness_case.HarnessCase):
         self.assertEqual((self.read("suite.json"), self.read("chain.json")), (suite, graph))
 
     def test_what_it_cannot_run_is_told(self):
-        self.expect(64, "no-such-suite")
+        self.assertIn("quick, seeds", self.expect(64, "no-such-suite"))
+        self.assertNotIn("PARAMETER", self.expect(64))
         self.write_suite("auto")
         self.expect(64, "suite.json", "--only", "nobody")
         self.expect(64, "suite.json", "--no-such-option")

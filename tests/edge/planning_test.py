@@ -204,11 +204,35 @@ def test_the_bank_that_a_refusal_names_is_enough() -> None:
             one.mem_id = 1
         with pytest.raises(BankPlacementError, match="bytes are enough") as refusal:
             planning_algo(16, specs, EMPTY, extra_padding=64, banks=TargetMemoryMap([Bank("small", 128, 1)]))
-        named = re.search(r"(\d+) bytes are enough for bank small to hold all (\d+)", str(refusal.value))
-        assert named
-        held = specs if int(named[2]) == len(specs) else [one for one in specs if one.mem_id]
+        named = re.search(r"(\d+) bytes are enough for (bank small|these), (\d+) more than it has", str(refusal.value))
+        assert named and int(named[1]) - int(named[3]) == 128
+        held = [one for one in specs if one.mem_id] if named[2] == "these" else specs
         banks = TargetMemoryMap([Bank("small", int(named[1]), 1)])
         expect_sound(held, planning_algo(16, held, EMPTY, extra_padding=64, banks=banks))
+
+
+def test_the_bank_that_lacks_least_is_named() -> None:
+    draw = random.Random(9)
+    names = set()
+    for _ in range(60):
+        specs = random_specs(draw, draw.randrange(4, 16))
+        whole = planning_algo(16, specs, EMPTY).bufsizes[1]
+        sizes = {"small": draw.randrange(16, whole // 4 + 17), "large": draw.randrange(16, whole)}
+        try:
+            planning_algo(16, specs, EMPTY, banks=TargetMemoryMap(two_banks(sizes)))
+            continue
+        except BankPlacementError as error:
+            named = re.search(r"(\d+) bytes are enough for bank (\w+), (\d+) more than it has", str(error))
+        assert named and int(named[1]) - int(named[3]) == sizes[named[2]]
+        names.add(named[2])
+        assert int(named[3]) <= whole - sizes["small"], "the first bank may hold everything"
+        grown = TargetMemoryMap(two_banks({**sizes, named[2]: int(named[1])}))
+        expect_sound(specs, planning_algo(16, specs, EMPTY, banks=grown))
+    assert names == {"small", "large"}
+
+
+def two_banks(sizes: dict[str, int]) -> list[Bank]:
+    return [Bank(name, size, number) for number, (name, size) in enumerate(sizes.items(), 1)]
 
 
 def test_programs_run_in_several_banks() -> None:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import programs
@@ -11,6 +12,7 @@ import torch
 from executorch.backends.xnnpack.partition.xnnpack_partitioner import XnnpackPartitioner
 from executorch.exir import to_edge, to_edge_transform_and_lower
 from executorch.exir.banked_memory_planning import BankPlacementError
+from executorch.exir.passes.constant_prop_pass import constant_prop_pass
 from programs import within
 from torch import nn
 from torch.export.experimental import _export_forward_backward
@@ -105,6 +107,41 @@ def test_an_op_that_is_too_large_by_itself_is_named(made: Any, reason: str, mini
     assert isinstance(caught.value.__cause__, remora.Infeasible)
     refusal = str(caught.value.__cause__)
     assert reason in refusal and "split it" in refusal and f"the minimum budget is {minimum} bytes" in refusal
+
+
+def test_a_copy_of_a_weight_is_folded_and_not_split() -> None:
+    torch.manual_seed(0)
+    layers = nn.Sequential(nn.Linear(64, 128), nn.ReLU(), nn.Linear(128, 10)).eval()
+    exported = torch.export.export(layers, (torch.ones(1, 64),))
+
+    def refusal(budget: int) -> str:
+        with pytest.raises(Exception, match="RecomputePass") as caught:
+            to_edge(exported).transform([RecomputePass(budget)])
+        return str(caught.value.__cause__)
+
+    text = refusal(3000)
+    assert "32768 of them are the result of aten_permute_copy_default (aten.permute_copy.default)" in text
+    assert "split" not in text and "constant_prop_pass" in text and "the minimum budget is 33536 bytes" in text
+    assert "for the rest, split it" in refusal(500)
+    fold = re.search(r"to_edge\(constant_prop_pass\(exported.run_decompositions\(\)\)\)", text)
+    assert fold is not None
+    recompute = RecomputePass("100%")
+    eval(fold[0], {"to_edge": to_edge, "constant_prop_pass": constant_prop_pass, "exported": exported}).transform(
+        [recompute]
+    )
+    assert recompute.schedule is not None and recompute.schedule.arena.size == 1024
+
+
+@pytest.mark.parametrize("strict", [False, True])
+def test_symbolic_sizes_have_the_users_names(strict: bool) -> None:
+    height = torch.export.Dim("height", min=4, max=64)
+    for size, named in ((height, "height"), (2 * height, "2*height")):
+        shapes: Any = ({2: size},)
+        module = torch.nn.Sequential(torch.nn.ReLU())
+        exported = torch.export.export(module, (torch.rand(1, 2, 8, 3),), dynamic_shapes=shapes, strict=strict)
+        with pytest.raises(Exception, match="RecomputePass") as caught:
+            to_edge(exported).transform([RecomputePass("50%")])
+        assert f"has the shape [1, 2, {named}, 3], which is not constant" in str(caught.value.__cause__)
 
 
 class Mask(nn.Module):

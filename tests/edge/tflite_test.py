@@ -213,6 +213,31 @@ def test_models_of_several_subgraphs_are_refused(tmp_path: Path) -> None:
     assert run.returncode == 65 and "2 subgraphs" in run.stderr
 
 
+@pytest.mark.parametrize("kind", ["float32", "int8"])
+@pytest.mark.parametrize("name", tflite_models.MODELS)
+def test_damage_is_what_the_runtime_calls_damage(name: str, kind: str, tmp_path: Path) -> None:
+    content = tflite_models.MODELS[name](kind)
+    random = np.random.default_rng(3)
+    damaged = 0
+    for _ in range(60):
+        mutant = bytearray(content)
+        # Structure lies at both ends, and weights between them.
+        at = int(random.integers(2000)) * int(random.choice([1, -1])) % len(content)
+        mutant[at] = random.choice([0, 1, 127, 255, random.integers(256)])
+        (tmp_path / "m.tflite").write_bytes(mutant)
+        run = remora("place", "--tflite", tmp_path / "m.tflite", "-o", tmp_path / "p.tflite", "-q")
+        assert run.returncode in (0, 65) and run.stderr.count("\n") == run.returncode // 65
+        is_damaged = False
+        try:
+            Interpreter(model_content=bytes(mutant), num_threads=1)
+        except ValueError as error:
+            is_damaged = "not a valid Flatbuffer" in str(error)
+        damaged += is_damaged
+        assert not (is_damaged and run.returncode == 0), f"byte {at} is {mutant[at]}"
+        assert is_damaged or "cut short or damaged" not in run.stderr, f"byte {at} is {mutant[at]}: {run.stderr}"
+    assert damaged > 0
+
+
 def test_variables_and_constants_have_no_place(tmp_path: Path) -> None:
     builder = tflite_models.Builder("float32")
     x = builder.tensor((1, 8))

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <optional>
 #include <random>
@@ -112,30 +113,66 @@ TEST(AnyNumber, OptimalMeansThatNoNumberOfComputesIsShorter) {
   EXPECT_GT(tally.with_more, test::fewer(8));
 }
 
-/// Twice there is too little memory for the cheap tensor and the expensive one together. With two computes an op the expensive one is made again,
-/// with three the cheap one, twice.
-Instance cheap_and_dear() {
+/// Ops whose outputs are as large as half the budget, 9: of each group a dear one, which is read last, and a cheap one,
+/// which is read after each of the `wide` ones, where there is too little memory for both. With two computes an op the
+/// dear one is computed again, with more the cheap one, each time.
+Instance cheap_and_dear(int groups, int wide, const std::function<Duration(int group, bool is_dear)>& duration_of) {
   constexpr Bytes kLarge(4);
   auto graph = std::make_shared<Graph>();
-  const auto run = [&](const std::string& name, Duration duration, Bytes size, std::vector<TensorId> inputs) {
+  const auto run = [&](const std::string& name, Duration duration, Bytes size, std::vector<TensorId> inputs,
+                       bool may_recompute = false) {
     const TensorId output = graph->add_tensor(name, size);
-    const bool is_made_again = inputs.empty() && duration != Duration(2);
     graph->add_op({.name = name,
                    .duration = duration,
                    .inputs = std::move(inputs),
                    .outputs = {output},
-                   .recompute = is_made_again});
+                   .recompute = may_recompute});
     return output;
   };
-  const TensorId dear = run("dear", Duration(5), kLarge, {});
-  const TensorId cheap = run("cheap", Duration(1), kLarge, {});
-  for (const std::string which : {"first ", "second "}) {
-    const TensorId wide = run(which + "wide", Duration(2), kLarge, {});
-    run(which + "end", Duration(1), Bytes(1), {wide});
-    run(which + "read", Duration(1), Bytes(1), {cheap});
+  for (int group = 0; group < groups; ++group) {
+    const std::string of_group = " of " + std::to_string(group);
+    const TensorId dear = run("dear" + of_group, duration_of(group, true), kLarge, {}, true);
+    const TensorId cheap = run("cheap" + of_group, duration_of(group, false), kLarge, {}, true);
+    for (int i = 0; i < wide; ++i) {
+      const std::string which = " " + std::to_string(i) + of_group;
+      const TensorId output = run("wide" + which, Duration(2), kLarge, {});
+      run("end" + which, Duration(1), Bytes(1), {output});
+      run("read" + which, Duration(1), Bytes(1), {cheap});
+    }
+    run("last read" + of_group, Duration(1), Bytes(1), {dear});
   }
-  run("last read", Duration(1), Bytes(1), {dear});
   return {graph, {.budget = Bytes(9)}};
+}
+
+Instance cheap_and_dear() {
+  return cheap_and_dear(1, 2, [](int, bool is_dear) { return Duration(is_dear ? 5 : 1); });
+}
+
+/// Where the limits end while more computes are tried, what was proved of fewer is no bound.
+TEST(AnyNumber, AProofForFewerComputesIsNoBoundWhereMoreWereTried) {
+  std::mt19937 random(7);
+  int proved_for_fewer = 0;
+  for (int round = 0; round < 8; ++round) {
+    const Instance instance = cheap_and_dear(2, 2 + round % 2, [&](int, bool is_dear) {
+      return Duration(is_dear ? 4 + static_cast<int>(random() % 6) : 1 + static_cast<int>(random() % 2));
+    });
+    const Schedule best = solve_with_more_computes(instance, test::work_limited(2'000));
+    ASSERT_TRUE(verify(instance.graph(), best).valid());
+    for (std::int64_t work = 1; work < 100; work += 4) {
+      for (const bool proves : {false, true}) {
+        SCOPED_TRACE("round " + std::to_string(round) + ", work " + std::to_string(work));
+        SolveOptions options = test::work_limited(work);
+        options.segments = options.period_bound = proves;
+        options.covering = proves ? Covering::on : Covering::off;
+        const Schedule schedule = solve_with_more_computes(instance, options);
+        ASSERT_NE(schedule.status, Status::infeasible);
+        ASSERT_LE(schedule.lower_bound, best.duration);
+        ASSERT_TRUE(schedule.status != Status::optimal || schedule.duration == best.duration);
+        proved_for_fewer += schedule.solver.optimal_for_max_computes == 2 && schedule.duration > best.duration ? 1 : 0;
+      }
+    }
+  }
+  EXPECT_GT(proved_for_fewer, 0);
 }
 
 /// By local search alone nothing is ever proved of two computes.

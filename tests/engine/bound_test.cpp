@@ -175,7 +175,7 @@ TEST(CoveringBound, OfAProgramThatIsInterruptedAnywhereIsNeverAboveTheOptimum) {
 TEST(CoveringBound, WithoutNodesIsTheLinearProgramAloneAndRefutesAsMuch) {
   if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
   std::mt19937 random(36);
-  int refuted = 0;
+  int proved_infeasible = 0;
   for (int round = 0; round < test::fewer(600); ++round) {
     const Instance unlimited(test::random_graph(random, {}), {});
     const Bytes least = std::max(unlimited.base_memory(), least_budget(unlimited));
@@ -187,10 +187,10 @@ TEST(CoveringBound, WithoutNodesIsTheLinearProgramAloneAndRefutesAsMuch) {
       ASSERT_EQ(relaxed.priced.bound, whole.priced.bound) << "round " << round << ", " << more;
       ASSERT_FALSE(relaxed.complete);
       ASSERT_LE(relaxed.bound, whole.bound);
-      if (relaxed.infeasible) ++refuted;
+      if (relaxed.infeasible) ++proved_infeasible;
     }
   }
-  EXPECT_GT(refuted, 0);
+  EXPECT_GT(proved_infeasible, 0);
 }
 
 TEST(CoveringBound, IsAskedToEndWithinTheFirstLinearProgram) {

@@ -38,7 +38,7 @@ struct DeviceTally {
   int found = 0;
   int optimal = 0;
   int proved = 0;
-  int refuted = 0;
+  int proved_infeasible = 0;
 };
 
 /// What is drawn, and how long each problem is searched.
@@ -90,10 +90,11 @@ DeviceTally compare_devices(const DeviceCases& cases) {
     tally.found += schedule.has_schedule() ? 1 : 0;
     tally.optimal += schedule.has_schedule() && truth && schedule.cost() == *truth ? 1 : 0;
     tally.proved += schedule.status == Status::optimal ? 1 : 0;
-    tally.refuted += schedule.status == Status::infeasible ? 1 : 0;
+    tally.proved_infeasible += schedule.status == Status::infeasible ? 1 : 0;
   }
   std::cout << tally.cases << " cases, " << tally.feasible << " feasible, " << tally.found << " found, "
-            << tally.optimal << " optimal, " << tally.proved << " proved, " << tally.refuted << " refuted\n";
+            << tally.optimal << " optimal, " << tally.proved << " proved, " << tally.proved_infeasible
+            << " infeasible\n";
   return tally;
 }
 
@@ -119,7 +120,7 @@ struct TreeTally {
   int feasible = 0;
   /// By the bound alone: optima that it reaches, and problems that it refutes.
   int tight = 0;
-  int refuted = 0;
+  int proved_infeasible = 0;
   std::int64_t nodes = 0;
 };
 
@@ -179,7 +180,7 @@ std::optional<DeviceSchedule> compare_tree_search(const DeviceGraph& graph, cons
       EXPECT_LE(weaker.least, bound.least);
     }
   }
-  tally.refuted += bound.is_infeasible() ? 1 : 0;
+  tally.proved_infeasible += bound.is_infeasible() ? 1 : 0;
   check_relaxation(graph, problem, truth, outcome);
   EXPECT_TRUE(outcome.complete);
   EXPECT_EQ(outcome.steps.has_value(), truth.has_value());
@@ -210,7 +211,7 @@ void compare_tree_searches(unsigned seed, int rounds, int devices, int most_ops,
     compare_tree_search(graph, problem, tally);
   }
   std::cout << tally.cases << " cases, " << tally.feasible << " feasible, " << tally.nodes
-            << " nodes; the bound alone: " << tally.tight << " optima, " << tally.refuted << " refuted\n";
+            << " nodes; the bound alone: " << tally.tight << " optima, " << tally.proved_infeasible << " infeasible\n";
 }
 
 TEST(DeviceTreeSearch, OfTwoDevicesFindsAndProvesTheOptimum) {
@@ -275,7 +276,7 @@ DeviceCases lane_cases(unsigned seed, int rounds, OrderMode order) {
 /// Each problem is: by an optimum, or by the proof that there is none.
 void expect_settled(const DeviceTally& tally) {
   EXPECT_EQ(tally.proved, tally.feasible);
-  EXPECT_EQ(tally.refuted, tally.cases - tally.feasible);
+  EXPECT_EQ(tally.proved_infeasible, tally.cases - tally.feasible);
 }
 
 TEST(Lanes, InInputOrderAreSettled) {

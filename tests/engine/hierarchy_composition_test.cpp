@@ -22,7 +22,7 @@ namespace remora {
 namespace {
 
 /// How the compositions of many instances did.
-struct Tally {
+struct CompositionTally {
   int feasible = 0;
   /// Feasible, but not with every op once by its shortest mode.
   int harder = 0;
@@ -36,7 +36,7 @@ Bytes random_budget(const Instance& unlimited, std::mt19937& random) {
   return Bytes(most - static_cast<std::int64_t>(random() % static_cast<unsigned>(most / 2 + 1)));
 }
 
-void check(const Instance& instance, const Composition& composition, Tally& tally) {
+void check(const Instance& instance, const Composition& composition, CompositionTally& tally) {
   const Evaluation evaluation = evaluate(instance, composition.sequence);
   EXPECT_TRUE(is_staged(instance, ops_of(composition.sequence)));
   EXPECT_TRUE(modes_hold(instance, composition.sequence));
@@ -68,9 +68,9 @@ Instance random_instance(std::mt19937& random) {
 }
 
 /// Compositions of random instances with so much effort each.
-Tally compose_many(unsigned seed, std::int64_t effort) {
+CompositionTally compose_many(unsigned seed, std::int64_t effort) {
   std::mt19937 random(seed);
-  Tally tally;
+  CompositionTally tally;
   for (int round = 0; round < test::fewer(1500) && !testing::Test::HasFailure(); ++round) {
     SCOPED_TRACE("seed " + std::to_string(seed) + ", round " + std::to_string(round));
     const Instance instance = random_instance(random);
@@ -82,7 +82,7 @@ Tally compose_many(unsigned seed, std::int64_t effort) {
 }
 
 TEST(HierarchyComposition, IsTheOptimumOfSmallInstances) {
-  const Tally tally = compose_many(20261151, 1'000'000);
+  const CompositionTally tally = compose_many(20261151, 1'000'000);
   EXPECT_GT(tally.harder, test::fewer(100));
   // All of them as measured.
   EXPECT_GE(tally.reached, tally.feasible * 99 / 100);
@@ -91,7 +91,7 @@ TEST(HierarchyComposition, IsTheOptimumOfSmallInstances) {
 
 TEST(HierarchyComposition, IsNeverBetterThanTheOptimumWhereItIsCutShort) {
   for (const std::int64_t effort : {30, 1500, 9000}) {
-    const Tally tally = compose_many(20261155, effort);
+    const CompositionTally tally = compose_many(20261155, effort);
     EXPECT_GE(tally.reached, tally.feasible / 2) << "effort " << effort;
   }
 }

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "engine/bound/highs.hpp"
 
+#include <atomic>
 #include <chrono>
 #include <cmath>
 #include <cstdlib>
@@ -16,6 +17,7 @@
 #include <unistd.h>
 
 #include "engine/base/lingering.hpp"
+#include "engine/bound/counted_seconds.hpp"
 #include "engine/bound/cpu_seconds.hpp"
 #include "tests/support/fewer.hpp"
 
@@ -24,7 +26,7 @@ namespace {
 
 constexpr double kNone = std::numeric_limits<double>::infinity();
 
-int below(std::mt19937& random, int end) {
+int random_below(std::mt19937& random, int end) {
   return static_cast<int>(random() % static_cast<unsigned>(end));
 }
 
@@ -71,22 +73,22 @@ struct OwnedProgram {
 
 OwnedProgram random_program(std::mt19937& random) {
   OwnedProgram program;
-  const int columns = 1 + below(random, 8);
+  const int columns = 1 + random_below(random, 8);
   for (int j = 0; j < columns; ++j) {
-    program.costs.push_back(below(random, 10));
-    program.highest.push_back(below(random, 6) > 0 ? 1 : 0);
+    program.costs.push_back(random_below(random, 10));
+    program.highest.push_back(random_below(random, 6) > 0 ? 1 : 0);
   }
-  for (int rows = 1 + below(random, 6); rows > 0; --rows) {
+  for (int rows = 1 + random_below(random, 6); rows > 0; --rows) {
     int reach = 0;
     for (int j = 0; j < columns; ++j) {
-      if (below(random, 2) == 0) continue;
-      const int factor = below(random, 19) - 9;
+      if (random_below(random, 2) == 0) continue;
+      const int factor = random_below(random, 19) - 9;
       if (factor == 0) continue;
       program.columns.push_back(j);
       program.factors.push_back(factor);
       reach += std::max(0, factor);
     }
-    program.end_row(below(random, reach + 2));
+    program.end_row(random_below(random, reach + 2));
   }
   return program;
 }
@@ -100,7 +102,7 @@ OwnedProgram market_split(std::mt19937& random) {
   for (int row = 0; row < 6; ++row) {
     std::vector<int> factors;
     int sum = 0;
-    for (int j = 0; j < kColumns; ++j) sum += factors.emplace_back(below(random, 100));
+    for (int j = 0; j < kColumns; ++j) sum += factors.emplace_back(random_below(random, 100));
     for (const int sign : {1, -1}) {
       for (int j = 0; j < kColumns; ++j) {
         program.columns.push_back(j);
@@ -116,14 +118,14 @@ OwnedProgram market_split(std::mt19937& random) {
 OwnedProgram covering_program(std::mt19937& random) {
   constexpr int kColumns = 30;
   OwnedProgram program;
-  for (int j = 0; j < kColumns; ++j) program.costs.push_back(10 + below(random, 10));
+  for (int j = 0; j < kColumns; ++j) program.costs.push_back(10 + random_below(random, 10));
   program.highest.assign(kColumns, 1);
   for (int row = 0; row < 30; ++row) {
     int reach = 0;
     for (int j = 0; j < kColumns; ++j) {
-      if (below(random, 6) > 0) continue;
+      if (random_below(random, 6) > 0) continue;
       program.columns.push_back(j);
-      program.factors.push_back(1 + below(random, 9));
+      program.factors.push_back(1 + random_below(random, 9));
       reach += static_cast<int>(program.factors.back());
     }
     program.end_row(reach / 4);
@@ -143,7 +145,7 @@ TEST(Highs, SolvesSmallProgramsAsBruteForceDoes) {
     SCOPED_TRACE(round);
     const OwnedProgram program = random_program(random);
     const std::optional<double> best = program.optimum();
-    const double most = below(random, 2) == 0 ? kNone : below(random, 20);
+    const double most = random_below(random, 2) == 0 ? kNone : random_below(random, 20);
     const HighsAnswer answer = run_highs(program.view(), most, {});
     ASSERT_TRUE(answer.complete);
     if (!best || *best > most) {
@@ -240,6 +242,50 @@ TEST(Highs, KnowsABoundOfWhatWasEndedThatIsNeverAboveTheOptimum) {
     ASSERT_LE(part.bound, best + 1e-6);
   }
   EXPECT_GT(known, test::fewer(16));
+}
+
+/// What a run says that ends after so many counted milliseconds: its bound, and how much it had counted.
+std::pair<double, std::int64_t> counted_run(const OwnedProgram& program, std::int64_t milliseconds) {
+  const std::int64_t begin = counted_nanoseconds();
+  const auto interrupted = [&] { return counted_nanoseconds() - begin >= 1'000'000 * milliseconds; };
+  const HighsAnswer answer = run_highs(program.view(), kNone, interrupted, [] { return false; });
+  return {answer.bound, counted_nanoseconds() - begin};
+}
+
+TEST(Highs, EndsAtTheSameStepWhereItsStepsAreCounted) {
+  NEEDS_HIGHS();
+  std::mt19937 random(11);
+  int ended = 0;
+  for (int round = 0; round < test::fewer(24); ++round) {
+    SCOPED_TRACE(round);
+    const OwnedProgram program = round % 2 == 0 ? covering_program(random) : market_split(random);
+    const auto alone = counted_run(program, 5 * round);
+    // The same beside threads that take the cores.
+    std::atomic<bool> is_over = false;
+    std::vector<std::thread> others;
+    for (int i = 0; i < 4; ++i)
+      others.emplace_back([&] {
+        while (!is_over) {
+        }
+      });
+    const auto beside = counted_run(program, 5 * round);
+    is_over = true;
+    for (std::thread& other : others) other.join();
+    EXPECT_EQ(alone, beside);
+    ended += alone.second >= 5'000'000 * round ? 1 : 0;
+  }
+  EXPECT_GT(ended, test::fewer(8));
+}
+
+TEST(Highs, WhoseStepsAreCountedEndsAtOnceWhenItIsStopped) {
+  NEEDS_HIGHS();
+  std::mt19937 random(7);
+  const OwnedProgram program = market_split(random);
+  int asked = 0;
+  const HighsAnswer answer = run_highs(
+      program.view(), kNone, [] { return false; }, [&] { return ++asked > 3; });
+  EXPECT_FALSE(answer.complete);
+  EXPECT_GT(asked, 3);
 }
 
 TEST(Highs, AForkedProcessEndsWithoutTheThreadsOfItsParent) {

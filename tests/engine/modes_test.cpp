@@ -124,6 +124,21 @@ TEST(SolveModes, SaysTheSameAtAnyNumberOfThreads) {
   }
 }
 
+TEST(SolveModes, MoreRunsBeginWithAScheduleInWhateverModesItIs) {
+  std::mt19937 random(20261906);
+  int in_others = 0;
+  for (int round = 0; round < 60; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const auto order = round % 3 == 0 ? OrderMode::free : OrderMode::input;
+    const Instance instance = random_modes_instance(random, order);
+    const Schedule schedule = solve_with_more_computes(instance, test::work_limited(1'000, 1));
+    if (!schedule.has_schedule()) continue;
+    expect_sound_modes(with_computes(instance, std::max(1, schedule.solver.max_computes)), schedule);
+    in_others += modes_hold(instance, computes_of(ops_of(schedule))) ? 0 : 1;
+  }
+  EXPECT_GE(in_others, 3);
+}
+
 TEST(SolveModes, TheLeastBudgetIsBracketed) {
   std::mt19937 random(20261905);
   int bracketed = 0;

@@ -107,19 +107,6 @@ TEST(Options, WhatTheStrategyWouldTakeNoNoticeOfIsRefused) {
   EXPECT_THROW(check_options(options), InputError);
 }
 
-TEST(Options, OldNamesAreToldTheirNewOnes) {
-  EXPECT_EQ(refusal("covering-bound", "off"), "covering_bound: was renamed: use covering=off");
-  EXPECT_EQ(refusal("hierarchy", "off"), "hierarchy: was renamed: use groups=off");
-  EXPECT_EQ(refusal("nogoods", "off"), "nogoods: was renamed: use without=nogoods");
-  EXPECT_EQ(refusal("grid_levels", "4"), "grid_levels: was removed, and nothing takes its place");
-  EXPECT_EQ(refusal("strategy", "hierarchical"), "strategy: 'hierarchical' was renamed: use groups=on");
-  for (const std::string workers : {"complete", "lns", "local", "ruin", "anneal"}) {
-    EXPECT_EQ(refusal("strategy", workers), "strategy: '" + workers + "' was renamed: use workers=" + workers);
-  }
-  EXPECT_EQ(refusal("strategy", "twremat"), "strategy: 'twremat' is one of the benchmark's remora_methods");
-  for (const OptionRow& row : option_rows()) EXPECT_EQ(renamed_option(row.name), "") << row.name;
-}
-
 TEST(Options, MethodsAreGivenTheirProblem) {
   EXPECT_EQ(default_computes(Strategy::automatic), 2);
   EXPECT_EQ(default_computes(Strategy::greedy), 2);

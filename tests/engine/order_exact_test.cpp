@@ -17,7 +17,7 @@
 namespace remora {
 namespace {
 
-using Answer = WithinResult::Answer;
+using TrialAnswer = WithinResult::Answer;
 
 void expect_is_order(const OrderProblem& problem, const std::vector<NodeId>& order, Bytes peak) {
   EXPECT_TRUE(is_valid(problem, order));
@@ -36,12 +36,12 @@ void expect_least_peak(const OrderProblem& problem, Bytes truth) {
   ASSERT_EQ(parts.peak, truth);
   expect_is_order(problem, parts.order, truth);
   for (const OrderEnd end : {OrderEnd::first, OrderEnd::last}) {
-    const WithinResult within = order_within(problem, truth, end, 0, {});
-    ASSERT_EQ(within.answer, Answer::found);
+    const WithinResult within = order_within(problem, truth, end, INT64_MAX, {});
+    ASSERT_EQ(within.answer, TrialAnswer::found);
     ASSERT_TRUE(is_valid(problem, within.order));
     ASSERT_LE(peak_of(problem, within.order), truth);
-    const WithinResult none = order_within(problem, truth - Bytes(1), end, 0, {});
-    ASSERT_EQ(none.answer, Answer::none);
+    const WithinResult none = order_within(problem, truth - Bytes(1), end, INT64_MAX, {});
+    ASSERT_EQ(none.answer, TrialAnswer::none);
     ASSERT_LE(none.least, truth);
     ASSERT_GE(none.least, truth);
   }

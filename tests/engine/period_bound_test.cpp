@@ -56,7 +56,7 @@ Shape random_shape(std::mt19937& random, const Instance& instance) {
   return shape;
 }
 
-struct Tally {
+struct PeriodTally {
   int cases = 0;
   int positive = 0;
   int tight = 0;
@@ -75,7 +75,8 @@ bool names_columns_once(const Program& program) {
   return true;
 }
 
-void check_program(std::mt19937& random, const Instance& instance, const std::optional<Duration>& truth, Tally& tally) {
+void check_program(std::mt19937& random, const Instance& instance, const std::optional<Duration>& truth,
+                   PeriodTally& tally) {
   const Shape shape = random_shape(random, instance);
   const int stages = stages_of(instance);
   std::set<Stage> finer = shape.ends;
@@ -121,10 +122,34 @@ void check_program(std::mt19937& random, const Instance& instance, const std::op
   ASSERT_FALSE(whole.solution.empty()) << "the optimum was ruled out, or the solver lost it";
 }
 
+/// A chain at half of its peak.
+Instance half_of_chain(int layers) {
+  const Instance whole(test::training_chain(layers), {});
+  return whole.with_budget(Bytes(baseline_peak(whole).count() / 2));
+}
+
+TEST(FirstBound, OnceTheLimitIsOverOnlyOfSmallGraphs) {
+  SolveOptions options;
+  options.covering = Covering::lp;
+  options.time_limit = 0;
+  const Deadline over(0, nullptr);
+  EXPECT_GT(find_first_bound(half_of_chain(50), options, over).lower_bound, Duration(0));
+  EXPECT_EQ(find_first_bound(half_of_chain(2'000), options, over).lower_bound, Duration(0));
+  options.time_limit = kNoTimeLimit;
+  const Deadline none(kNoTimeLimit, nullptr);
+  EXPECT_GT(find_first_bound(half_of_chain(2'000), options, none).lower_bound, Duration(0));
+}
+
+TEST(PeriodProof, IsOfProgramsThatCanBeReadWithinTheTimeLimit) {
+  const Instance instance = half_of_chain(2'000);
+  EXPECT_TRUE(PeriodProof::is_within_reach(instance, kNoTimeLimit));
+  EXPECT_FALSE(PeriodProof::is_within_reach(instance, 0.001));
+}
+
 TEST(PeriodBound, IsNeverAboveTheOptimumWhateverThePeriodsAndEvents) {
   if (!cover_mip_available()) GTEST_SKIP() << "a build without COIN-OR CBC";
   std::mt19937 random(61);
-  Tally tally;
+  PeriodTally tally;
   for (int round = 0; round < test::fewer(24'000) && !testing::Test::HasFatalFailure(); ++round) {
     SCOPED_TRACE("round " + std::to_string(round));
     const auto instance = random_instance(random, 6);

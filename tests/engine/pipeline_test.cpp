@@ -339,9 +339,9 @@ TEST(Pipeline, NamesThePlaceOfEveryFault) {
             }),
             "microbatches");
   EXPECT_EQ(place([](Pipeline& p) { p.budget.pop_back(); }), "budget");
-  EXPECT_EQ(place([](Pipeline& p) { p.stages[StageId(1)].modes.clear(); }), "$.stages[1].modes");
-  EXPECT_EQ(place([](Pipeline& p) { p.stages[StageId(1)].modes[0].saved = Bytes(-1); }), "$.stages[1].modes[0].saved");
-  EXPECT_EQ(place([](Pipeline& p) { p.stages[StageId(2)].modes[0].forward = Duration::max(); }), "$.stages[2]");
+  EXPECT_EQ(place([](Pipeline& p) { p.stages[StageId(1)].modes.clear(); }), "stages[1].modes");
+  EXPECT_EQ(place([](Pipeline& p) { p.stages[StageId(1)].modes[0].saved = Bytes(-1); }), "stages[1].modes[0].saved");
+  EXPECT_EQ(place([](Pipeline& p) { p.stages[StageId(2)].modes[0].forward = Duration::max(); }), "stages[2]");
 }
 
 }  // namespace

@@ -24,7 +24,7 @@ using test::random_buffers;
 using test::smallest_arena;
 using test::text_of;
 
-const std::function<bool()> kNever = [] { return false; };
+const std::function<bool()> kNoDeadline = [] { return false; };
 
 Buffer buffer(const std::string& id, std::int64_t lower, std::int64_t upper, std::int64_t size) {
   return {.id = id, .lifespan = {lower, upper}, .size = Bytes(size)};
@@ -44,7 +44,7 @@ std::vector<Buffer> scaled(std::vector<Buffer> buffers, std::int64_t factor, std
 
 /// The answer, whose offsets are valid whatever it is.
 PlaceResult checked(const std::vector<Buffer>& buffers, const PlaceSettings& settings) {
-  PlaceResult result = place(buffers, settings, kNever);
+  PlaceResult result = place(buffers, settings, kNoDeadline);
   if (!result.offsets.empty()) {
     EXPECT_EQ(placement_fault(buffers, result.offsets), "");
     EXPECT_EQ(arena_of(buffers, result.offsets), result.arena);
@@ -297,7 +297,7 @@ TEST(Placement, HeuristicsGiveValidPlacements) {
     ASSERT_FALSE(result.offsets.empty());
     for (const placement::Part& part : placement::parts_of(buffers)) {
       for (const auto choice : {placement::Choice::longest, placement::Choice::largest}) {
-        const auto offsets = placement::valley_fit(part, placement::worth_by(part, choice), kNever);
+        const auto offsets = placement::valley_fit(part, placement::worth_by(part, choice), kNoDeadline);
         ASSERT_TRUE(offsets);
         EXPECT_GE(part.arena(*offsets), part.lower_bound);
         expect_apart(part, *offsets);

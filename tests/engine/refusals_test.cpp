@@ -3,17 +3,20 @@
 // Every number that a refusal names is true: none below the lower bound is feasible, by brute force, and what it says is enough is enough
 // when it is asked for next, with nothing else changed.
 #include <algorithm>
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <random>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <gtest/gtest.h>
 
 #include "engine/ask/ask.hpp"
 #include "engine/baselines/method.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
@@ -137,6 +140,39 @@ TEST_F(Refusals, OfLargerGraphsAndShortSearchesNameBudgetsThatAreEnough) {
     if (HasFailure()) return;
   }
   EXPECT_EQ(known_, refused_);
+}
+
+TEST_F(Refusals, NameTheSameBudgetsOnABusyMachine) {
+  std::mt19937 random(38);
+  for (int i = 0; i < 3; ++i) {
+    Request request{.graph = test::random_training_graph(random, 60), .options = {.time_limit = 0.2, .threads = 1}};
+    request.budget = least_budget(Instance(request.graph, {})) - Bytes(1);
+    const Bytes enough = solve(request).refusal.enough;
+    std::atomic<bool> is_over = false;
+    std::vector<std::thread> others;
+    for (unsigned k = 0; k < std::thread::hardware_concurrency(); ++k)
+      others.emplace_back([&] {
+        while (!is_over) continue;
+      });
+    EXPECT_EQ(solve(request).refusal.enough, enough) << "graph " << i;
+    is_over = true;
+    for (std::thread& other : others) other.join();
+  }
+}
+
+TEST_F(Refusals, OfMethodsSayWhichHasNoScheduleAndWhy) {
+  Request request{.graph = test::training_chain(8)};  // without phases
+  request.budget = least_budget(Instance(request.graph, {}));
+  for (const Strategy strategy : {Strategy::none, Strategy::sqrt, Strategy::rotor}) {
+    SCOPED_TRACE(strategy_name(strategy));
+    request.options.strategy = strategy;
+    const Refusal refusal = solve(request).refusal;
+    ASSERT_EQ(refusal.cause, Refusal::Cause::limits);
+    EXPECT_EQ(refusal.method, strategy);
+    EXPECT_EQ(refusal.method_lacks.empty(), strategy == Strategy::none);
+  }
+  request.options.strategy = Strategy::automatic;
+  EXPECT_FALSE(solve(request).refusal.method);
 }
 
 TEST_F(Refusals, OfMethodsNameBudgetsThatAreEnough) {

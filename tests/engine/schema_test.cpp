@@ -67,23 +67,27 @@ Graph layered_graph() {
   return generate::generate_layered(options);
 }
 
+/// By CBC, which every build has: with HiGHS, and with each of its versions, answers may be others.
+SolveOptions limited_by(std::int64_t work, SolveOptions options = {}) {
+  options.mip = IntegerSolver::cbc;
+  return test::work_limited(work, options);
+}
+
 /// A solve of each kind, all within two seconds.
 std::uint64_t all_answers() {
   AnswerDigest digest;
-  digest.add(solve(limited_to(layered_graph(), 80), test::work_limited(4'000)));
-  digest.add(solve(limited_to(layered_graph(), 85), test::work_limited(2'000, {.workers = Workers::ruin})));
-  digest.add(solve(limited_to(layered_graph(), 80, {.order = OrderMode::free}), test::work_limited(4'000)));
-  digest.add(solve(limited_to(test::generate_unet({.levels = 3}), 50), test::work_limited(3'000)));
-  digest.add(solve(limited_to(test::generate_transformer({.layers = 4}), 50),
-                   test::work_limited(8'000, {.groups = GroupStart::on})));
-  digest.add(solve_with_more_computes(limited_to(test::generate_unet({.levels = 4}), 30), test::work_limited(6'000)));
+  digest.add(solve(limited_to(layered_graph(), 80), limited_by(4'000)));
+  digest.add(solve(limited_to(layered_graph(), 85), limited_by(2'000, {.workers = Workers::ruin})));
+  digest.add(solve(limited_to(layered_graph(), 80, {.order = OrderMode::free}), limited_by(4'000)));
+  digest.add(solve(limited_to(test::generate_unet({.levels = 3}), 50), limited_by(3'000)));
   digest.add(
-      solve_with_more_computes(limited_to(layered_graph(), 80), test::work_limited(500, {.workers = Workers::ruin})));
+      solve(limited_to(test::generate_transformer({.layers = 4}), 50), limited_by(8'000, {.groups = GroupStart::on})));
+  digest.add(solve_with_more_computes(limited_to(test::generate_unet({.levels = 4}), 30), limited_by(6'000)));
+  digest.add(solve_with_more_computes(limited_to(layered_graph(), 80), limited_by(500, {.workers = Workers::ruin})));
   const Instance swept = limited_to(test::generate_transformer({.layers = 2}), 100);
   const Bytes peak = baseline_peak(swept);
   const std::vector<Bytes> budgets{Bytes(peak.count() / 10 * 8), Bytes(peak.count() / 10 * 6)};
-  for (const CurvePoint& point :
-       sweep(test::asked(swept, test::work_limited(3'000)), {.budgets = budgets}).curve.points) {
+  for (const CurvePoint& point : sweep(test::asked(swept, limited_by(3'000)), {.budgets = budgets}).curve.points) {
     digest.add(point.duration.count());
     digest.add(point.lower_bound.count());
   }

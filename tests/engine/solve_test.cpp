@@ -228,16 +228,16 @@ TEST(Solve, OnALayeredGraphTooTheThreadCountChangesNothing) {
 }
 
 TEST(Solve, TheHeartbeatComesAfterEveryRoundAndItsWorkGrows) {
-  std::vector<Progress> beats;
+  std::vector<Progress> rounds;
   SolveCallbacks callbacks;
-  callbacks.heartbeat = [&](const Progress& progress) { beats.push_back(progress); };
+  callbacks.heartbeat = [&](const Progress& progress) { rounds.push_back(progress); };
   SolveOptions options = test::work_limited(200000);
   options.work_limit = 5000;
   const Schedule schedule = solve_verified(layered(), options, callbacks);
-  ASSERT_GT(beats.size(), 2U);
-  for (std::size_t i = 1; i < beats.size(); ++i) EXPECT_GT(beats[i].work, beats[i - 1].work);
-  EXPECT_EQ(beats.back().work, schedule.solver.work);
-  EXPECT_EQ(beats.back().duration, schedule.duration);
+  ASSERT_GT(rounds.size(), 2U);
+  for (std::size_t i = 1; i < rounds.size(); ++i) EXPECT_GT(rounds[i].work, rounds[i - 1].work);
+  EXPECT_EQ(rounds.back().work, schedule.solver.work);
+  EXPECT_EQ(rounds.back().duration, schedule.duration);
 }
 
 TEST(Solve, KeepsToItsWorkLimit) {

@@ -90,6 +90,23 @@ TEST(Sweep, ProvesTheBruteForceOptimumOfEveryBudget) {
   }
 }
 
+TEST(Sweep, ARefutedBudgetHasTheBoundOfTheNextLargerOne) {
+  std::mt19937 random(20261129);
+  int refuted = 0;
+  for (int round = 0; round < 40; ++round) {
+    const Instance instance(test::random_graph(random), {.max_computes = 2});
+    const Curve curve = swept(instance, test::work_limited(5'000'000), {.budgets = all_budgets(instance)}).curve;
+    const auto met = std::find_if(curve.points.begin(), curve.points.end(),
+                                  [](const CurvePoint& point) { return point.status != Status::infeasible; });
+    ASSERT_NE(met, curve.points.end());
+    std::for_each(curve.points.begin(), met, [&](const CurvePoint& point) {
+      EXPECT_EQ(point.lower_bound, met->lower_bound) << "round " << round;
+    });
+    refuted += static_cast<int>(met - curve.points.begin());
+  }
+  EXPECT_GT(refuted, 0);
+}
+
 TEST(Sweep, IsMonotoneAndSoundWhereItEndsEarly) {
   std::mt19937 random(20261122);
   for (int round = 0; round < 150; ++round) {
@@ -184,21 +201,21 @@ TEST(Sweep, KeepsToItsWorkLimit) {
 TEST(Sweep, DoesNotSearchForWhatALargerBudgetRefuted) {
   // Found by trying: the smallest budget that takes a search to refute.
   std::mt19937 random(20261123);
-  int refuted = 0;
-  for (int round = 0; round < 400 && refuted < 3; ++round) {
+  int proved_infeasible = 0;
+  for (int round = 0; round < 400 && proved_infeasible < 3; ++round) {
     const Instance instance(test::random_graph(random, {.least_ops = 5, .most_ops = 7}), {});
     std::vector<Bytes> budgets = all_budgets(instance);
     const SweepResult all = swept(instance, test::work_limited(1'000'000), {.budgets = budgets});
     for (std::size_t i = 0; i + 1 < all.schedules.size(); ++i) {
       const bool by_search = all.schedules[i + 1].status == Status::infeasible && all.schedules[i + 1].solver.work > 0;
       if (!by_search) continue;
-      ++refuted;
+      ++proved_infeasible;
       EXPECT_EQ(all.schedules[i].status, Status::infeasible);
       EXPECT_EQ(all.schedules[i].solver.work, 0);
       EXPECT_EQ(all.curve.points[i].seconds, 0);
     }
   }
-  EXPECT_GE(refuted, 1);
+  EXPECT_GE(proved_infeasible, 1);
 }
 
 TEST(Sweep, TakesGraphsWithoutOpsOrAmounts) {

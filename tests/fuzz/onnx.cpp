@@ -28,6 +28,7 @@ void fuzz_onnx(Input bytes) {
   options.allow_external = (how & 32U) != 0;
   if ((how & 64U) != 0) options.bounds = {{"NonZero", 5}, {"NonMaxSuppression", 5}};
   options.allow_unknown = (how & 128U) != 0 && !options.training;
+  options.axes = true;
   const LoweredModel model = lower_onnx(bytes, "model", options);
   const Instance instance(std::make_shared<const Graph>(model.graph), {});
   const Schedule schedule = schedule_of(instance, input_order(instance));

@@ -69,9 +69,6 @@ void fuzz_schedule(Input bytes) {
   const std::string text = text_of([&](std::ostream& out) { json::write_schedule(out, schedule, sample()); });
   expect(verify(sample(), json::read_schedule(json::Text(text), sample())).valid() == valid,
          "a schedule stays as valid");
-  if (!valid || !schedule.has_schedule()) return;
-  text_of([&](std::ostream& out) { interchange::write_stage_matrices(out, sample(), schedule); });
-  text_of([&](std::ostream& out) { interchange::write_minimalloc(out, sample(), schedule); });
 }
 
 void fuzz_device_graph(Input bytes) {
@@ -98,16 +95,6 @@ void fuzz_curve(Input bytes) {
   const auto write = [](const Curve& one) { return text_of([&](std::ostream& out) { json::write_curve(out, one); }); };
   const std::string text = write(curve);
   expect(write(json::read_curve(json::Text(text))) == text, "a written curve is read as it was");
-}
-
-void fuzz_node_link(Input bytes) {
-  static_cast<void>(interchange::looks_like_node_link(bytes));
-  expect_written_again(interchange::read_node_link(bytes).graph);
-}
-
-void fuzz_remat2(Input bytes) {
-  static_cast<void>(interchange::looks_like_remat2(bytes));
-  expect_written_again(interchange::read_remat2(bytes));
 }
 
 void fuzz_buffers(Input bytes) {

@@ -18,8 +18,6 @@ constexpr std::array<std::pair<const char*, Target>, 19> kTargets{{{"graph", fuz
                                                                    {"device_graph", fuzz_device_graph},
                                                                    {"device_schedule", fuzz_device_schedule},
                                                                    {"curve", fuzz_curve},
-                                                                   {"node_link", fuzz_node_link},
-                                                                   {"remat2", fuzz_remat2},
                                                                    {"buffers", fuzz_buffers},
                                                                    {"costs", fuzz_costs},
                                                                    {"device", fuzz_device},

@@ -56,8 +56,6 @@ void fuzz_schedule(Input bytes);
 void fuzz_device_graph(Input bytes);
 void fuzz_device_schedule(Input bytes);
 void fuzz_curve(Input bytes);
-void fuzz_node_link(Input bytes);
-void fuzz_remat2(Input bytes);
 void fuzz_buffers(Input bytes);
 void fuzz_costs(Input bytes);
 void fuzz_device(Input bytes);

@@ -45,9 +45,12 @@ def test_holds_its_budget(name: str) -> None:
             assert taken == whole
         else:
             assert taken == plan.temporaries <= budget
-            assert plan.bound <= max(0.0, plan.overhead) + 1e-9
-            # Not a schedule of the least peak, which takes six to eight times its bound on two of these.
-            assert plan.bound < 0.05 or plan.overhead <= 5 * plan.bound
+            # No bound is known for a plan that changes what loops stack.
+            assert plan.bound is not None or " while(" in plain.as_text()
+            if plan.bound is not None:
+                assert plan.bound <= plan.overhead + 1e-9
+                # Not a schedule of the least peak, which takes six to eight times its bound on two of these.
+                assert plan.bound < 0.05 or plan.overhead <= 5 * plan.bound
         expect_equal(program(*arguments), expected)
 
 

@@ -47,6 +47,7 @@ def expect_plan(step: Any, arguments: tuple[Any, ...], part: int, name: str, **w
         plan = max(plans, key=lambda one: one.before)
         assert temporaries(program) == plan.temporaries <= budget, name
         assert plan.before == whole, name
+        assert plan.bound is None or plan.bound <= plan.overhead + 1e-9, name
         return plan
     assert len(notes) == 1, name
     assert temporaries(program) == whole, name

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from functools import partial
 from typing import Any
 
 import jax
@@ -83,6 +84,27 @@ def test_random_programs(group: int) -> None:
         part = random.Random(seed).randrange(45, 95)
         plan = expect_plan(*program(seed), part, f"seed {seed}", limits=remora.Limits(work_limit=200))
         print(seed, part, plan)
+
+
+def test_what_every_branch_returns_unchanged_is_read_afterwards() -> None:
+    """Both branches return an operand, some only for the backward pass: it lies where it lay."""
+
+    def pair(x: jax.Array, y: jax.Array) -> jax.Array:
+        made, same = jax.lax.cond(y.sum() > 0, lambda u, v: (u * v, v), lambda u, v: (jnp.tanh(u @ v), v), x, y)
+        return (jnp.tanh(made) @ same).sum()
+
+    def saved(x: jax.Array, y: jax.Array) -> jax.Array:
+        made = jax.lax.cond(y.sum() > 0, lambda u: jnp.sin(u) * u, lambda u: jnp.tanh(u @ y), x)
+        made = made / (1 + jnp.max(jnp.abs(made)))
+        return (made * (x + jnp.sort(x, axis=1)) @ y).sum() + (jnp.cumsum(made, axis=0) * x).sum()
+
+    def step(loss: Any, x: jax.Array, y: jax.Array) -> Any:
+        value, (dx, dy) = jax.value_and_grad(loss, argnums=(0, 1))(x, y)
+        return value, x - 0.1 * dx, y - 0.1 * dy
+
+    arguments = tuple(numpy.random.default_rng(i).standard_normal((64, 64)).astype(numpy.float32) for i in range(2))
+    for loss in (pair, saved):
+        assert expect_plan(partial(step, loss), arguments, 80, loss.__name__) is not None
 
 
 def keep(content: bytes) -> None:

@@ -47,12 +47,10 @@ def with_programs(prefix):
 
 
 def programs_find_their_own(prefix, folder):
-    """Suites and device files by name; the zoo's model is one that remora reads. From a folder of its own."""
+    """Suites and devices by name; the zoo's model is one that remora reads. From a folder of its own."""
     asked = {"cwd": folder, "env": with_programs(prefix)}
     run([prefix / "bin/remora_zoo", "unet", "--size", "32", "-o", "u.onnx"], **asked)
-    devices = [path.stem for path in (prefix / "share/remora/devices").glob("*.json")]
-    assert "rtx-3090" in devices, devices
-    for device in devices:
+    for device in ("rtx-3090", "cpu-2-cores-avx2"):
         assert "ops" in run([prefix / "bin/remora", "info", "u.onnx", "--training", "--device", device], **asked)
     run([prefix / "bin/remora_bench", "quick", "--no-runs", "-o", "bench"], **asked)
     assert "# Suite quick" in (folder / "bench/README.md").read_text(encoding="utf-8")

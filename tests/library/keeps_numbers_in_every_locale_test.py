@@ -88,8 +88,6 @@ def commands(installed, folder, data):
         "p.svg",
         "--table",
         "p.csv",
-        "--trace",
-        "p.trace",
         "--text",
     ]
     yield [remora, "verify", graph, schedule]

@@ -108,7 +108,6 @@ def main():
             "usr/include/remora_c.hpp",
             "usr/bin/remora_zoo",
             "usr/bin/remora_bench",
-            "usr/share/remora/devices/rtx-3090.json",
             "usr/share/remora/benchmarks/suites/quick.json",
             "usr/share/doc/remora/README.md",
             "usr/share/doc/remora/docs/reference/formats.md",

@@ -56,6 +56,23 @@ TEST(Instance, NoOpRunsMoreOftenThanOnceAStage) {
   EXPECT_EQ(instance.max_computes(OpId(3)), 3);
 }
 
+TEST(Instance, OfAnotherProblemIsAsMadeForIt) {
+  const auto graph = test::figure_1();
+  const Problem problem{.budget = Bytes(100), .max_computes = 3, .order = OrderMode::free};
+  const Instance made(graph, problem);
+  const Instance changed = Instance(graph, {.max_computes = 7}).with_problem(problem);
+  EXPECT_EQ(changed.budget(), made.budget());
+  EXPECT_EQ(changed.problem().order, made.problem().order);
+  EXPECT_EQ(changed.baseline_duration(), made.baseline_duration());
+  EXPECT_EQ(changed.all_recomputes(), made.all_recomputes());
+  for (const OpId op : made.ops()) {
+    EXPECT_EQ(changed.max_computes(op), made.max_computes(op));
+    EXPECT_EQ(changed.footprint(op), made.footprint(op));
+  }
+  EXPECT_THROW(static_cast<void>(made.with_problem({.budget = Bytes(-1)})), InputError);
+  EXPECT_THROW(static_cast<void>(made.with_problem({.max_computes = 0})), InputError);
+}
+
 TEST(Instance, NeedsAGraph) {
   EXPECT_THROW(Instance(nullptr, {}), InputError);
 }

@@ -197,8 +197,6 @@ def test_reports(two: remora.DeviceGraph, tmp_path: Path) -> None:
     schedule = remora.solve(two, {"gpu": 6}, work_limit=200)
     schedule.report(tmp_path / "page.html")
     assert "several devices" in (tmp_path / "page.html").read_text()
-    schedule.trace(tmp_path / "trace.json")
-    assert json.loads((tmp_path / "trace.json").read_text())["traceEvents"]
     assert "cpu -&gt; gpu" in schedule.svg()
     assert "copy,x,,cpu,gpu,1,,4,3,9" in schedule.csv()
     assert "optimal" in repr(schedule)

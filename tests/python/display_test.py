@@ -42,8 +42,6 @@ def test_pages_stand_alone(schedule: remora.Schedule, curve: remora.Curve, tmp_p
         assert page.startswith("<!DOCTYPE html>")
         assert "ladder" in page
         assert 'src="http' not in page
-    schedule.trace(tmp_path / "trace.json")
-    assert "traceEvents" in (tmp_path / "trace.json").read_text()
 
 
 def test_notebooks_see_a_picture(schedule: remora.Schedule, curve: remora.Curve) -> None:

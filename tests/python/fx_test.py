@@ -4,14 +4,17 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import remora
-from remora import fx
-from remora.fx._tables import read_table
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "benchmarks" / "lanes"))
+import fx
+from fx._tables import read_table
 
 # Two layers, y = silu(x @ w1') @ w2', whose weights are sharded over four devices.
 HEAD = "import torch\nraise RuntimeError('this text is not to be run')\n\nclass Repro(torch.nn.Module):\n"
@@ -70,7 +73,7 @@ TABLE = """  Group    Group Size  Collective                    1MB (ms)    2MB 
       0             4  all_gather_into_tensor          0.001        0.003
       0             4  reduce_scatter_tensor           0.002        0.003
 """
-DEVICE = {"name": "one", "peak_flops": 1e9, "bandwidth": 1e9, "launch_overhead": 0}
+DEVICE = {"name": "one", "rates": {"fp32": 1e9}, "bandwidth": 1e9}
 
 
 def text(body: str, names: list[str], arguments: dict[str, tuple[Any, str]] = ARGUMENTS) -> str:
@@ -288,8 +291,8 @@ def test_a_table_is_read_between_and_beyond_its_sizes(files: Path) -> None:
         ("fw.py", "return (mm_1, ", "return (mm_1, permute_1, ", "the texts are not of one step"),
         ("table", "reduce_scatter_tensor", "reduce_scatter", "has no row for reduce_scatter_tensor in group '0' of 4"),
         ("table", "0.003\n      0", "x\n      0", "table:3: must be a group"),
-        ("device.json", "peak_flops", "flops", "peak_flops: missing"),
-        ("device.json", '"peak_flops": ', '"peak_flops": -', "peak_flops: must be positive"),
+        ("device.json", "fp32", "flops", "fp32: missing"),
+        ("device.json", '"fp32": ', '"fp32": -', "fp32: must be positive"),
         ("fw.py", "import torch\n", "import torch  # \udcff\n", "fw.py: is no text in UTF-8"),
     ],
 )

@@ -80,7 +80,7 @@ def test_a_machine_is_calibrated(tmp_path: Path) -> None:
     assert device.name == "here"
     assert min(device.peak_flops, device.bandwidth, device.launch_overhead) > 0
     device.save(tmp_path / "device.json")
-    assert json.loads((tmp_path / "device.json").read_text())["peak_flops"] == device.peak_flops
+    assert json.loads((tmp_path / "device.json").read_text())["rates"]["fp32"] == device.peak_flops
 
 
 def test_the_commands(model: onnx.ModelProto, tmp_path: Path) -> None:

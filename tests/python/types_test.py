@@ -22,7 +22,8 @@ HERE = Path(__file__).parent
 
 
 def run(*command: str | Path) -> None:
-    environment = dict(os.environ, MYPYPATH=os.environ["PYTHONPATH"])
+    paths = os.environ["PYTHONPATH"], str(ROOT / "benchmarks/lanes")
+    environment = dict(os.environ, MYPYPATH=os.pathsep.join(paths))
     done = subprocess.run(
         [sys.executable, "-m", *map(str, command)],
         capture_output=True,

@@ -3,6 +3,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -92,6 +93,24 @@ class Results(unittest.TestCase):
             self.rows()[2:],
             ["| 0.10.0 | 0 / 1, 50.00 %, 1.0 s | 0 / 1, none, 1.0 s |", "| 0.9.0 | 1 / 1, 0.00 %, 1.0 s |  |"],
         )
+
+    def test_a_row_must_follow_from_runs_in_the_tree(self):
+        """A cell without runs of its release, or with other figures, is named."""
+        with open(os.path.join(ROOT, "docs/reference/results.md"), encoding="utf-8") as file:
+            page = file.read()
+        row = max((line for line in page.splitlines() if re.match(r"\| \d", line)), key=lambda line: line.split(".")[:2])
+        self.assertEqual(self.check(page).returncode, 0, self.check(page).stderr)
+        wrong = self.check(page.replace(row, re.sub(r"\d+ / ", "1 / ", row, count=1)))
+        self.assertEqual(wrong.returncode, 65)
+        self.assertRegex(wrong.stderr, "its runs give")
+        later = self.check(page.replace(row, row + "\n" + re.sub(r"^\| [0-9.]+", "| 99.0.0", row)))
+        self.assertEqual(later.returncode, 65)
+        self.assertIn("none of this release", later.stderr)
+
+    def check(self, text):
+        with open(self.page, "w", encoding="utf-8") as file:
+            file.write(text)
+        return subprocess.run([sys.executable, SCRIPT, "--check", self.page], capture_output=True, text=True, check=False)
 
     def test_other_programs_results_are_left_out(self):
         self.suite("quick", run_of("0.1.0", "optimal", 110, 110))

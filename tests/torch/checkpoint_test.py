@@ -160,6 +160,7 @@ def test_a_chosen_plan_equals_eager_and_takes_what_was_predicted(name: str) -> N
         raise AssertionError("a hundredth cannot do")
     except rt.BudgetError as refusal:
         least = refusal.least
+        assert str(refusal).startswith("no choice of checkpoints ")  # a schedule of train_step may need less
     for budget in ("100%", "85%", least):
         plan = case.choose(budget)
         assert plan.predicted_peak <= plan.budget
@@ -419,6 +420,27 @@ class Remembering(nn.Module):
         for part in self.parts:
             x = part(x, memory)
         return x
+
+
+class Bare(nn.Module):
+    """Layers without modules of their own: nothing can be checkpointed."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.weights = nn.ParameterList(nn.Parameter(torch.randn(64, 64) / 8) for _ in range(6))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        for weight in self.weights:
+            x = torch.tanh(x @ weight)
+        return x
+
+
+@pytest.mark.usefixtures("no_offloads")
+@pytest.mark.parametrize("model", [Bare(), nn.Linear(64, 64)])
+def test_a_model_without_candidates_is_refused_for_that_reason(model: nn.Module) -> None:
+    with pytest.raises(rt.BudgetError, match="nothing in this model can be checkpointed") as caught:
+        rt.auto_checkpoint(model, torch.randn(256, 64), "50%", loss=squared, **OPTIONS)
+    assert str(pickle.loads(pickle.dumps(caught.value))) == str(caught.value)
 
 
 @pytest.mark.usefixtures("no_offloads")

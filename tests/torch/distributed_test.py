@@ -127,6 +127,11 @@ def test_a_pipelines_stages_recompute_within_their_budgets(tmp_path: Path) -> No
     assert told[0]["checkpoints"][0] > 0
 
 
+@pytest.mark.parametrize("case", ["fsdp_hooks", "pipeline_hooks"])
+def test_optimizers_in_the_backward_make_no_step_while_a_plan_is_made(case: str, tmp_path: Path) -> None:
+    assert outcomes(case, 2, tmp_path, PLANNED) == [{"planned": True}] * 2
+
+
 def test_what_cannot_be_planned_is_refused(tmp_path: Path) -> None:
     for told in outcomes("refusals", 2, tmp_path, PLANNED):
         assert set(told) == set(UNPLANNED)

@@ -9,6 +9,7 @@ import os
 import re
 import runpy
 import subprocess
+import sys
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -474,6 +475,9 @@ def test_what_does_not_fit_is_told() -> None:
     assert not plan.fits and plan.proved and plan.least > plan.budget and "does not fit" in str(plan)
     with pytest.raises(InputError, match="does not fit"):
         _ = plan.schedule
+    nothing = rt.plan(small_gpt, (WORDS,), next_word, device="h100", budget="1MiB", **SOLVER)
+    assert re.search(r"does not fit: 5[\d.]+ MiB are allocated throughout", str(nothing))
+    assert "No recompute" not in str(nothing)
     enough = rt.plan(small_gpt, (WORDS,), next_word, device="h100", budget=plan.least, **SOLVER)
     assert enough.fits
     here = rt.plan(small_gpt, (WORDS,), next_word, optimizer="adamw", **HERE)
@@ -513,9 +517,9 @@ def test_devices(tmp_path: Path) -> None:
     mine = rt.measure_device(tmp_path / "mine.json")
     assert fit.device_of(tmp_path / "mine.json") == mine and mine.kind == "cpu"
     assert rt.plan(small_gpt, (WORDS,), next_word, device=mine, **SOLVER).fits
-    for figures in ("", ', "peak_flops": 1e13, "bandwidth": 1e12, "launch_overhead": 1e-6'):
+    for figures, said in (("", "rates: missing"), (', "rates": {"fp32": 1e13}, "bandwidth": 1e12', "memory: missing")):
         (tmp_path / "bad.json").write_text(f'{{"name": "x"{figures}}}')
-        with pytest.raises(InputError, match=r"rates: missing; .*measure_device"):
+        with pytest.raises(InputError, match=said):
             fit.device_of(tmp_path / "bad.json")
 
 
@@ -736,7 +740,7 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     (tmp_path / "other.json").write_text("{}")
     model, quick = str(tmp_path / "config.json"), ["--time-limit", "2"]
     told, seen = str(tmp_path / "plans.json"), str(tmp_path / "plans.svg")
-    assert remora.fit.main([str(tmp_path), "--device", "h100,rtx-4090", "--json", told, "--svg", seen, *quick]) == 0
+    assert remora.fit.main([str(tmp_path), "--device", "h100,rtx-4090", "--output", told, "--svg", seen, *quick]) == 0
     assert "on rtx-4090" in capsys.readouterr().out
     plans = json.loads(Path(told).read_text())
     assert [plan["device"]["name"] for plan in plans] == ["h100", "rtx-4090"]
@@ -744,18 +748,25 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert remora.fit.main([model, "--device", "h100", "--budget", "544MiB", *quick]) == 20
     assert remora.fit.main([model, "--device", "abacus"]) == 65
     assert remora.fit.main([str(tmp_path / "other.json")]) == 65
+    capsys.readouterr()
     assert remora.fit.main([str(tmp_path / "none.json")]) == 65
+    assert capsys.readouterr().err == f"remora: {tmp_path / 'none.json'}: No such file or directory\n"
+    words = [os.environ["REMORA"], "fit", model, "--device", "h100", *quick]
+    done = subprocess.run(words, env={**os.environ, "REMORA_PYTHON": sys.executable}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "") and "on h100" in done.stdout
+    page = subprocess.run([words[0], "fit", "--help"], capture_output=True, text=True).stdout
+    assert ", ".join([*OPTIMIZERS, "none"]) in " ".join(page.split()), "one vocabulary"
+    words[2] = str(tmp_path / "other.json")
+    assert subprocess.run(words, capture_output=True).returncode == 65
     assert remora.fit.main([model, "--batch", "0"]) == 65
     assert remora.fit.main([model, "--accumulate", "0"]) == 65
     assert remora.fit.main([model, "--reserve", "10%"]) == 65
     capsys.readouterr()
-    more = ["--accumulate", "4", "--reserve", "1GiB", "--json", told]
+    more = ["--accumulate", "4", "--reserve", "1GiB", "--output", told]
     assert remora.fit.main([model, "--device", "h100", *more, *quick]) == 0
     assert "of a later one of 4 micro-steps" in capsys.readouterr().out
     (plan,) = json.loads(Path(told).read_text())
     assert {"reserved": 2**30}.items() <= {item["name"]: item["size"] for item in plan["items"]}.items()
-    assert remora.fit.main(["--devices"]) == 0
-    assert "h100" in capsys.readouterr().out
     with pytest.raises(SystemExit) as ended:
         remora.fit.main([model, "--batch", "many"])
     assert ended.value.code == 64

@@ -60,6 +60,17 @@ def test_a_region_is_what_hangs_together_between_products() -> None:
     assert second == "fused sum add"
 
 
+def test_parts_of_a_sum_are_regions_of_their_own() -> None:
+    def run(x: torch.Tensor) -> torch.Tensor:
+        return sum((part @ x.t()).exp().sum() for part in x.chunk(3))  # type: ignore[return-value]
+
+    step = graph_test.captured(run, torch.rand(12, 8), simple=False)
+    assert kinds(fuse(step, set(), silent)) == ["fused exp sum add", *["fused exp sum"] * 2, "fused add"]
+    # Parts as large as what they are computed from are one loop.
+    step = graph_test.captured(lambda x: (x @ x).exp() + (x.t() @ x).sin(), torch.rand(8, 8), simple=False)
+    assert kinds(fuse(step, set(), silent)) == ["fused exp sin add"]
+
+
 def test_a_region_ends_at_what_is_kept() -> None:
     step = graph_test.captured(normed, torch.rand(16, 16), simple=False)
     again = {n for op in step.ops for n in op.nodes if "layer_norm" in n.name}
@@ -96,7 +107,7 @@ def test_the_backward_pass_computes_what_is_larger_than_its_inputs() -> None:
     regions = {str(n.target): n for n in module.graph.nodes if isinstance(n.target, Region)}
     shapes = {name: sorted(tuple(t.shape) for t in node.meta["val"]) for name, node in regions.items()}
     forward = {name: found for name, found in shapes.items() if not regions[name].meta.get("autograd_backward")}
-    assert sorted(forward.values()) == [[(), ()], [(32, 64)]], "the loss, and what the product reads"
+    assert sorted(forward.values()) == [[()], [(32, 64)]], "the sum of the loss's weights, and what the product reads"
     gradient = next(node for name, node in regions.items() if "nll_loss_backward" in name)
     assert gradient.meta["val"][0].dtype == torch.bfloat16 and len(gradient.meta["val"]) == 1
     called: Any = gradient.target

@@ -221,6 +221,43 @@ def fsdp_least_inner() -> dict[str, Any]:
     return fsdp_least("inner")
 
 
+def stepping(module: nn.Module) -> Callable[[], list[torch.Tensor]]:
+    """Gives each parameter an optimizer that steps in the backward; what is returned tells what they changed."""
+    optimizers = {p: torch.optim.AdamW([p], lr=1e-2) for p in module.parameters()}
+
+    def update(p: torch.Tensor) -> None:
+        optimizers[p].step()  # type: ignore[index]
+        p.grad = None
+
+    for p in module.parameters():
+        p.register_post_accumulate_grad_hook(update)
+
+    def look() -> list[torch.Tensor]:
+        moments = [t for o in optimizers.values() for row in o.state.values() for t in row.values()]
+        found = [t.to_local() if isinstance(t, DTensor) else t for t in (*module.parameters(), *moments)]
+        return [t.detach().clone() for t in found]
+
+    return look
+
+
+def fsdp_hooks() -> dict[str, Any]:
+    """Optimizers that step in the backward have made no step when the plan is there, and make the same ones then."""
+    found = []
+    for plan in (False, True):
+        module = sharded()
+        look = stepping(module)
+        before = look()
+        if plan:
+            rt.auto_fsdp(module, batch(0), "90%", loss=loss, **OPTIONS)
+            assert len(look()) == len(before)
+            assert all(checking.same(a, b) for a, b in zip(look(), before, strict=True))
+        for i in range(STEPS):
+            loss(module, batch(i)).backward()
+        found.append(look())
+    assert all(checking.same(a, b) for a, b in zip(*found, strict=True))
+    return {"planned": True}
+
+
 # -- A pipeline --------------------------------------------------------------------------------------------------------
 
 
@@ -268,6 +305,23 @@ def one_f_one_b() -> dict[str, Any]:
     assert 0.9 * predicted <= measured <= 1.01 * predicted, (measured, fit)
     assert fit.bound <= fit.predicted_time and fit.unscheduled_time <= fit.predicted_time
     return {"digest": fit.digest, "checkpoints": [len(stage.modules) for stage in fit.stages], "fit": str(fit.peaks)}
+
+
+def pipeline_hooks() -> dict[str, Any]:
+    """A pipeline's weights are updated in the backward, past autograd, which saves them for other microbatches."""
+    module = stage_module()
+    momentum = {p: torch.zeros_like(p) for p in module.parameters()}
+
+    def update(p: torch.Tensor) -> None:
+        p.data.sub_(momentum[p].mul_(0.9).add_(p.grad), alpha=0.01)  # type: ignore[index, arg-type]
+
+    for p in module.parameters():
+        p.register_post_accumulate_grad_hook(update)
+    before = [t.detach().clone() for t in (*momentum.values(), *module.parameters())]
+    _, schedule, given, target = stage_step(module)
+    rt.auto_pipeline(schedule, *given, target=target, budget="100%", **OPTIONS)
+    assert all(checking.same(a, b) for a, b in zip((*momentum.values(), *module.parameters()), before, strict=True))
+    return {"planned": True}
 
 
 # -- What is refused ---------------------------------------------------------------------------------------------------

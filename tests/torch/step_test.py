@@ -4,8 +4,11 @@
 from __future__ import annotations
 
 import copy
+import functools
 import inspect
 import random
+import re
+import warnings
 from typing import Any
 
 import checking
@@ -47,6 +50,54 @@ def test_language_model_with_dropout_and_tied_weights(budget: str) -> None:
 @pytest.mark.slow
 def test_another_order_of_the_ops() -> None:
     checking.check_step(models.Gpt(layers=1), written, tokens(), "75%", order="free")
+
+
+CHUNKS = 6
+
+
+def chunk_losses(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> list[torch.Tensor]:
+    return [F.cross_entropy(model(a), b) for a, b in zip(x.chunk(CHUNKS), y.chunk(CHUNKS), strict=True)]
+
+
+SUMS: dict[str, checking.Loss] = {
+    "one after the other": lambda *given: sum(chunk_losses(*given)) / CHUNKS,
+    "a mean of all": lambda *given: torch.stack(chunk_losses(*given)).mean(),
+    "no kernel of a loss": lambda m, x, y: sum(m(a).logsumexp(1).sum() for a in x.chunk(CHUNKS)),
+    "parts as large as their input": lambda m, x, y: sum(m(a).square() for a in x.chunk(CHUNKS)).mean(),
+}
+
+
+@pytest.mark.parametrize("name", [name for name in SUMS if not name.startswith("parts")])
+def test_parts_of_a_loss_run_one_after_the_other(name: str) -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 512))
+    given = torch.randn(6 * CHUNKS, 8), torch.randint(0, 512, (6 * CHUNKS,))
+    plan = checking.check_step(model, SUMS[name], given, "60%", order="auto")
+    assert plan.recomputes == 0
+
+
+def test_parts_whose_sum_is_large_stay_equal() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 64))
+    given = torch.randn(6 * CHUNKS, 8), torch.zeros(6 * CHUNKS, dtype=torch.int64)
+    checking.check_step(model, SUMS["parts as large as their input"], given, "90%", order="auto")
+
+
+def test_backward_of_several_tensors_at_once() -> None:
+    model, twin = (nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 64)) for _ in range(2))
+    twin.load_state_dict(model.state_dict())
+    x, y = torch.randn(4 * CHUNKS, 8), torch.randint(0, 64, (4 * CHUNKS,))
+
+    def body(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        losses = chunk_losses(model, x, y)
+        torch.autograd.backward(losses)
+        wide = model(x)
+        torch.autograd.backward([wide, wide.sum()], [torch.ones_like(wide) * 0.5, None])
+        torch.autograd.backward(model(x).square().mean())
+        return torch.stack([loss.detach() for loss in losses])
+
+    step = rt.train_step(functools.partial(body, model), budget="100%", cost="flops", **checking.OPTIONS)
+    assert checking.same(step(x, y), body(twin, x, y))
+    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        assert mine.grad is not None and theirs.grad is not None and checking.same(mine.grad, theirs.grad)
 
 
 @pytest.mark.parametrize("budget", [pytest.param("100%", marks=pytest.mark.slow), "85%"])
@@ -413,17 +464,14 @@ def test_a_default_device_is_set() -> None:
         torch.set_default_device(default)
 
 
-def test_another_mode_of_functions_is_refused() -> None:
-    _, step, x = small_step()
-    with Passing(), pytest.raises(rt.CaptureError, match=r"exit that mode before the step is called"):
-        step(x)
-
-
-def test_names_of_the_release_before_tell_the_new_ones() -> None:
-    with pytest.warns(DeprecationWarning, match="CheckpointPlan is Plan now"):
-        assert rt.CheckpointPlan is rt.Plan
-    with pytest.warns(DeprecationWarning, match="fsdp_plan is checkpoints now"):
-        assert rt.fsdp_plan is rt.checkpoints
+def test_another_mode_of_functions_is_entered() -> None:
+    model, step, x = small_step()
+    eager, gradient = step.function(x), model.weight.grad
+    for _ in range(2):
+        model.zero_grad()
+        with Passing():
+            assert checking.same(step(x), eager)
+        assert checking.same(model.weight.grad, gradient)
 
 
 @pytest.mark.parametrize("order", ["free", "auto"])
@@ -433,14 +481,6 @@ def test_a_step_in_any_order_has_a_curve(order: str) -> None:
     step = rt.train_step(body, order=order, cost="flops", **checking.OPTIONS)
     step(x)
     assert step.sweep(points=2, time_limit=1).points
-
-
-@pytest.mark.parametrize("name", ["Device", "TrainDevice", "train_step_over"])
-def test_what_is_gone_names_what_to_use(name: str) -> None:
-    with pytest.raises(AttributeError, match=f"{name} is gone: auto_checkpoint also offloads"):
-        getattr(rt, name)
-    with pytest.raises(AttributeError, match=r"knapsack_solver is gone: install\(budget\) keeps the peak"):
-        getattr(inductor, "knapsack_solver")  # noqa: B009
 
 
 PLANNING = [rt.train_step, rt.wrap, rt.plan, rt.largest, rt.fit_table, rt.auto_checkpoint, inductor.install]
@@ -455,9 +495,7 @@ def test_whoever_plans_names_its_parameters(called: Any) -> None:
     assert called is rt.auto_pipeline or not any(p.kind is p.VAR_KEYWORD for p in parameters.values())
 
 
-def test_what_inductor_compiles_whole_is_gone() -> None:
-    with pytest.raises(ValueError, match=r"fuse: 'program' is gone; True compiles regions, and .*inductor\.install"):
-        rt.train_step(lambda: None, fuse="program")
+def test_fuse_is_true_or_false() -> None:
     with pytest.raises(TypeError, match="fuse: 'kernels' is neither True nor False"):
         rt.wrap(torch.nn.Linear(2, 2), fuse="kernels")
 
@@ -483,6 +521,26 @@ def test_a_plan_is_saved_loaded_and_reported(tmp_path: Any) -> None:
     assert rt.Plan.load(tmp_path / "plan.json") == step.plan
     step.plan.report(tmp_path / "plan.html")
     assert "<html" in (tmp_path / "plan.html").read_text()
+
+
+def test_new_shapes_are_said_once_and_the_plan_is_of_the_latest_call() -> None:
+    model = nn.Sequential(nn.Linear(8, 8), nn.Tanh(), nn.Linear(8, 4))
+    step = rt.train_step(checking.Case.body(model, lambda m, x: m(x).square().mean()), cost="flops", **checking.OPTIONS)
+    peaks, said = {}, []
+    for rows in (4, 16, 4, 8, 16, 4):
+        model.zero_grad()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            step(torch.randn(rows, 8))
+        said.append([str(w.message) for w in caught])
+        assert peaks.setdefault(rows, step.plan.predicted_peak) == step.plan.predicted_peak
+    assert [len(texts) for texts in said] == [0, 1, 0, 1, 0, 0]
+    assert re.search(r"new shapes: .*\(16, 8\)\. Capture and planning took [\d.]+ s", said[1][0])
+    assert len(step.plans) == 3 and peaks[4] < peaks[8] < peaks[16]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        step(torch.randn(4, 8))  # gradients are there: another plan, of known shapes
+    assert len(step.plans) == 4
 
 
 def test_unknown_options_are_named() -> None:

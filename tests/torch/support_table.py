@@ -24,12 +24,10 @@ HEAD = """# PyTorch: what is supported
 - buffers and arguments that change, frozen and replaced layers, `load_state_dict`, accumulation,
   clipping, several lengths, smaller last batches, evaluation in between.
 
-The tables list the exceptions. Each row, and 90 others that work, is a test (`ctest -L support`,
-`tests/torch/support.py`): it runs as plain eager code and with Remora from the same state. It works
-if results, gradients, parameters, buffers and the generator are bitwise equal in two runs. Otherwise
-the table shows the message of the rejection; *not captured* stands for "PyTorch cannot capture this
-step". [Training loops](pytorch_details.md#tested) of Hugging Face, Lightning and others are tested as
-well.
+The tables list the exceptions. Each row, and 90 others that work, is a test (`ctest -L support`): it
+works if results, gradients, parameters, buffers and the generator equal those of plain eager code
+bit for bit in two runs. Otherwise the table shows the message of the rejection; *not captured*
+stands for "PyTorch cannot capture this step".
 """
 
 COMMAND = "python tests/torch/support_table.py docs/guide/pytorch_support.md"

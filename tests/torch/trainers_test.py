@@ -383,6 +383,34 @@ def test_lightning_chooses_checkpoints_at_the_first_batch(tmp_path: Path) -> Non
     assert "log" not in mine.__dict__
 
 
+def test_a_lightning_module_that_optimizes_by_itself_is_refused_before_it_trains(tmp_path: Path) -> None:
+    lightning = pytest.importorskip("lightning.pytorch")
+    from remora.integrations.lightning import AutoCheckpoint
+
+    class Task(lightning.LightningModule):  # type: ignore[name-defined,misc]
+        def __init__(self) -> None:
+            super().__init__()
+            self.net, self.automatic_optimization = nn.Linear(32, 32), False
+
+        def training_step(self, batch: Any, _: int) -> None:
+            self.manual_backward(self.net(batch[0]).square().mean())
+            self.optimizers().step()
+
+        def configure_optimizers(self) -> Any:
+            return torch.optim.SGD(self.parameters(), lr=0.1)
+
+    task = Task()
+    before = copy.deepcopy(task.state_dict())
+    trainer = lightning.Trainer(
+        max_steps=1, accelerator="cpu", logger=False, enable_checkpointing=False, enable_progress_bar=False,
+        enable_model_summary=False, default_root_dir=tmp_path, callbacks=[AutoCheckpoint("70%", time_limit=2.0)],
+    )  # fmt: skip
+    data = torch.utils.data.TensorDataset(torch.randn(8, 32))
+    with pytest.raises(rt.CheckpointError, match="automatic_optimization = False"):
+        trainer.fit(task, torch.utils.data.DataLoader(data, batch_size=4))
+    assert all(torch.equal(value, before[name]) for name, value in task.state_dict().items())
+
+
 def test_timm_with_mixup_and_drop_path() -> None:
     timm = pytest.importorskip("timm")
     losses = pytest.importorskip("timm.loss")

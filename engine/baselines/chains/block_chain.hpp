@@ -43,7 +43,7 @@ struct TrainingBlock {
 };
 
 /// Note of `sqrt` and `rotor` on graphs without a forward part.
-inline constexpr const char* kNoPhases = "no phases: sqrt and rotor need training graphs";
+inline constexpr const char* kNoPhases = "sqrt and rotor need a training graph, with forward and backward ops";
 
 /// How many ops of the input order make the forward part; nothing for a graph without phases or without backward ops
 /// behind its forward part.

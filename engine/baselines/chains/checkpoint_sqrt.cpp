@@ -146,7 +146,7 @@ MethodResult run_checkpoint_sqrt(const MethodInput& input) {
   choice.offer({});
   for (const auto& places : {separating, all}) {
     for (const auto& cuts : segmentations(instance, *forward, places)) {
-      if (input.deadline.reached()) break;
+      if (input.deadline.reached() || choice.offers() * effort_of_plan(instance) > input.most) break;
       choice.offer(checkpoint_plan(instance, *forward, cuts));
     }
   }

@@ -149,7 +149,7 @@ void RotorTable::fill_all() {
   for (int level = 0; level < levels_; ++level) {
     for (int length = 1; length <= block_count_; ++length) {
       for (int first = 0; first + length <= block_count_; ++first) {
-        if (limits_.stopped && limits_.stopped()) {
+        if (work_ > limits_.work || (limits_.stopped && limits_.stopped())) {
           complete_ = false;
           return;
         }
@@ -289,6 +289,8 @@ namespace {
 constexpr std::size_t kMaxBlocks = 150;
 /// Two thirds of them up to the budget.
 constexpr int kSlots = 1000;
+/// Slots of the table are filled many at a time.
+constexpr std::int64_t kSlotsOfEffort = 128;
 
 class RotorSearch {
  public:
@@ -331,14 +333,17 @@ class RotorSearch {
 
   /// Offers the table's schedules, shortest first, until one holds the budget.
   Walk walk(Bytes memory, int most_runs) {
-    const auto stopped = [this] { return input_.deadline.reached(); };
-    const RotorTable table(chain_, memory, {.slots = kSlots, .most_runs = most_runs, .stopped = stopped});
+    const auto stopped = [this] { return input_.deadline.reached() || effort_ > input_.most; };
+    const std::int64_t most = std::min(input_.most - effort_, INT64_MAX / kSlotsOfEffort) * kSlotsOfEffort;
+    const RotorTable table(chain_, memory, {.slots = kSlots, .most_runs = most_runs, .work = most, .stopped = stopped});
     work_ += table.work();
+    effort_ += table.work() / kSlotsOfEffort;
     std::vector<Bytes> amounts = table.breakpoints();
     std::reverse(amounts.begin(), amounts.end());
     Walk result{.found = !amounts.empty()};
     for (const Bytes amount : amounts) {
       if (stopped()) break;
+      effort_ += effort_of_plan(instance_);
       const RecomputePlan plan = expand(instance_, blocks_, table.schedule(amount));
       if (!is_permitted(instance_, sequence_of(instance_, plan))) {
         result.refused = true;
@@ -365,6 +370,7 @@ class RotorSearch {
   Chain chain_;
   PlanChoice choice_;
   std::int64_t work_ = 0;
+  Effort effort_ = 0;
 };
 
 }  // namespace

@@ -46,7 +46,9 @@ struct RotorLimits {
   int slots = 500;
   /// How often a block may run forward; 0 for no limit.
   int most_runs = 0;
-  /// Asked now and then; true ends the construction, and there is no schedule.
+  /// The most work(). Beyond it the construction ends, and there is no schedule.
+  std::int64_t work = INT64_MAX;
+  /// Asked now and then; true ends the construction likewise.
   std::function<bool()> stopped{};
 };
 

@@ -14,7 +14,7 @@ namespace remora {
 namespace {
 
 /// A row of a linear program counts as violated from this part of the budget on.
-constexpr double kMinViolation = 1e-7;
+constexpr double kMinModeViolation = 1e-7;
 constexpr double kWhole = 0.5;
 
 }  // namespace
@@ -132,7 +132,7 @@ void ModeProgram::add_links() {
 
 int ModeProgram::take_violated(std::vector<double> solution, std::size_t most, bool is_whole) {
   if (is_whole) std::ranges::transform(solution, solution.begin(), [](double value) { return std::round(value); });
-  const double least = is_whole ? 0 : kMinViolation * static_cast<double>(instance_.budget().count());
+  const double least = is_whole ? 0 : kMinModeViolation * static_cast<double>(instance_.budget().count());
   std::vector<std::pair<double, std::size_t>> found;
   for (std::size_t r = 0; r < memory_.size(); ++r) {
     if (taken_[r]) continue;

@@ -38,9 +38,6 @@ ProofUpdate ModeProof::relax(const ProofLimits& limits) {
   if (update.finished) return update;
   LinearAnswer answer;
   do {
-    update.finished = work_of_linear(program) > limits.work - update.work;
-    if (update.finished) return update;
-    update.work += work_of_linear(program);
     answer = solve_linear(program, limits.interrupted);
     if (answer.outcome == LinearAnswer::Outcome::no_solution) {
       update.infeasible = !answer.prices.empty() && proves_no_solution(program, answer.prices);
@@ -61,8 +58,7 @@ ProofUpdate ModeProof::relax(const ProofLimits& limits) {
 
 void ModeProof::dive_for(const ProofLimits& limits, ProofUpdate& update) {
   Program& program = program_->program();
-  for (int i = 0; i < kDives && work_of_linear(program) <= limits.work - update.work; ++i) {
-    update.work += work_of_linear(program);
+  for (int i = 0; i < kDives; ++i) {
     const std::vector<double> solution = dive(program, program_->groups(), limits.interrupted);
     if (solution.empty()) return;
     if (std::vector<Compute> found = program_->sequence(solution); !found.empty())
@@ -75,10 +71,8 @@ ProofUpdate ModeProof::solve_whole(const ProofLimits& limits) {
   ProofUpdate update{.bound = bound_, .exact_bound = exact_bound_, .finished = has_ended_ || bound_ >= limits.cutoff};
   if (update.finished) return update;
   Program& program = program_->program();
-  // Work is counted in CBC's nodes.
-  const bool by_highs = limits.mip == IntegerSolver::highs && limits.work == Work::max() && !find_highs().name.empty();
-  const std::int64_t nodes = std::min(limits.nodes, nodes_within(limits.work, program));
-  update.finished = limits.mip == IntegerSolver::off || nodes <= 0;
+  const bool by_highs = limits.mip == IntegerSolver::highs && !find_highs().name.empty();
+  update.finished = limits.mip == IntegerSolver::off;
   if (update.finished) return update;
   bool is_outdated = false;
   const auto is_over = [&] {
@@ -86,9 +80,8 @@ ProofUpdate ModeProof::solve_whole(const ProofLimits& limits) {
     return is_outdated || limits.is_interrupted();
   };
   const Duration cutoff = limits.cutoff == Duration::max() ? limits.cutoff : limits.cutoff - program_->constant();
-  const IntegerAnswer answer =
-      solve_integer(program, {.cutoff = cutoff, .nodes = nodes, .interrupted = is_over, .by_highs = by_highs});
-  update.work = work_of_integer(program, answer.nodes);
+  const IntegerAnswer answer = solve_integer(
+      program, {.cutoff = cutoff, .interrupted = is_over, .stopped = limits.stopped, .by_highs = by_highs});
   update.solved_by = by_highs ? IntegerSolver::highs : IntegerSolver::cbc;
   use(answer, limits, update);
   // Where it was stopped for nodes, the next one would be, too.

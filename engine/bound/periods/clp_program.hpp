@@ -34,11 +34,16 @@ struct Columns {
 
 void load(const Program& program, std::int64_t unit, double loosening, OsiClpSolverInterface& solver);
 
-/// A program's linear relaxation in Clp, in silence, which ends when the caller asks for it.
+/// A program's linear relaxation in Clp, in silence, which ends when the caller asks for it. What it does is counted
+/// (counted_seconds.hpp).
 class WatchedSimplex {
  public:
   WatchedSimplex(const Program& program, std::int64_t unit, std::function<bool()> interrupted);
 
+  /// The program comes next, from the beginning, unless this says false: the caller has ended it.
+  [[nodiscard]] bool begins_whole() const;
+  /// The dual simplex method comes next from a basis, after some change.
+  void count_next() const;
   /// Clp itself: what Osi does beside takes twice as long.
   [[nodiscard]] ClpSimplex& simplex() const { return *solver_.getModelPtr(); }
   [[nodiscard]] const Stopper& stopper() const { return stopper_; }
@@ -47,6 +52,9 @@ class WatchedSimplex {
   OsiClpSolverInterface solver_;
   Stopper stopper_;
 };
+
+/// The dual simplex method comes next, from a basis, once or often: its iterations count (counted_seconds.hpp).
+void count_steps(const ClpSimplex& simplex, const Stopper& stopper);
 
 /// Conversion of Clp's duals of the scaled rows to cost per unit of the rows.
 std::vector<double> prices_of(std::span<const double> duals, const Program& program, std::int64_t unit);

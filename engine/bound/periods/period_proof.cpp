@@ -14,7 +14,7 @@ namespace {
 
 /// On training graphs one checkpoint gives nearly the bound of many, on other graphs a few do.
 constexpr int kFewSegments = 8;
-constexpr int kMaxSegments = 32;
+constexpr int kMaxPeriodSegments = 32;
 /// A program with more periods is left out where it would have more columns: it takes minutes.
 constexpr int kMaxColumns = 150'000;
 /// Places that are mended at once where a replay breaks of what the linear program comes near to, and of a plan of the integer one.
@@ -28,6 +28,9 @@ constexpr int kMaxChoices = 40'000;
 /// The maximum number of reads (an op's distinct inputs, over all ops): some ten million coefficients. With 5.2 million
 /// reads Clp ran out of memory, after minutes in which it could not be stopped.
 constexpr std::size_t kMaxReads = 400'000;
+/// Clp's presolve takes so long per read, and cannot be stopped; up to so many seconds do not matter.
+constexpr double kSecondsPerRead = 1e-5;
+constexpr double kLeastSeconds = 0.02;
 constexpr double kTimeFactorGrowth = 2;
 constexpr double kMaxTimeFactor = 1e6;
 /// So often periods are made finer by what the linear program comes near to, where the integer one is too large.
@@ -35,10 +38,6 @@ constexpr int kMaxRefinements = 60;
 
 /// More periods must close this part of the gap between bound and cutoff; without a cutoff, raise the bound by it.
 constexpr std::int64_t kMinGain = 20;
-
-bool takes_more_than(Work most, const Program& program) {
-  return work_of_linear(program) > most;
-}
 
 RoundedSolution rounded(const PeriodProgram& program, std::span<const double> solution) {
   RoundedSolution result{.undecided = program.undecided(solution)};
@@ -81,10 +80,10 @@ void PeriodProof::end_period(Stage stage) {
   if (stage >= 0 && stage + 1 < stages_of(instance_)) ends_.insert(stage);
 }
 
-bool PeriodProof::is_within_reach(const Instance& instance) {
+bool PeriodProof::is_within_reach(const Instance& instance, double seconds) {
   std::size_t reads = 0;
   for (const OpId op : instance.ops()) reads += instance.inputs(op).size();
-  return reads <= kMaxReads;
+  return reads <= kMaxReads && static_cast<double>(reads) * kSecondsPerRead <= std::max(seconds, kLeastSeconds);
 }
 
 PeriodProgram PeriodProof::program(const Interrupted& interrupted) const {
@@ -110,9 +109,6 @@ ProofUpdate PeriodProof::relax(const ProofLimits& limits) {
   std::optional<Solved> solved = std::exchange(finer_, std::nullopt);
   if (!solved) {
     solved.emplace(program(limits.interrupted));
-    update.finished = takes_more_than(limits.work, solved->program);
-    if (update.finished) return update;
-    update.work = work_of_linear(solved->program);
     solved->answer = solve_linear(solved->program, limits.interrupted);
   }
   periods_.emplace(std::move(solved->periods));
@@ -148,7 +144,7 @@ ProofUpdate PeriodProof::relax(const ProofLimits& limits) {
   }
   // Without those that are out it says more.
   const bool pays = choices_ <= limits.choices && are_many(before - choices_, before);
-  if (!pays || takes_more_than(limits.work - update.work, program_)) next_ = Next::aim;
+  if (!pays) next_ = Next::aim;
   return update;
 }
 
@@ -167,11 +163,10 @@ ProofUpdate PeriodProof::solve_whole(const ProofLimits& limits, bool aims) {
   if (finer_ || (aims && aim(limits))) return update;
   if (sharpening_ == Sharpening::on && !sharpen(limits, update)) sharpening_ = Sharpening::paused;
   if (finer_) return update;
-  // Work is counted in CBC's nodes.
-  const bool by_highs = limits.mip == IntegerSolver::highs && limits.work == Work::max() && !find_highs().name.empty();
+  const bool by_highs = limits.mip == IntegerSolver::highs && !find_highs().name.empty();
   if (choices_ > limits.choices || program_.rows.size() > (by_highs ? kMaxRowsOfHighs : kMaxRows)) {
     if (split(limits, update) || (by_highs ? sharpen(limits, update) : refine_rounded())) return update;
-    update.finished = choices_ > (limits.work == Work::max() ? kMaxChoices : limits.choices);
+    update.finished = choices_ > kMaxChoices;
     if (update.finished) return update;
   } else if (probe_whole(limits, update)) {
     return update;
@@ -180,23 +175,19 @@ ProofUpdate PeriodProof::solve_whole(const ProofLimits& limits, bool aims) {
     update.finished = true;
     return update;
   }
-  double end = cpu_seconds_of_thread() + time_factor_ * limits.seconds;
+  double end = limits.clock() + time_factor_ * limits.seconds;
   bool is_outdated = false;
   const auto is_over = [&] {
     is_outdated = is_outdated || limits.is_outdated(bound_);
     if (is_outdated || finer_ || limits.is_interrupted()) return true;
-    if (cpu_seconds_of_thread() < end) return false;
+    if (limits.clock() < end) return false;
     // It goes on where more periods would say no more: begun again it would take as long.
     grow_time_factor(limits, update);
     end += time_factor_ * limits.seconds;
     return finer_.has_value();
   };
-  const std::int64_t nodes = std::min(limits.nodes, nodes_within(limits.work, program_));
-  update.finished = nodes <= 0;
-  if (update.finished) return update;
-  const IntegerAnswer answer =
-      solve_integer(program_, {.cutoff = limits.cutoff, .nodes = nodes, .interrupted = is_over, .by_highs = by_highs});
-  update.work = work_of_integer(program_, answer.nodes);
+  const IntegerAnswer answer = solve_integer(
+      program_, {.cutoff = limits.cutoff, .interrupted = is_over, .stopped = limits.stopped, .by_highs = by_highs});
   update.solved_by = by_highs ? IntegerSolver::highs : IntegerSolver::cbc;
   if (is_outdated && answer.solution.empty()) {
     update.bound = bound_ = std::max(bound_, std::min(limits.cutoff, answer.bound));
@@ -262,7 +253,7 @@ bool PeriodProof::refine_rounded() {
 
 /// More periods at peaks, where the linear program gains by it: the integer one takes longer then. False if not.
 bool PeriodProof::split(const ProofLimits& limits, ProofUpdate& update) {
-  if (segments_ >= kMaxSegments) return false;
+  if (segments_ >= kMaxPeriodSegments) return false;
   const int before = segments_;
   segments_ = std::max(2 * segments_, kFewSegments);
   const std::set<Stage> ends = ends_;
@@ -292,8 +283,7 @@ bool PeriodProof::sharpen(const ProofLimits& limits, ProofUpdate& update) {
 /// Solves the linear program of today's periods. True where it raises the bound enough: then it is the next step's.
 bool PeriodProof::try_finer(const ProofLimits& limits, ProofUpdate& update) {
   Solved finer(program(limits.interrupted));
-  if (finer.program.columns() > kMaxColumns || takes_more_than(limits.work - update.work, finer.program)) return false;
-  update.work = plus(update.work, work_of_linear(finer.program));
+  if (finer.program.columns() > kMaxColumns) return false;
   finer.answer = solve_linear(finer.program, [&] { return is_over(limits); });
   bool pays = finer.answer.outcome == LinearAnswer::Outcome::no_solution;
   if (finer.answer.outcome == LinearAnswer::Outcome::optimal) {

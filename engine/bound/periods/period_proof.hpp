@@ -35,7 +35,6 @@
 #include <vector>
 
 #include "engine/base/options.hpp"
-#include "engine/base/work.hpp"
 #include "engine/bound/cover_facts.hpp"
 #include "engine/bound/periods/period_program.hpp"
 #include "engine/bound/periods/period_solver.hpp"
@@ -62,8 +61,6 @@ struct ProofUpdate {
   /// Choices of no schedule with less extra duration than `bans_below`.
   std::vector<cp::StageBan> bans{};
   Duration bans_below{};
-  /// Statistics of the programs solved.
-  Work work{};
   /// Who solved an integer program, if one was solved.
   IntegerSolver solved_by = IntegerSolver::off;
   /// Nothing is left to do below this cutoff, or nothing that this proof can do.
@@ -73,21 +70,23 @@ struct ProofUpdate {
 struct ProofLimits {
   /// The incumbent's extra duration; what costs less is looked for. Never more than in the step before.
   Duration cutoff = Duration::max();
-  /// CPU seconds of the calling thread for an integer program; one that does not end in that time doubles them.
+  /// Seconds of clock() for an integer program; one that does not end in that time doubles them.
   double seconds = 1e9;
-  std::int64_t nodes = 1'000'000;
   /// With more recomputes left to decide there is no integer program.
   int choices = 8'000;
   /// With more of them, schedules halfway between bound and cutoff are looked for first, or nearer to the bound where else twice as
   /// many would be left.
   int few_choices = 1'000;
-  /// A linear program that takes more is not solved.
-  Work work = Work::max();
   IntegerSolver mip = IntegerSolver::highs;
   Interrupted interrupted{};
+  /// Given under a work limit, where `interrupted` says the same after the same steps on every machine: whether the
+  /// proof is to end at once all the same.
+  Interrupted stopped{};
   /// Asked during an integer program: true ends it, since its cutoff could be much lower. May be empty.
   std::function<bool(const ProofLimits& limits, Duration bound)> outdated{};
 
+  /// Seconds that the calling thread has used: of the CPU or, under a work limit, counted ones.
+  [[nodiscard]] double clock() const { return stopped ? counted_seconds_of_thread() : cpu_seconds_of_thread(); }
   [[nodiscard]] bool is_interrupted() const { return interrupted && interrupted(); }
   [[nodiscard]] bool is_outdated(Duration bound) const { return outdated && outdated(*this, bound); }
   /// True if the running solver is to end.
@@ -99,8 +98,9 @@ class PeriodProof {
   /// The instance is of the staged form, has one mode an op, and outlives the proof.
   explicit PeriodProof(const Instance& instance);
 
-  /// True if its programs are of a size that can be built and read: the graph's ops read few enough tensors.
-  static bool is_within_reach(const Instance& instance);
+  /// True if its programs are of a size that can be built, and read within the seconds: the graph's ops read few
+  /// enough tensors.
+  static bool is_within_reach(const Instance& instance, double seconds);
 
   /// One linear program or, where that has left a small enough one, one integer program.
   ProofUpdate step(const ProofLimits& limits);

@@ -33,8 +33,7 @@ bool PeriodProof::aim(const ProofLimits& limits) {
   const bool again = has_target();
   const int few = again ? 3 * limits.few_choices : limits.few_choices;
   const int most = 2 * limits.few_choices;
-  const bool applies = cutoff != Duration::max() && limits.work == Work::max() &&
-                       linear_.outcome == LinearAnswer::Outcome::optimal && choices_ > few;
+  const bool applies = cutoff != Duration::max() && linear_.outcome == LinearAnswer::Outcome::optimal && choices_ > few;
   const bool is_wide = applies && cutoff.count() / kWideGap < (cutoff - bound_).count();
   if (!applies || (again && !is_wide)) return false;
   const ProgramBound relaxed = program_bound(program_, linear_.prices);
@@ -100,16 +99,15 @@ int PeriodProof::rule_out(const ProgramBound& bound, Duration cutoff) {
 /// Rules out what the linear program with an op recomputed proves too expensive. True where without that the linear program is to be
 /// solved again.
 bool PeriodProof::probe_whole(const ProofLimits& limits, ProofUpdate& update) {
-  const bool applies = limits.cutoff != Duration::max() && limits.work == Work::max() &&
-                       linear_.outcome == LinearAnswer::Outcome::optimal;
+  const bool applies = limits.cutoff != Duration::max() && linear_.outcome == LinearAnswer::Outcome::optimal;
   if (!applies) return false;
   const ProgramBound bound = program_bound(program_, linear_.prices);
   const int before = choices_;
   choices_ = rule_out(bound, limits.cutoff);
   for (const bool by_op : {true, false}) {
     if (are_many(before - choices_, before) || limits.is_outdated(bound_)) break;
-    const double end = cpu_seconds_of_thread() + kProbingShare * limits.seconds;
-    const auto is_over = [&] { return cpu_seconds_of_thread() > end || limits.is_over(bound_); };
+    const double end = limits.clock() + kProbingShare * limits.seconds;
+    const auto is_over = [&] { return limits.clock() > end || limits.is_over(bound_); };
     choices_ =
         rule_out(probe(program_, linear_, groups(by_op, bound), limits.cutoff, choices_ / kManyRuledOut, is_over));
   }

@@ -17,36 +17,6 @@
 #endif
 
 namespace remora {
-namespace {
-
-/// A unit of work is about what a node of the constraint program takes, some 13 microseconds; with so many columns squared the
-/// simplex method takes as long (layered graphs of 2,500, 5,100 and 10,600 columns: 0.03, 0.08 and 0.36 s), and a node of the integer
-/// program half of it and a little more (2,500 and 5,100 columns: 0.01 and 0.06 s). Its first bound counts as so many nodes.
-constexpr double kColumnsOfWork = 4096;
-constexpr double kNodesOfLinear = 2;
-constexpr std::int64_t kMinWorkOfNode = 8;
-constexpr std::int64_t kNodesOfRoot = 16;
-
-Work work_of_node(const Program& program) {
-  const double columns = program.columns();
-  return Work(kMinWorkOfNode + static_cast<std::int64_t>(columns * columns / kColumnsOfWork / kNodesOfLinear));
-}
-
-}  // namespace
-
-Work work_of_linear(const Program& program) {
-  const double columns = program.columns();
-  return Work(1 + static_cast<std::int64_t>(columns * columns / kColumnsOfWork));
-}
-
-Work work_of_integer(const Program& program, std::int64_t nodes) {
-  return Work((kNodesOfRoot + nodes) * work_of_node(program).count());
-}
-
-std::int64_t nodes_within(Work most, const Program& program) {
-  return most.count() / work_of_node(program).count() - kNodesOfRoot;
-}
-
 #ifndef REMORA_HAVE_CBC
 
 LinearAnswer solve_linear(Program&, const Interrupted&) {
@@ -67,7 +37,7 @@ namespace {
 
 constexpr double kLoosening = 1e-6;
 /// Costs are whole: a solution below the cutoff costs 1 less.
-constexpr double kBelow = 1e-2;
+constexpr double kBelowCutoff = 1e-2;
 
 /// Programs of training graphs have fewer rows for each column that costs than this (some 4; of dense graphs 12 and more), since
 /// there are fewer edges an op. Those with very many rows the primal simplex solves in a third of the dual's time (6,346 ops of
@@ -138,7 +108,7 @@ void branch(CbcModel& model, const IntegerLimits& limits, const Stopper& stopper
   }
   CbcCompareObjective by_bound;
   if (limits.by_bound) model.setNodeComparison(by_bound);
-  branch_and_bound(model, stopper, kBelow, bound, limits.first.empty() ? kTrials : 0);
+  branch_and_bound(model, stopper, kBelowCutoff, bound, limits.first.empty() ? kTrials : 0);
   const bool stopped = stopper.has_stopped();
   answer.complete = !stopped && (model.isProvenOptimal() || model.isProvenInfeasible());
   if (!stopped) bound = std::max(bound, model.getBestPossibleObjValue());
@@ -153,7 +123,7 @@ IntegerAnswer solve_by_highs(const Program& program, const IntegerLimits& limits
   const double most =
       has_cutoff ? whole_units_up(limits.cutoff.count(), unit) - 1 : std::numeric_limits<double>::infinity();
   HighsAnswer found = run_highs({columns.costs, columns.highest, rows.begins, rows.columns, rows.factors, rows.least},
-                                most, limits.interrupted);
+                                most, limits.interrupted, limits.stopped);
   IntegerAnswer answer{.complete = found.complete, .solution = std::move(found.solution), .nodes = found.nodes};
   answer.bound = safe_bound(std::min(found.bound, 1e15), unit);
   if (answer.complete && answer.solution.empty() && has_cutoff) answer.bound = limits.cutoff;
@@ -174,6 +144,7 @@ LinearAnswer solve_linear(Program& program, const Interrupted& interrupted) {
   const auto costly = std::count_if(program.costs.begin(), program.costs.end(), [](std::int64_t c) { return c > 0; });
   const bool is_sparse = rows < kRowsOfDense * costly;
   options.setSolveType(is_sparse && rows > kManyRows ? ClpSolve::usePrimal : ClpSolve::useDual);
+  if (!watched.begins_whole()) return {};
   simplex.initialSolve(options);
   LinearAnswer answer = answer_of(simplex, program, unit, stopper);
   const std::size_t own = program.rows.size();
@@ -189,6 +160,7 @@ LinearAnswer solve_linear(Program& program, const Interrupted& interrupted) {
     simplex.addRows(static_cast<int>(found.size()), more.least.data(), nullptr, more.begins.data(), more.columns.data(),
                     more.factors.data());
     program.rows.insert(program.rows.end(), found.begin(), found.end());
+    watched.count_next();
     simplex.dual();
     steps += simplex.numberIterations();
     LinearAnswer next = answer_of(simplex, program, unit, stopper);
@@ -212,6 +184,7 @@ std::vector<double> dive(const Program& program, std::span<const std::vector<int
   ClpSolve options;
   leave_signals_alone(options);
   options.setSolveType(ClpSolve::useDual);
+  if (!watched.begins_whole()) return {};
   simplex.initialSolve(options);
   const auto solved = [&] { return !stopper.has_stopped() && simplex.isProvenOptimal(); };
   if (!solved()) return {};
@@ -229,11 +202,13 @@ std::vector<double> dive(const Program& program, std::span<const std::vector<int
       }
       if (largest < 0) break;
       simplex.setColumnLower(largest, 1);
+      watched.count_next();
       simplex.dual();
       if (solved()) continue;
       if (stopper.has_stopped()) return {};
       simplex.setColumnLower(largest, 0);
       simplex.setColumnUpper(largest, 0);
+      watched.count_next();
       simplex.dual();
       if (!solved()) return {};
     }
@@ -255,13 +230,14 @@ IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits)
   const double cutoff = has_cutoff ? whole_units_up(limits.cutoff.count(), unit) : 0;
   // A linear program that ends at the cutoff has said enough.
   stopper.watch(solver);
+  count_steps(*solver.getModelPtr(), stopper);
   solver.initialSolve();
   if (stopper.reached()) return answer;
   const ClpEventHandler none;
   solver.getModelPtr()->passInEventHandler(&none);
   // Without CglPreProcess: of 24,000 random programs it lost the optimum of two, or gave what violates rows.
   CbcModel model(solver);
-  if (has_cutoff) model.setCutoff(cutoff - kBelow);
+  if (has_cutoff) model.setCutoff(cutoff - kBelowCutoff);
   model.setMaximumNodes(static_cast<int>(std::min<std::int64_t>(limits.nodes, 1 << 30)));
   branch(model, limits, stopper, answer, unit);
   if (model.bestSolution() != nullptr) {

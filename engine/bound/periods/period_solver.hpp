@@ -12,7 +12,7 @@
 #include <span>
 #include <vector>
 
-#include "engine/base/work.hpp"
+#include "engine/bound/counted_seconds.hpp"
 #include "engine/bound/cpu_seconds.hpp"
 #include "engine/bound/periods/program.hpp"
 
@@ -64,7 +64,9 @@ struct IntegerLimits {
   Duration cutoff = Duration::max();
   std::int64_t nodes = 1'000'000;
   Interrupted interrupted{};
-  /// By HiGHS, where the machine has it: it looks at no other limit than these two.
+  /// As run_highs() takes it.
+  Interrupted stopped{};
+  /// By HiGHS, where the machine has it: it looks at no other limit than the cutoff and these two.
   bool by_highs = false;
   /// Columns to branch on before others. Where there are some, nodes are many and cheap: without cuts, and without trials.
   std::vector<int> first{};
@@ -73,11 +75,5 @@ struct IntegerLimits {
 };
 
 IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits);
-
-/// The work of the linear program, that of an integer program of so many nodes, and how many nodes so much work is; negative
-/// where not even its root is within it.
-Work work_of_linear(const Program& program);
-Work work_of_integer(const Program& program, std::int64_t nodes);
-std::int64_t nodes_within(Work most, const Program& program);
 
 }  // namespace remora

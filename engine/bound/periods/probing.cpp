@@ -77,6 +77,7 @@ std::vector<bool> probe(const Program& program, const LinearAnswer& answer, std:
   std::copy(answer.basis.begin(), answer.basis.end(), simplex.statusArray());
   const int own = simplex.numberRows();
   add_groups(simplex, groups);
+  watched.count_next();
   simplex.dual();
   if (!simplex.isProvenOptimal()) return out;
   const SimplexEnd end(simplex);
@@ -90,6 +91,7 @@ std::vector<bool> probe(const Program& program, const LinearAnswer& answer, std:
     };
     if (all_out()) continue;
     end.restore();
+    watched.count_next();
     simplex.setRowLower(own + static_cast<int>(g), 1);
     simplex.setNumberIterations(0);
     simplex.dual();

@@ -114,7 +114,7 @@ void PlanMoves::find_crossing(EventKey event, std::vector<TensorId>& tensors) co
     ++looks;
     if (state_.crosses(t, event)) tensors.push_back(t);
   });
-  state_.charge(looks);
+  state_.count_effort(looks);
 }
 
 namespace {

@@ -70,7 +70,7 @@ void PlanEvaluator::assign(std::span<const Recompute> plan) {
     overflow_ += above(memory[step++]);
   }
   extra_ = extra_duration(instance_, plan);
-  charge(static_cast<std::int64_t>(memory.size()));
+  count_effort(static_cast<std::int64_t>(memory.size()));
 }
 
 RecomputePlan PlanEvaluator::plan() const {
@@ -80,7 +80,7 @@ RecomputePlan PlanEvaluator::plan() const {
        stage = stage + 1 < stages ? crowded_.next(stage + 1) : stages) {
     for (const Event& event : again_[index(stage)]) plan.push_back({stage, event.op});
   }
-  charge(static_cast<std::int64_t>(plan.size()) + stages / 64);
+  count_effort(static_cast<std::int64_t>(plan.size()) + stages / 64);
   return plan;
 }
 
@@ -329,7 +329,7 @@ void PlanEvaluator::remove(Recompute recompute) {
 
 std::vector<EventKey> PlanEvaluator::overflowing() const {
   std::vector<EventKey> events;
-  charge(instance_.op_count() / 8);
+  count_effort(instance_.op_count() / 8);
   for (Stage stage{0}; stage <= instance_.op_count(); ++stage) {
     for (const Event& event : again_[index(stage)]) {
       if (event.memory > instance_.budget()) events.emplace_back(stage, event.op);

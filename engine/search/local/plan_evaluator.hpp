@@ -153,7 +153,7 @@ class PlanEvaluator {
   /// A running count of what was looked at, for limits that do not depend on time.
   [[nodiscard]] std::int64_t effort() const { return effort_; }
   /// Adds what was looked at elsewhere.
-  void charge(std::int64_t looks) const { effort_ += looks; }
+  void count_effort(std::int64_t looks) const { effort_ += looks; }
 
  private:
   struct Event {

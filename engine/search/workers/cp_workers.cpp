@@ -268,13 +268,13 @@ NeighbourhoodWorker::NeighbourhoodWorker(const SolveOptions& options, std::uint6
 }
 
 void NeighbourhoodWorker::learn(Arm& arm, bool improved, bool complete, int op_count) const {
-  constexpr double kMinWeight = 0.1;
+  constexpr double kLowestWeight = 0.1;
   constexpr double kForgetting = 0.98;
   constexpr double kReward = 0.5;
   constexpr double kGrowth = 1.05;
   constexpr double kShrinkage = 0.97;
   constexpr double kMinSize = 4;
-  arm.weight = std::max(kMinWeight, arm.weight * kForgetting + (improved ? kReward : 0.0));
+  arm.weight = std::max(kLowestWeight, arm.weight * kForgetting + (improved ? kReward : 0.0));
   // Exhausted in vain: too small to hold an improvement. Out of nodes: too large to be searched.
   if (!improved) arm.size *= complete ? kGrowth : kShrinkage;
   arm.size = std::clamp(arm.size, kMinSize, std::max(kMinSize, static_cast<double>(op_count)));

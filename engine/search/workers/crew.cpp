@@ -30,16 +30,16 @@ Crew::Crew(const Instance& instance, const SolveOptions& options, const Complete
     : options_(options), plan_(crew_plan(options)), seed_(static_cast<std::uint64_t>(options.seed) * 1000) {
   const bool is_small = options.workers == Workers::complete || instance.op_count() <= complete.most_ops;
   if (!plan_.complete || !is_small) return;
-  hire(std::make_unique<CompleteWorker>(options, next_seed()));
+  add(std::make_unique<CompleteWorker>(options, next_seed()));
   if (instance.op_count() <= complete.most_ops_of_every_round) exempt_ = 1;
 }
 
-void Crew::hire_neighbourhoods(SearchPhase phase) {
+void Crew::add_neighbourhoods(SearchPhase phase) {
   for (int i = 0; i < plan_.neighbourhoods; ++i) {
     if (phase == SearchPhase::feasibility) {
-      hire(std::make_unique<PeakWorker>(options_, next_seed()));
+      add(std::make_unique<PeakWorker>(options_, next_seed()));
     } else {
-      hire(std::make_unique<NeighbourhoodWorker>(options_, next_seed()));
+      add(std::make_unique<NeighbourhoodWorker>(options_, next_seed()));
     }
   }
 }
@@ -48,14 +48,14 @@ Mix input_order_crew(const Instance& instance, const SolveOptions& options, Sear
   Crew crew(instance, options, {.most_ops = 10'000, .most_ops_of_every_round = 200});
   const bool shortens = phase == SearchPhase::duration;
   if (crew.plan().benders && shortens && options.benders && options.mip != IntegerSolver::off) {
-    crew.hire(std::make_unique<BendersWorker>(options, crew.next_seed()));
+    crew.add(std::make_unique<BendersWorker>(options, crew.next_seed()));
   }
-  crew.hire_neighbourhoods(phase);
-  crew.hire<RuinWorker>(crew.plan().ruins);
-  crew.hire<AnnealingWorker>(crew.plan().annealings);
+  crew.add_neighbourhoods(phase);
+  crew.add<RuinWorker>(crew.plan().ruins);
+  crew.add<AnnealingWorker>(crew.plan().annealings);
   // Where it has nothing to do it must leave the others' draws as they are.
   if (crew.plan().roundings && options.period_bound) {
-    crew.hire_for_every_round(std::make_unique<RoundingWorker>(static_cast<std::uint64_t>(options.seed)));
+    crew.add_for_every_round(std::make_unique<RoundingWorker>(static_cast<std::uint64_t>(options.seed)));
   }
   return crew.mix();
 }

@@ -25,7 +25,7 @@ struct CrewPlan {
 
 CrewPlan crew_plan(const SolveOptions& options);
 
-/// A crew while it is hired: who draws at random takes the next seed.
+/// The workers of a phase while they are added: a worker that draws at random takes the next seed.
 class Crew {
  public:
   /// The complete search runs on graphs of up to so many ops, unless it is asked for alone: on very large ones even its
@@ -40,18 +40,18 @@ class Crew {
 
   [[nodiscard]] const CrewPlan& plan() const { return plan_; }
 
-  void hire(std::unique_ptr<Worker> worker) { workers_.push_back(std::move(worker)); }
+  void add(std::unique_ptr<Worker> worker) { workers_.push_back(std::move(worker)); }
   /// One that runs in every round that it is ready for.
-  void hire_for_every_round(std::unique_ptr<Worker> worker) {
+  void add_for_every_round(std::unique_ptr<Worker> worker) {
     workers_.insert(workers_.begin() + static_cast<std::ptrdiff_t>(exempt_++), std::move(worker));
   }
   /// Workers that need nothing but a seed.
   template <class Kind>
-  void hire(int count) {
-    for (int i = 0; i < count; ++i) hire(std::make_unique<Kind>(next_seed()));
+  void add(int count) {
+    for (int i = 0; i < count; ++i) add(std::make_unique<Kind>(next_seed()));
   }
   /// As many of the constraint program's neighbourhoods as the plan says, of the kind that the phase needs.
-  void hire_neighbourhoods(SearchPhase phase);
+  void add_neighbourhoods(SearchPhase phase);
   [[nodiscard]] std::uint64_t next_seed() { return seed_++; }
 
   /// Leaves the crew empty.

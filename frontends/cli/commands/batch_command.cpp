@@ -152,7 +152,7 @@ int batch_command(const Words& words) {
     std::cerr << "remora: " << error.what() << "; run again to go on\n";
     return kIncomplete;
   }
-  if (!quiet) print_run(summary);
+  if (!quiet || summary.errors > 0) print_run(summary);
   if (summary.interrupted) return kIncomplete;
   return summary.errors > 0 ? kBadInput : kSuccess;
 }

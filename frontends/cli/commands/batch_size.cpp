@@ -83,7 +83,7 @@ class BatchSizeSearch {
     const FitAnswer answer = largest_fit(asked, callbacks);
     if (arguments_.has("schedules") && answer.sizes.largest) write_schedule(answer.trial_of(*answer.sizes.largest));
     arguments_.files().write(arguments_.output("output"), [&](std::ostream& out) { write_answer(out, answer); });
-    if (!quiet_) print_answer(answer);
+    if (!quiet_ || !answer.sizes.largest) print_answer(answer);
     if (answer.sizes.largest) return kSuccess;
     return !answer.trials.empty() && answer.trials.back().fit == Fit::impossible ? kInfeasible : kNoSchedule;
   }
@@ -161,7 +161,7 @@ class BatchSizeSearch {
   void print_answer(const FitAnswer& answer) const {
     const std::string with = " within " + text::bytes_text(budget_) + " at " + overhead_ + " overhead";
     if (!answer.sizes.largest) {
-      std::cerr << "no batch size fits" << with << "\n";
+      std::cerr << (quiet_ ? "remora: " : "") << "no batch size fits" << with << "\n";
       return;
     }
     std::cerr << "largest     " << dimension_ << " = " << text::grouped(*answer.sizes.largest) << with;

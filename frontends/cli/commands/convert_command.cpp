@@ -2,6 +2,7 @@
 #include <array>
 #include <filesystem>
 #include <iostream>
+#include <optional>
 #include <sstream>
 #include <string>
 #include <utility>
@@ -19,50 +20,6 @@ namespace remora::cli {
 namespace po = boost::program_options;
 namespace {
 
-/// Writes a schedule of a graph in some form.
-using ScheduleWriter = void (*)(std::ostream&, const Graph&, const Schedule&);
-
-/// The forms to convert to: without a writer, the graph itself.
-constexpr std::array<std::pair<const char*, ScheduleWriter>, 3> kForms{
-    {{"graph", nullptr}, {"rs", interchange::write_stage_matrices}, {"minimalloc", interchange::write_minimalloc}}};
-
-OptionGroup form_options() {
-  OptionGroup group("Output form");
-  group.add_options()("to", po::value<std::string>()->default_value("graph")->value_name("FORM"),
-                      "graph: GRAPH as remora-graph JSON; of a schedule, as CSV: rs, Checkmate's matrices R and S; "
-                      "minimalloc, its buffers with their lifespans")("schedule", input_file(),
-                                                                      "the schedule of GRAPH (JSON) to convert");
-  return group;
-}
-
-ScheduleWriter read_form(const Arguments& arguments) {
-  const std::string& form = arguments.get<std::string>("to");
-  const ScheduleWriter writer = choose("to", form, kForms);
-  if (writer != nullptr && !arguments.has("schedule")) throw UsageError("--to " + form + " needs --schedule");
-  if (writer == nullptr && arguments.has("schedule")) throw UsageError("--schedule needs --to rs or --to minimalloc");
-  return writer;
-}
-
-/// Throws InputError, placed at the schedule's file, unless the schedule is a valid one.
-Schedule load_valid_schedule(const FileText& file, const Graph& graph) {
-  const std::string& path = file.path;
-  Schedule schedule = load_schedule(file, graph);
-  if (!schedule.has_schedule()) throw InputError(path, "holds no schedule: the search found none");
-  expect_valid(path, graph, schedule);
-  return schedule;
-}
-
-void write_schedule_form(const Arguments& arguments, const FileText& file, const Graph& graph, ScheduleWriter writer) {
-  const Schedule schedule = load_valid_schedule(file, graph);
-  std::ostringstream text;
-  try {
-    writer(text, graph, schedule);
-  } catch (const InputError& error) {
-    throw InputError(file.path, error.what());
-  }
-  arguments.files().write(arguments.output("output"), [&](std::ostream& out) { out << std::move(text).str(); });
-}
-
 // Models for several devices.
 
 constexpr std::array kDeviceOptions{"links", "weights", "home"};
@@ -71,15 +28,16 @@ OptionGroup several_devices_options() {
   OptionGroup group("Several devices");
   group.add_options()(
       "devices", po::value<std::string>()->value_name("LIST"),
-      "[NAME=]DEVICE,...: make an ONNX model a graph over these devices. DEVICE is a device file, an installed device, "
-      "one that 'remora fit --devices' prints, a table of measured costs (.csv), or the word store, for memory that "
+      "[NAME=]DEVICE,...: make an ONNX model a graph over these devices. DEVICE is a device file, a device that "
+      "'remora fit --devices' prints, a table of measured costs (.csv), or the word store, for memory that "
       "computes nothing")(
       "links", po::value<std::string>()->value_name("LIST"),
-      "NAME:NAME=LINK,...: between these two devices, both ways. LINK is a link file or an installed link such as "
-      "pcie-4-x16")("weights", po::value<std::string>()->value_name("WHERE"),
-                    "home (default): on each device that computes; move: on the home device, copied to where they are "
-                    "read")("home", po::value<std::string>()->value_name("NAME"),
-                            "where the model's inputs are, and weights that move (default: the first device)");
+      "NAME:NAME=LINK,...: between these two devices, both ways. LINK is a link file or a link that 'remora fit "
+      "--devices' prints, such as pcie-4-x16")(
+      "weights", po::value<std::string>()->value_name("WHERE"),
+      "home (default): on each device that computes; move: on the home device, copied to where they are "
+      "read")("home", po::value<std::string>()->value_name("NAME"),
+              "where the model's inputs are, and weights that move (default: the first device)");
   return group;
 }
 
@@ -100,14 +58,12 @@ using onnx_frontend::DevicesRequest;
 
 DeviceModel read_device_model(const Arguments& arguments, std::string name, const std::string& what) {
   DeviceModel model{.name = std::move(name), .store = what == "store"};
-  const bool is_file = !model.store && !is_known_device(what);
-  const std::string path = is_file && !what.ends_with(".csv") ? device_file(what) : what;
-  if (model.name.empty()) model.name = std::filesystem::path(path).stem().string();
-  if (is_file) arguments.files().will_read(path, "a file of --devices");
-  if (path.ends_with(".csv")) {
-    model.costs = interchange::read_costs(json::read_file(path), path);
+  if (model.name.empty()) model.name = std::filesystem::path(what).stem().string();
+  if (!model.store && !is_known_device(what)) arguments.files().will_read(what, "a file of --devices");
+  if (what.ends_with(".csv")) {
+    model.costs = interchange::read_costs(json::read_file(what), what);
   } else if (!model.store) {
-    model.machine = read_device(path);
+    model.machine = read_device(what);
   }
   return model;
 }
@@ -129,11 +85,9 @@ DevicesRequest read_devices_request(const Arguments& arguments) {
     for (const auto& [ends, what] : read_list(arguments.get<std::string>("links"))) {
       const auto colon = ends.find(':');
       if (colon == std::string::npos) throw UsageError("--links: expected NAME:NAME=LINK, got '" + ends + "'");
-      const std::string path = link_file(what);
-      arguments.files().will_read(path, "a file of --links");
+      if (find_link(what) == nullptr) arguments.files().will_read(what, "a file of --links");
       request.links.push_back({named_device(request, ends.substr(0, colon), "--links"),
-                               named_device(request, ends.substr(colon + 1), "--links"),
-                               read_link(json::read_file(path), path)});
+                               named_device(request, ends.substr(colon + 1), "--links"), read_link_option(what)});
     }
   }
   if (arguments.has("home")) request.home = named_device(request, arguments.get<std::string>("home"), "--home");
@@ -151,7 +105,7 @@ void refuse_without_devices(const Arguments& arguments) {
 }
 
 void convert_for_devices(const Arguments& arguments) {
-  for (const char* option : {"device", "costs", "schedule"}) {
+  for (const char* option : {"device", "costs", "schedule", "axes"}) {
     if (arguments.has(option)) throw UsageError(std::string("--") + option + ": not with --devices");
   }
   const onnx_frontend::OnnxOptions options = read_onnx_options(arguments);
@@ -172,11 +126,11 @@ void convert_for_devices(const Arguments& arguments) {
 }  // namespace
 
 int convert_command(const Words& words) {
-  Arguments arguments("convert", "Writes GRAPH as remora-graph JSON, or a schedule of it as CSV for other programs.",
+  Arguments arguments("convert", "Writes GRAPH as remora-graph JSON, also over several devices.",
                       {{"GRAPH", kGraphHelp}});
   OptionGroup group = graph_output_options();
-  group.add_options()("quiet,q", "no warnings");
-  arguments.add(form_options());
+  group.add_options()("axes", "with axes of an ONNX model's ops, for slices")(
+      "schedule", input_file(), "write GRAPH in the slices that this schedule of it states")("quiet,q", "no warnings");
   arguments.add(several_devices_options());
   arguments.add(group);
   arguments.add(graph_options());
@@ -186,28 +140,23 @@ int convert_command(const Words& words) {
     return kSuccess;
   }
   refuse_without_devices(arguments);
-  const ScheduleWriter writer = read_form(arguments);
-  FileText file;
-  if (writer != nullptr) {
-    file = read_once(arguments.input("schedule"));
-    adopt_reading(arguments, file, arguments.has("quiet"));
+  std::optional<FileText> schedule;
+  if (arguments.has("schedule")) {
+    schedule = read_once(arguments.input("schedule"));
+    adopt_reading(arguments, *schedule, arguments.has("quiet"));
   }
   const FileText graph = read_once(arguments.file("GRAPH"));
   if (const auto devices = load_device_graph(graph, arguments)) {
-    if (writer != nullptr)
-      throw InputError(graph.path, "--to " + arguments.get<std::string>("to") +
-                                       " is a form of schedules for one device without lanes; 'remora place SCHEDULE "
-                                       "--graph GRAPH' writes the buffers of each device");
+    if (schedule) throw UsageError("--schedule: not for graphs with devices");
     arguments.files().write(arguments.output("output"),
                             [&](std::ostream& out) { json::write_graph(out, *devices->graph); });
     return kSuccess;
   }
-  const LoadedGraph loaded = load_graph(graph, arguments, arguments.has("quiet"));
-  if (writer == nullptr) {
-    write_graph_output(arguments, *loaded.graph);
-  } else {
-    write_schedule_form(arguments, file, *loaded.graph, writer);
-  }
+  const bool is_quiet = arguments.has("quiet");
+  LoadedGraph loaded =
+      schedule ? load_graph_of(*schedule, graph, arguments, is_quiet) : load_graph(graph, arguments, is_quiet);
+  if (schedule) loaded.graph = scheduled_graph(*schedule, loaded).graph;
+  write_graph_output(arguments, *loaded.graph);
   return kSuccess;
 }
 

@@ -1,18 +1,23 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// `remora fit MODEL --device A,B`: whether an ONNX model fits on devices that need not be there, and at what price.
+// `remora fit MODEL --device A,B`: whether a model fits on devices that need not be there, and at what price. An ONNX
+// model is planned here; a config.json of transformers is built and planned by the Python package (remora/fit.py).
 #include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
+
+#include <unistd.h>
 
 #include "engine/ask/ask.hpp"
 #include "frontends/cli/commands/command.hpp"
@@ -76,15 +81,21 @@ struct Fit {
   [[nodiscard]] bool fits() const { return planned && highest() <= budget; }
 };
 
+std::string listed(const std::vector<std::string>& names) {
+  std::string list;
+  for (const std::string& name : names) list.append(list.empty() ? "" : ", ").append(name);
+  return list;
+}
+
 OptionGroup fit_options() {
   OptionGroup group("The device and its memory");
   group.add_options()("device", po::value<std::string>()->value_name("NAMES"),
-                      "names, or files (*.json) that measure_device of remora.torch wrote, with commas between")(
-      "devices", "print the known devices, and exit")(
+                      "names, or device files (*.json) with their memory, as measure_device of remora.torch writes "
+                      "them, with commas between")("devices", "print the known devices and links, and exit")(
       "budget,b", po::value<std::string>()->value_name("B"),
       "bytes (20GiB) for everything on the device; default: its memory, less a tenth of the tensors for fragmentation")(
       "optimizer", po::value<std::string>()->default_value("none")->value_name("NAME"),
-      "with --training: adamw, adam, sgd, sgd-momentum, rmsprop, adagrad, adafactor, none")(
+      ("with --training: " + listed(onnx_frontend::optimizer_names())).c_str())(
       "accumulate", po::value<int>()->default_value(1)->value_name("N"),
       "with --training: micro-steps before each update; from 2 on the answer is for a later one, with gradients "
       "allocated")("reserve", po::value<std::string>()->value_name("SIZE"),
@@ -105,25 +116,17 @@ OptionGroup fit_output() {
   return group;
 }
 
+/// Devices whose memory nothing is known of have durations only.
 void print_devices() {
-  for (const Machine& device : known_machines()) {
+  const auto print = [](const std::string& name, const std::string& said) {
     std::array<char, 160> line{};
-    std::snprintf(line.data(), line.size(), "%-18s  %10s\n", device.name.c_str(),
-                  text::bytes_text(device.memory).c_str());
+    std::snprintf(line.data(), line.size(), "%-20s  %10s\n", name.c_str(), said.c_str());
     std::cout << line.data();
+  };
+  for (const Machine& device : known_machines()) {
+    print(device.name, device.memory > Bytes(0) ? text::bytes_text(device.memory) : "-");
   }
-}
-
-/// The machine of the table. Throws UsageError that lists the names.
-Machine known_device(const std::string& name) {
-  if (const Machine* const found = find_machine(name)) return *found;
-  std::vector<std::string> names;
-  for (const Machine& device : known_machines()) names.push_back(device.name);
-  std::string list;
-  for (const std::string& one : names) list.append(list.empty() ? "" : ", ").append(one);
-  const std::string meant = text::nearest(name, names);
-  throw UsageError("--device: '" + name + "' is neither a file (*.json) nor one of " + list +
-                   (meant.empty() ? "" : "; did you mean " + meant + "?"));
+  for (const LinkModel& link : known_links()) print(link.name, "link");
 }
 
 std::vector<Machine> read_devices(const Arguments& arguments) {
@@ -133,12 +136,46 @@ std::vector<Machine> read_devices(const Arguments& arguments) {
   for (std::size_t begin = 0; begin <= names.size();) {
     const std::size_t end = std::min(names.find(',', begin), names.size());
     const std::string name = names.substr(begin, end - begin);
-    const bool is_file = std::filesystem::path(name).extension() == ".json";
-    if (is_file) arguments.files().will_read(name, "--device");
-    devices.push_back(is_file ? read_measured_machine(json::read_file(name), name) : known_device(name));
+    if (!is_known_device(name)) arguments.files().will_read(name, "--device");
+    devices.push_back(read_device(name));
+    if (devices.back().memory == Bytes(0)) {
+      throw InputError(name, "$.memory: missing; whether something fits depends on it");
+    }
     begin = end + 1;
   }
   return devices;
+}
+
+/// True for a configuration of transformers, or its folder.
+bool is_configuration(const std::string& word) {
+  std::filesystem::path path(word);
+  std::error_code error;
+  if (std::filesystem::is_directory(path, error)) path /= "config.json";
+  if (!std::filesystem::is_regular_file(path, error)) return false;
+  const std::string content = json::read_file(path.string());
+  return content.find_first_not_of(" \t\r\n") == content.find('{') &&
+         content.find("\"model_type\"") != std::string::npos;
+}
+
+/// Becomes the Python package's part, with the same words. Throws InputError where there is no Python.
+[[noreturn]] void become_python(const Words& words, const std::string& configuration) {
+  constexpr const char* kProgram =
+      "import sys\n"
+      "try:\n"
+      "    from remora.fit import main\n"
+      "except ImportError as error:\n"
+      "    print(f'remora: {sys.argv[1]}: needs the Python package remora: {error}', file=sys.stderr)\n"
+      "    sys.exit(65)\n"
+      "sys.exit(main(sys.argv[2:]))\n";
+  const char* const given = std::getenv("REMORA_PYTHON");
+  std::vector<std::string> all{given != nullptr ? given : "python3", "-c", kProgram, configuration};
+  all.insert(all.end(), words.begin(), words.end());
+  std::vector<char*> arguments;
+  arguments.reserve(all.size() + 1);
+  for (std::string& word : all) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execvp(arguments.front(), arguments.data());
+  throw InputError(configuration, "needs the Python package remora, and " + all.front() + " cannot be run");
 }
 
 /// Throws UsageError.
@@ -146,9 +183,7 @@ std::string read_optimizer(const Arguments& arguments) {
   const std::string& name = arguments.get<std::string>("optimizer");
   const std::vector<std::string> names = onnx_frontend::optimizer_names();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
-    throw UsageError("--optimizer: '" + name +
-                     "' is not one of adamw, adam, sgd, sgd-momentum, rmsprop, adagrad, "
-                     "adafactor, none");
+    throw UsageError("--optimizer: '" + name + "' is not one of " + listed(names));
   }
   if (name != "none" && !arguments.has("training")) throw UsageError("--optimizer needs --training");
   return name;
@@ -189,9 +224,10 @@ class FitCommand {
     options_.folder = std::filesystem::path(path_).parent_path();
     if (options_.folder->empty()) options_.folder = ".";
     if (!onnx_frontend::looks_like_onnx(content_)) {
-      throw InputError(path_,
-                       "is not an ONNX model; remora-fit, a program of the Python package, reads configurations "
-                       "of transformers, and remora solve any graph under a budget");
+      throw InputError(
+          path_,
+          "is neither an ONNX model nor a config.json of transformers; remora solve plans any graph under a "
+          "budget");
     }
     note_data_files(content_, path_, arguments.files());
   }
@@ -371,9 +407,13 @@ int fit_command(const Words& words) {
     print_devices();
     return kSuccess;
   }
-  Arguments arguments("fit",
-                      "Reports whether an ONNX model fits on devices you do not have, and how much slower it is there.",
-                      {{"MODEL", "an ONNX model; - for standard input"}});
+  const auto configuration = std::find_if(words.begin(), words.end(), is_configuration);
+  if (configuration != words.end()) become_python(words, *configuration);
+  Arguments arguments(
+      "fit", "Reports whether a model fits on devices you do not have, and how much slower it is there.",
+      {{"MODEL",
+        "an ONNX model (- for standard input), or with the Python package a config.json of transformers, "
+        "for which 'remora fit config.json --help' shows the options"}});
   for (const OptionGroup& group : {fit_options(), model_options(), fit_limits(), fit_output()}) arguments.add(group);
   arguments.set_notes(
       "Without --gradients they are tensors of their own (keep). Times are of a roofline with the shares of a device's "

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "engine/ask/ask.hpp"
+#include "engine/ask/sliced.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/reading/arguments.hpp"
@@ -16,6 +17,8 @@
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/partition_tree.hpp"
 #include "frontends/cli/showing/summary.hpp"
+#include "frontends/formats/document.hpp"
+#include "frontends/text/slices.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
@@ -46,6 +49,10 @@ struct Facts {
   Bytes least_budget{};
   /// With --min-budget.
   std::optional<BudgetBracket> bracket{};
+  /// With --slices: each region in words, the figures of the graph in slices, and with --min-budget its bracket.
+  std::vector<std::string> regions{};
+  std::optional<SlicingFigures> sliced{};
+  std::optional<BudgetBracket> sliced_bracket{};
   /// With --partition.
   std::optional<PartitionTree> partition{};
 };
@@ -57,9 +64,10 @@ OptionGroup info_output() {
 }
 
 OptionGroup budget_options() {
-  OptionGroup group("The smallest feasible budget in input order");
+  OptionGroup group("The smallest feasible budget in input order, and slices");
   group.add_options()("min-budget", "print a proved lower bound for it, and the smallest budget that a search reaches")(
       "time-limit", po::value<double>()->default_value(kMinBudgetSeconds)->value_name("S"), "seconds to spend on it");
+  add_slices_option(group);
   return group;
 }
 
@@ -132,6 +140,16 @@ Facts facts_of(const Instance& instance) {
   return facts;
 }
 
+void add_slices(Request request, bool with_bracket, Facts& facts) {
+  const Slicing found = find_slices(request, nullptr);
+  facts.sliced = found.figures;
+  facts.regions = text::region_lines({.regions = with_effects(*request.graph, found.regions, request.slices.run)},
+                                     facts.duration_unit);
+  if (!with_bracket || found.regions.empty()) return;
+  request.graph = std::make_shared<const Graph>(found.sliced.graph);
+  facts.sliced_bracket = least_budget(request);
+}
+
 void print_json(const Facts& facts, const SolveOptions& options) {
   nlohmann::ordered_json text{{"name", facts.name},
                               {"ops", facts.ops},
@@ -152,8 +170,20 @@ void print_json(const Facts& facts, const SolveOptions& options) {
     text["min_budget_reached"] = facts.bracket->reached.count();
     text["min_budget_max_computes"] = facts.bracket->max_computes;
   }
+  if (facts.sliced) {
+    nlohmann::ordered_json& sliced = text["in_slices"];
+    sliced = {{"regions", facts.regions},
+              {"no_recompute_peak", facts.sliced->peak.count()},
+              {"least_conceivable_budget", facts.sliced->lower_bound.count()},
+              {"duration", facts.sliced->duration.count()}};
+    if (facts.sliced_bracket) {
+      sliced["min_budget_proved"] = facts.sliced_bracket->proved.count();
+      sliced["min_budget_reached"] = facts.sliced_bracket->reached.count();
+      sliced["min_budget_max_computes"] = facts.sliced_bracket->max_computes;
+    }
+  }
   if (facts.partition) text["partition"] = partition_json(*facts.partition, options);
-  std::cout << text.dump(1) << "\n";
+  std::cout << json::dump(text, 1) << "\n";
 }
 
 void print_text(const Facts& facts) {
@@ -172,10 +202,23 @@ void print_text(const Facts& facts) {
       << (facts.ops == 0 ? "" : " at " + printable(facts.peak_op)) << "\n"
       << "lower bound on budgets    " << text::exact_bytes_text(facts.least_budget) << ", "
       << text::percent_text(part, 1) << ": some op alone needs as much\n";
-  if (facts.bracket) {
-    out << "minimum budget            at least " << text::exact_bytes_text(facts.bracket->proved) << ", proved; "
-        << text::exact_bytes_text(facts.bracket->reached) << " was reached (input order, up to "
-        << facts.bracket->max_computes << " runs per op)\n";
+  const auto print_bracket = [&](const char* words, const BudgetBracket& bracket) {
+    out << words << "at least " << text::exact_bytes_text(bracket.proved) << ", proved; "
+        << text::exact_bytes_text(bracket.reached) << " was reached (input order, up to " << bracket.max_computes
+        << " runs per op)\n";
+  };
+  if (facts.bracket) print_bracket("minimum budget            ", *facts.bracket);
+  if (facts.sliced) {
+    if (facts.regions.empty()) out << "in slices                 none lowers the lower bound or the peak\n";
+    for (std::size_t i = 0; i < facts.regions.size(); ++i) {
+      out << (i == 0 ? "in slices                 " : "                          ") << facts.regions[i] << "\n";
+    }
+    if (!facts.regions.empty()) {
+      out << "  duration                " << text::duration_text(facts.sliced->duration, facts.duration_unit) << "\n"
+          << "  no-recompute peak       " << text::exact_bytes_text(facts.sliced->peak) << "\n"
+          << "  lower bound on budgets  " << text::exact_bytes_text(facts.sliced->lower_bound) << "\n";
+    }
+    if (facts.sliced_bracket) print_bracket("  minimum budget          ", *facts.sliced_bracket);
   }
   std::cout << text::wrapped_lines(out.str(), kColumns, width);
   if (facts.partition) print_partition(std::cout, *facts.partition, width);
@@ -236,7 +279,7 @@ void print_json(const DeviceGraph& graph, std::size_t edges, Bytes tensor_bytes)
                              {"per", link.per.count()},
                              {"energy", link.energy.count()}});
   }
-  std::cout << text.dump(1) << "\n";
+  std::cout << json::dump(text, 1) << "\n";
 }
 
 void print_text(const DeviceGraph& graph, std::size_t edges, Bytes tensor_bytes) {
@@ -264,7 +307,7 @@ void print_text(const DeviceGraph& graph, std::size_t edges, Bytes tensor_bytes)
 }
 
 int info_of_devices(const Arguments& arguments, const DeviceGraph& graph) {
-  for (const char* option : {"min-budget", "partition"}) {
+  for (const char* option : {"min-budget", "partition", "slices"}) {
     if (arguments.has(option)) throw UsageError(std::string("--") + option + ": not for graphs with devices");
   }
   std::size_t edges = 0;
@@ -288,6 +331,7 @@ int info_command(const Words& words) {
     arguments.add(group);
   }
   if (!arguments.parse(words)) return kSuccess;
+  const SliceRequest slices = read_slices(arguments);
   const SolveOptions groups = read_partition_options(arguments);
   const TreeDetail detail = read_detail(arguments);
   const FileText file = read_once(arguments.file("GRAPH"));
@@ -295,12 +339,12 @@ int info_command(const Words& words) {
   const LoadedGraph loaded = load_graph(file, arguments, arguments.has("quiet"));
   const Instance instance(loaded.graph, {});
   Facts facts = facts_of(instance);
-  if (arguments.has("min-budget")) {
-    Request request{.graph = loaded.graph};
-    request.options.time_limit = arguments.get<double>("time-limit");
-    if (!(request.options.time_limit >= 0)) throw UsageError("--time-limit: must be at least 0");
-    facts.bracket = least_budget(request);
-  }
+  Request request{.graph = loaded.graph, .slices = slices};
+  request.slices.run = loaded.slice_run;
+  request.options.time_limit = arguments.get<double>("time-limit");
+  if (!(request.options.time_limit >= 0)) throw UsageError("--time-limit: must be at least 0");
+  if (arguments.has("min-budget")) facts.bracket = least_budget(request);
+  if (slices.is_allowed) add_slices(request, arguments.has("min-budget"), facts);
   if (arguments.has("partition")) facts.partition = partition_tree(instance, groups, detail);
   if (arguments.has("json")) {
     print_json(facts, groups);

@@ -1,10 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <cstdint>
 #include <cstdio>
-#include <filesystem>
 #include <iosfwd>
 #include <iostream>
 #include <memory>
@@ -25,6 +23,7 @@
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/cli/showing/summary.hpp"
+#include "frontends/formats/document.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/text/text.hpp"
@@ -120,7 +119,7 @@ void print_order_json(std::ostream& out, const OrderFigures& figures) {
                                     {"work", figures.work},
                                     {"seed", figures.seed},
                                     {"threads", figures.threads}};
-  out << text.dump(1) << "\n";
+  out << json::dump(text, 1) << "\n";
 }
 
 OptionGroup limit_options() {
@@ -153,13 +152,6 @@ std::string read_output(const Arguments& arguments) {
   return output;
 }
 
-bool is_model(const std::string& output) {
-  std::string ending = std::filesystem::path(output).extension();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending == ".onnx";
-}
-
 /// The graph, and the model or the graph with devices where one is to be written.
 struct Source {
   LoadedGraph graph{};
@@ -170,7 +162,7 @@ struct Source {
 Source load_source(const Arguments& arguments, const std::string& output) {
   const FileText file = read_once(arguments.file("GRAPH"));
   const bool quiet = arguments.has("quiet");
-  if (!is_model(output)) {
+  if (!is_model_name(output)) {
     const auto devices = load_device_graph(file, arguments);
     if (!devices) return {.graph = load_graph(file, arguments, quiet)};
     std::optional<Graph> graph = of_one_device(*devices->graph);
@@ -182,9 +174,7 @@ Source load_source(const Arguments& arguments, const std::string& output) {
     }
     return {.graph = {std::make_shared<const Graph>(*std::move(graph)), devices->sha256}, .devices = devices->graph};
   }
-  if (arguments.has("training")) {
-    throw UsageError("--output: ONNX has no nodes for the training step of --training; name a .json file");
-  }
+  if (arguments.has("training")) refuse_model_name(output);
   Source source{.model = load_model(file, arguments, quiet)};
   check_rewritable(*source.model, output);
   source.graph = source.model->graph;
@@ -226,6 +216,7 @@ int order_command(const Words& words) {
   Arguments arguments("order", "Finds an order of GRAPH's ops with a low memory peak, without recomputation.",
                       {{"GRAPH", kGraphHelp}});
   for (const OptionGroup& group : {limit_options(), graph_options(), order_output()}) arguments.add(group);
+  arguments.may_write_model("output");
   arguments.set_notes(
       "SIGINT and SIGTERM end the search with the best order so far; a second signal ends the program at once.");
   if (!arguments.parse(words)) return kSuccess;

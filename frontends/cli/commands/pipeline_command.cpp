@@ -92,6 +92,9 @@ std::vector<StageSource> read_sources(const Arguments& arguments, const std::vec
         }
       } else {
         source.graph = load_graph(file, arguments, arguments.has("quiet")).graph;
+        if (onnx_frontend::looks_like_onnx(file.content) && !arguments.has("training")) {
+          throw UsageError(path + ": of an ONNX model, a stage is the training step; add --training");
+        }
       }
     }
     sources.push_back(known->second);
@@ -132,6 +135,13 @@ void print_pipeline(std::ostream& out, const Pipeline& pipeline, const PipelineP
     }
     out << "\n";
   }
+}
+
+/// Why there is no plan, on one line.
+std::string refusal_line(const Pipeline& pipeline, const PipelinePlan& plan) {
+  std::string text;
+  for (const DeviceNeed& need : plan.needs) text += (text.empty() ? "" : "; ") + need_text(pipeline, need);
+  return "no plan stays within the budgets" + (text.empty() ? "" : ": " + text);
 }
 
 int pipeline_exit_code(const PipelinePlan& plan) {
@@ -191,7 +201,7 @@ int pipeline_command(const Words& words) {
   } catch (const InputError& error) {
     const std::string what = error.what();
     // An error in a stage; otherwise one in an option.
-    if (what.starts_with('$')) throw;
+    if (what.starts_with("stages")) throw;
     throw UsageError("--" + what);
   }
   if (arguments.has("stages")) write_stages(arguments, pipeline.stages);
@@ -199,7 +209,13 @@ int pipeline_command(const Words& words) {
   if (!output.empty()) {
     arguments.files().write(output, [&](std::ostream& out) { json::write_pipeline(out, pipeline, plan); });
   }
-  if (!arguments.has("quiet")) print_pipeline(output == "-" ? std::cerr : std::cout, pipeline, plan);
+  const bool is_quiet = arguments.has("quiet");
+  if (is_quiet && plan.choice.empty()) {
+    std::cerr << "remora: " << refusal_line(pipeline, plan) << "\n";
+  } else if (!is_quiet || output.empty()) {
+    // A plan that is written nowhere is printed.
+    print_pipeline(output == "-" ? std::cerr : std::cout, pipeline, plan);
+  }
   return pipeline_exit_code(plan);
 }
 

@@ -65,31 +65,6 @@ OptionGroup place_output() {
   return group;
 }
 
-/// google/minimalloc's own words for ours: --input=FILE, --timeout=10s, --validate.
-Words translated(const Words& words) {
-  Words result;
-  for (std::size_t i = 0; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    const auto value_of = [&](const std::string& option) {
-      if (word.starts_with(option + "=")) return word.substr(option.size() + 1);
-      return word == option && i + 1 < words.size() ? words[++i] : std::string();
-    };
-    if (word.starts_with("--input")) {
-      result.push_back(value_of("--input"));
-    } else if (word.starts_with("--timeout")) {
-      std::string seconds = value_of("--timeout");
-      if (!seconds.ends_with('s') || seconds.ends_with("ms")) {
-        throw UsageError("--timeout: expected seconds like 10s, got '" + seconds + "'");
-      }
-      seconds.pop_back();
-      result.insert(result.end(), {"--time-limit", seconds});
-    } else if (word != "--validate") {
-      result.push_back(word);
-    }
-  }
-  return result;
-}
-
 /// The buffers to place, and the schedule or the model from which they are, if any.
 struct PlaceInput {
   FileText file{};
@@ -170,7 +145,8 @@ void load_schedule_input(Arguments& arguments, PlaceInput& input) {
     return take_banks(input);
   }
   adopt_reading(arguments, input.file, arguments.has("quiet"));
-  input.graph = load_graph(graph, arguments, arguments.has("quiet"));
+  input.graph = load_graph_of(input.file, graph, arguments, arguments.has("quiet"));
+  input.graph.graph = scheduled_graph(input.file, input.graph).graph;
   input.schedule = load_valid(input.file, *input.graph.graph);
   input.schedule.arena.reset();
   ScheduleBuffers found = buffers_of(*input.graph.graph, input.schedule);
@@ -280,10 +256,9 @@ int place_command(const Words& words) {
     arguments.add(group);
   }
   arguments.set_notes(
-      "minimalloc's own command line works as well: --capacity=N --input=FILE --output=FILE --timeout=10s --validate.\n"
       "SIGINT and SIGTERM end the search with the best placement so far; a second signal ends the program at once.\n"
       "Exit: 0 placed, 20 proved impossible, 21 no placement within the capacity found.");
-  if (!arguments.parse(translated(words))) return kSuccess;
+  if (!arguments.parse(words)) return kSuccess;
   const SolveOptions options = read_limits(arguments);
   const std::string output = arguments.has("output") ? arguments.output("output") : "";
   if (output == "-" && arguments.has("json")) {
@@ -322,7 +297,9 @@ int place_command(const Words& words) {
                              .threads = settings.threads};
   if (arguments.has("json")) {
     print_place_json(std::cout, figures);
-  } else if (output != "-" || !arguments.has("quiet")) {
+  } else if (output == "-" && arguments.has("quiet")) {
+    if (solve_exit_code(result.status) != kSuccess) std::cerr << "remora: " << refused_placement(figures) << "\n";
+  } else {
     const bool to_error = output == "-";
     print_place_text(to_error ? std::cerr : std::cout, figures,
                      text::terminal_width(to_error ? STDERR_FILENO : STDOUT_FILENO, kNoWidth));

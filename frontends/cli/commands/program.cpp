@@ -37,15 +37,15 @@ constexpr std::array kCommands{
     Command{"sweep", "solve for many budgets: the curve of time against memory, or the largest batch", sweep_command},
     Command{"order", "find an order of the ops with a small memory peak, without recomputation", order_command},
     Command{"place", "give buffers offsets in one arena: the smallest, or one within a capacity", place_command},
-    Command{"fit", "report whether an ONNX model fits on devices you do not have", fit_command},
+    Command{"fit", "report whether a model fits on devices you do not have", fit_command},
     Command{"pipeline", "choose how the stages of a training pipeline run their microbatches", pipeline_command},
     Command{"verify", "replay a schedule and check it", verify_command},
     Command{"info", "show a graph's size: ops, bytes, peak, lower bound on budgets", info_command},
-    Command{"convert", "write a graph as remora-graph JSON, or a schedule as CSV for other programs", convert_command},
+    Command{"convert", "write a graph as remora-graph JSON, also over several devices", convert_command},
     Command{"rewrite", "write an ONNX model that recomputes what a schedule says, or a training schedule",
             rewrite_command},
     Command{"generate", "write a random layered graph", generate_command},
-    Command{"report", "explain a schedule or a sweep: HTML page, figures, tables, trace", report_command},
+    Command{"report", "explain a schedule or a sweep: HTML page, figures, tables", report_command},
     Command{"batch", "solve the tasks of a manifest, on one machine or many", batch_command},
     Command{"merge", "show the results of a batch: table, statistics, what is missing", merge_command}};
 

@@ -24,22 +24,21 @@
 namespace remora::cli {
 namespace {
 
-constexpr std::array kFiles{"output", "svg", "table", "trace"};
+constexpr std::array kReportFiles{"output", "svg", "table"};
 
 OptionGroup report_output() {
   OptionGroup group("What to write (without any of these, the page to standard output)");
   group.add_options()("output,o", output_file(), "the report as one HTML page that works offline")(
       "svg", output_file(), "a figure: memory over steps, or overhead against budget")(
       "table", output_file(), "CSV: the recomputed ops and why, or the points of a sweep")(
-      "text", "a summary for terminals, to standard output")(
-      "trace", output_file(), "Chrome trace JSON (about:tracing, Perfetto)")("quiet,q", "no warnings");
+      "text", "a summary for terminals, to standard output")("quiet,q", "no warnings");
   return group;
 }
 
 /// Checks the options that write something before anything is read.
 void check_outputs(const Arguments& arguments) {
   int to_standard_output = arguments.has("text") ? 1 : 0;
-  for (const char* option : kFiles) {
+  for (const char* option : kReportFiles) {
     if (!arguments.has(option)) continue;
     const std::string& path = arguments.output(option);
     if (path == "-") ++to_standard_output;
@@ -61,13 +60,12 @@ class Report {
 
   void write() const {
     bool any = arguments_.has("text");
-    for (const char* option : kFiles) any = any || arguments_.has(option);
+    for (const char* option : kReportFiles) any = any || arguments_.has(option);
     if (!any) arguments_.files().write("-", [&](std::ostream& out) { report::write_page(out, page_); });
     write_as("output", [&](std::ostream& out) { report::write_page(out, page_); });
     write_as("svg", [&](std::ostream& out) { out << figure(); });
     write_as("table", [&](std::ostream& out) { write_table(out); });
     if (arguments_.has("text")) arguments_.files().write("-", [&](std::ostream& out) { write_text(out); });
-    write_as("trace", [&](std::ostream& out) { write_trace(out); });
   }
 
  private:
@@ -103,14 +101,6 @@ class Report {
       print_report(out, *page_.devices, device_schedule(), device_profile_, width);
     } else {
       print_report(out, *page_.graph, schedule(), profile_, width);
-    }
-  }
-
-  void write_trace(std::ostream& out) const {
-    if (page_.devices) {
-      report::write_trace(out, *page_.devices, device_schedule(), device_profile_, page_.duration_unit);
-    } else {
-      report::write_trace(out, *page_.graph, schedule().steps, schedule().budget, page_.duration_unit);
     }
   }
 
@@ -163,8 +153,8 @@ Bytes peak_of(const Curve& curve, const LoadedDeviceGraph& loaded, const DeviceS
   return schedule.peak_memory[device_of(curve, *loaded.graph)];
 }
 
-/// Reads the schedules that a curve names, each once, into a list of the page. `load(path)`: a valid one; `peak(schedule)`:
-/// what it holds of the memory that the curve is of.
+/// Reads the schedules that a curve names, each once, into a list of the page. `load(file)`: a valid one;
+/// `peak(schedule)`: what it holds of the memory that the curve is of.
 template <class AnySchedule, class Load, class Peak>
 class PointSchedules {
  public:
@@ -180,7 +170,12 @@ class PointSchedules {
     const auto [place, is_new] = numbers_.emplace(path, schedules_.size());
     if (is_new) {
       files_.will_read(path, "a schedule of the curve");
-      schedules_.push_back(load_(path));
+      const FileText file = read_once(path);
+      if (json::read_slices(json::Text(file.content))) {
+        numbers_.erase(place);
+        return {.why = "in slices: a report of its own shows " + printable(point.schedule_file)};
+      }
+      schedules_.push_back(load_(file));
     }
     const AnySchedule& schedule = schedules_[place->second];
     if (schedule.duration != point.duration || peak_(schedule) != point.peak_memory) {
@@ -226,10 +221,11 @@ report::Page load_page(const FileText& file, const AnyLoaded& loaded, report::Pa
   } catch (const InputError& error) {
     throw InputError(file.path, error.what());
   }
-  const auto load = [&](const std::string& path) {
-    AnySchedule schedule = load_schedule(read_once(path), graph);
-    if (!schedule.has_schedule()) throw InputError(path, "holds no schedule, though the curve says that there is one");
-    expect_valid(path, graph, schedule);
+  const auto load = [&](const FileText& of_point) {
+    AnySchedule schedule = load_schedule(of_point, graph);
+    if (!schedule.has_schedule())
+      throw InputError(of_point.path, "holds no schedule, though the curve says that there is one");
+    expect_valid(of_point.path, graph, schedule);
     return schedule;
   };
   PointSchedules schedules(std::filesystem::path(file.path).parent_path(), page.*list, files, load,
@@ -239,8 +235,13 @@ report::Page load_page(const FileText& file, const AnyLoaded& loaded, report::Pa
 }
 
 report::Page load_page(const FileText& file, const LoadedGraph& loaded, Files& files) {
-  return load_page(file, loaded, {.graph = loaded.graph, .duration_unit = text::duration_unit_of(*loaded.graph)},
-                   &report::Page::schedules, files);
+  report::Page page{.graph = loaded.graph, .duration_unit = text::duration_unit_of(*loaded.graph)};
+  if (is_curve(file)) return load_page(file, loaded, std::move(page), &report::Page::schedules, files);
+  const ScheduledGraph scheduled = scheduled_graph(file, loaded);
+  page.graph = scheduled.graph;
+  page.sliced = scheduled.sliced;
+  if (page.sliced) page.whole = loaded.graph;
+  return load_page(file, LoadedGraph{.graph = scheduled.graph}, std::move(page), &report::Page::schedules, files);
 }
 
 report::Page load_page(const FileText& file, const LoadedDeviceGraph& loaded, Files& files) {
@@ -249,16 +250,6 @@ report::Page load_page(const FileText& file, const LoadedDeviceGraph& loaded, Fi
       file, loaded,
       {.graph = {loaded.graph, &names}, .devices = loaded.graph, .duration_unit = text::duration_unit_of(names)},
       &report::Page::device_schedules, files);
-}
-
-/// Throws InputError where the page has no schedule to trace.
-void expect_traceable(const std::string& path, const report::Page& page) {
-  const bool has_schedule = !page.curve && (page.devices ? page.device_schedules.front().has_schedule()
-                                                         : page.schedules.front().has_schedule());
-  if (has_schedule) return;
-  throw InputError(
-      path, "--trace needs a schedule; this is " +
-                std::string(page.curve ? "a sweep: name one of its schedules" : "the answer that there is none"));
 }
 
 }  // namespace
@@ -280,9 +271,8 @@ int report_command(const Words& words) {
     page = load_page(file, *devices, arguments.files());
   } else {
     adopt_reading(arguments, file, arguments.has("quiet"));
-    page = load_page(file, load_graph(graph, arguments, arguments.has("quiet")), arguments.files());
+    page = load_page(file, load_graph_of(file, graph, arguments, arguments.has("quiet")), arguments.files());
   }
-  if (arguments.has("trace")) expect_traceable(file.path, page);
   Report(arguments, page).write();
   return kSuccess;
 }

@@ -13,12 +13,12 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <nlohmann/json.hpp>
 #include <spawn.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "frontends/cli/commands/command.hpp"
+#include "frontends/formats/document.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
@@ -33,7 +33,7 @@ extern const std::string_view kRuntimeScript;
 
 namespace {
 
-using Json = nlohmann::json;
+using Json = json::Document;
 
 /// The kernel counts pages of a process by the batch on each core: less than that is no difference.
 constexpr std::int64_t kResolution = std::int64_t{256} << 10U;
@@ -71,10 +71,10 @@ class Child {
     const std::string line = last_line(std::move(text));
     if (!WIFEXITED(status))
       throw InputError("--python " + python_, "was ended by signal " + std::to_string(WTERMSIG(status)));
-    Json json = Json::parse(line, nullptr, false);
-    if (WEXITSTATUS(status) != 0 || json.is_discarded())
+    Json answer = json::parse_or_discard(line);
+    if (WEXITSTATUS(status) != 0 || answer.is_discarded())
       throw InputError("--python " + python_, line.empty() ? "says nothing" : line);
-    return json;
+    return answer;
   }
 
  private:
@@ -146,7 +146,7 @@ void print_peaks(std::ostream& out, const Json& memory) {
 
 std::string difference_text(const std::string& output, const Json& farthest) {
   const std::string how =
-      farthest.is_null() ? "in shape or by what is no number" : "by " + farthest.dump() + " at most";
+      farthest.is_null() ? "in shape or by what is no number" : "by " + json::dump(farthest) + " at most";
   return "output " + printable(output) + " differs " + how;
 }
 
@@ -158,7 +158,7 @@ void expect_onnxruntime(const std::string& python) {
 
 void check_rewritten(std::ostream& out, const std::string& python, const LoadedModel& original,
                      const std::string& rewritten) {
-  const std::string shapes = shapes_of(original.lowered.network).dump();
+  const std::string shapes = json::dump(shapes_of(original.lowered.network));
   const Json reply = Child(python).reply({"compare", original.path, rewritten, shapes});
   const Json& differ = reply["differ"];
   out << "check       onnxruntime " << reply["version"].get<std::string>() << ": outputs "

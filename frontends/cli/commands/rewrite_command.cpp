@@ -1,6 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <iostream>
-#include <sstream>
 #include <string>
 
 #include <unistd.h>
@@ -80,6 +79,7 @@ void check_schedule_options(const Arguments& arguments) {
 /// The schedule of the file, if it is a valid one of this very model.
 Schedule load_made_schedule(const FileText& file, const LoadedGraph& graph, const std::string& model) {
   const std::string& path = file.path;
+  refuse_slices(file, "rewritten models");
   Schedule schedule = load_schedule(file, *graph.graph);
   if (!schedule.graph_sha256.empty() && schedule.graph_sha256 != graph.sha256) {
     throw InputError(path, "$.graph_sha256: it is the schedule of another file, not of " + model);
@@ -120,8 +120,22 @@ Answer solve_module(const Arguments& arguments, const hlo::LoweredModule& module
 }
 
 void show(const Arguments& arguments, const Graph& graph, const Answer& answer) {
-  if (is_quiet(arguments)) return;
+  if (is_quiet(arguments)) {
+    if (!arguments.has("json-progress") && !answer.schedule.has_schedule())
+      std::cerr << "remora: " << refused_line(graph, answer.schedule, answer.refusal) << "\n";
+    return;
+  }
   print_summary(std::cerr, graph, answer.schedule, text::terminal_width(STDERR_FILENO, kSummaryWidth), answer.refusal);
+}
+
+/// XLA places the temporaries again, without arguments and outputs, which the budget covers.
+void show_temporaries(const Arguments& arguments, const hlo::LoweredModule& before, const hlo::LoweredModule& after) {
+  if (is_quiet(arguments)) return;
+  const Bytes was = hlo::assigned_temporaries(before.module);
+  const Bytes is = hlo::assigned_temporaries(after.module);
+  std::cerr << "remora: " << (is > was ? "warning: " : "")
+            << "XLA's temporaries, by its rules for the CPU: " << text::bytes_text(was) << " before, "
+            << text::bytes_text(is) << " in the module that was written\n";
 }
 
 int rewrite_module(const Arguments& arguments, const FileText& file, const std::optional<FileText>& made,
@@ -136,6 +150,7 @@ int rewrite_module(const Arguments& arguments, const FileText& file, const std::
     const Sequence ops = without_useless(Instance(graph.graph, {}), ops_of(answer.schedule));
     const std::string bytes = hlo::rewrite_module(module, ops);
     arguments.files().write(arguments.output("output"), [&](std::ostream& out) { out << bytes; });
+    show_temporaries(arguments, module, hlo::lower_module(bytes, "the module that was written", module.machine));
   }
   show(arguments, *graph.graph, answer);
   return solve_exit_code(answer.schedule.status);
@@ -153,12 +168,14 @@ int rewrite_command(const Words& words) {
                                    rewrite_output(), check_options()}) {
     arguments.add(group);
   }
+  arguments.may_write_model("output");
   arguments.set_notes(
       "Runtimes may undo the recomputes: see docs/guide/rewrite.md for the settings that keep it.\n"
       "Exit: 0 written, 20 proved infeasible, 21 no schedule found within the limits; then nothing is written. 65 also "
       "if --check finds outputs that differ.");
   if (!arguments.parse(words)) return kSuccess;
   check_schedule_options(arguments);
+  refuse_slices(arguments, "rewritten models");
   const Request request = read_request(arguments);
   const std::string& output = arguments.output("output");
   json::check_writable(output);
@@ -171,6 +188,7 @@ int rewrite_command(const Words& words) {
   const FileText file = read_once(arguments.file("MODEL"));
   if (hlo::looks_like_module(file.content)) return rewrite_module(arguments, file, made, request);
   const LoadedModel model = load_model(file, arguments, is_quiet(arguments));
+  if (model.options.training) refuse_model_name(output);
   if (!made) check_writable_form(model, output);
   const Answer answer = made ? Answer{.schedule = load_made_schedule(*made, model.graph, model.path)}
                              : solve_as_asked(arguments, model.graph, request);
@@ -181,9 +199,8 @@ int rewrite_command(const Words& words) {
   }
   show(arguments, *model.graph.graph, answer);
   if (arguments.has("check") && schedule.has_schedule()) {
-    std::ostringstream said;
-    check_rewritten(is_quiet(arguments) ? static_cast<std::ostream&>(said) : std::cerr,
-                    arguments.get<std::string>("python"), model, output);
+    check_rewritten(arguments.has("json-progress") ? std::cout : std::cerr, arguments.get<std::string>("python"), model,
+                    output);
   }
   return solve_exit_code(schedule.status);
 }

@@ -65,7 +65,9 @@ Answer run(const Request& request, Display display, const SignalGuard& signals) 
   if (display == Display::lines)
     callbacks.progress = [&](const Progress& progress) { write_event(std::cerr, instance, progress); };
   Answer answer = solve(request, callbacks);
-  if (display == Display::lines) write_end(std::cerr, answer.schedule);
+  if (display == Display::lines)
+    write_end(std::cerr, answer.schedule,
+              refused_line(answer.sliced ? *answer.sliced : *request.graph, answer.schedule, answer.refusal));
   return answer;
 }
 
@@ -95,6 +97,7 @@ bool is_quiet(const Arguments& arguments) {
 Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request) {
   request.alignment = alignment_asked(arguments);
   request.graph = loaded.graph;
+  request.slices.run = loaded.slice_run;
   request.start = read_warm_start(arguments, *loaded.graph);
   const Display display = display_of(arguments);
   if (says_more(display)) warn_of_weaker_bound(request.options);
@@ -162,7 +165,8 @@ devices::Answer solve_as_asked(const Arguments& arguments, const LoadedDeviceGra
   if (display == Display::lines)
     callbacks.progress = [&](const Progress& progress) { write_event(std::cerr, request.objective, progress); };
   devices::Answer answer = devices::solve(request, callbacks);
-  if (display == Display::lines) write_end(std::cerr, answer.schedule);
+  if (display == Display::lines)
+    write_end(std::cerr, answer.schedule, refused_line(*request.graph, answer.schedule, answer.refusal));
   answer.schedule.graph_sha256 = loaded.sha256;
   return answer;
 }
@@ -172,21 +176,31 @@ void print_search(const DeviceSchedule& schedule) {
   std::cerr << "search      " << schedule.solver.seconds << " s, " << schedule.solver.work << " plans and nodes\n";
 }
 
+const Graph& scheduled(const LoadedGraph& loaded, const Answer& answer) {
+  return answer.sliced ? *answer.sliced : *loaded.graph;
+}
+const DeviceGraph& scheduled(const LoadedDeviceGraph& loaded, const devices::Answer& /*answer*/) {
+  return *loaded.graph;
+}
+
 /// Writes the schedule and says what it is. Of a graph for one device or for several.
 template <class AnyLoaded, class AnyAnswer>
 int finish(const Arguments& arguments, const AnyLoaded& loaded, const AnyAnswer& answer, const std::string& hint = "") {
   const auto& schedule = answer.schedule;
+  const auto& graph = scheduled(loaded, answer);
   // A terminal shows the summary; the schedule itself where it is asked for.
   const bool is_wanted = !arguments.values()["output"].defaulted() || isatty(STDOUT_FILENO) != 1;
   if (is_wanted) {
     arguments.files().write(arguments.output("output"),
-                            [&](std::ostream& out) { json::write_schedule(out, schedule, *loaded.graph); });
+                            [&](std::ostream& out) { json::write_schedule(out, schedule, graph); });
   }
   if (!is_quiet(arguments)) {
     const int width = text::terminal_width(STDERR_FILENO, kSummaryWidth);
-    print_summary(std::cerr, *loaded.graph, schedule, width, answer.refusal);
+    print_summary(std::cerr, graph, schedule, width, answer.refusal);
     print_search(schedule);
     if (!schedule.has_schedule()) std::cerr << hint;
+  } else if (!arguments.has("json-progress") && !schedule.has_schedule()) {
+    std::cerr << "remora: " << refused_line(graph, schedule, answer.refusal) << "\n";
   }
   return solve_exit_code(schedule.status);
 }

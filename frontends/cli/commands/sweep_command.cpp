@@ -97,10 +97,18 @@ void name_schedules(const std::string& folder, const std::string& output, Curve&
   }
 }
 
+const Graph& graph_of(const SweepResult& result, std::size_t point, const Graph& graph) {
+  return result.graph_of(point, graph);
+}
+const DeviceGraph& graph_of(const auto& /*result*/, std::size_t /*point*/, const DeviceGraph& graph) {
+  return graph;
+}
+
 /// The curve, and, by point, the schedules of a graph for one device or for several.
-template <class AnyGraph, class AnySchedule>
-void write_files(const Arguments& arguments, Curve& curve, const AnyGraph& graph,
-                 const std::vector<AnySchedule>& schedules) {
+template <class AnyResult, class AnyGraph>
+void write_files(const Arguments& arguments, AnyResult& result, const AnyGraph& graph) {
+  Curve& curve = result.curve;
+  const auto& schedules = result.schedules;
   const std::string& output = arguments.output("output");
   const bool keeps = arguments.has("schedules");
   if (keeps) name_schedules(arguments.get<std::string>("schedules"), output, curve);
@@ -108,8 +116,9 @@ void write_files(const Arguments& arguments, Curve& curve, const AnyGraph& graph
   arguments.files().write(output, [&](std::ostream& out) { json::write_curve(out, curve); });
   for (std::size_t i = 0; keeps && i < schedules.size(); ++i) {
     if (!schedules[i].has_schedule()) continue;
-    arguments.files().write(file_of(arguments.get<std::string>("schedules"), curve.points[i].budget),
-                            [&](std::ostream& out) { json::write_schedule(out, schedules[i], graph); });
+    arguments.files().write(
+        file_of(arguments.get<std::string>("schedules"), curve.points[i].budget),
+        [&](std::ostream& out) { json::write_schedule(out, schedules[i], graph_of(result, i, graph)); });
   }
   if (arguments.has("csv")) {
     arguments.files().write(arguments.output("csv"), [&](std::ostream& out) { report::write_curve_csv(out, curve); });
@@ -173,8 +182,12 @@ int sweep_on(const Arguments& arguments, const AnyLoaded& loaded, const Curve& b
   auto result = run(callbacks);
   result.curve.graph_sha256 = loaded.sha256;
   for (auto& schedule : result.schedules) schedule.graph_sha256 = loaded.sha256;
-  write_files(arguments, result.curve, *loaded.graph, result.schedules);
-  if (!quiet) print_curve(std::cerr, names_of(*loaded.graph), result.curve, width);
+  write_files(arguments, result, *loaded.graph);
+  if (!quiet) {
+    print_curve(std::cerr, names_of(*loaded.graph), result.curve, width);
+  } else if (!result.curve.smallest_feasible()) {
+    std::cerr << "remora: no budget of the sweep has a schedule\n";
+  }
   return exit_code(result.curve);
 }
 
@@ -243,7 +256,10 @@ int sweep_command(const Words& words) {
         "--order: auto chooses for one budget; a sweep keeps to the input order (free is for --batch-size and for "
         "methods that do not search)");
   }
-  if (arguments.has("batch-size")) return find_batch_size(arguments, request);
+  if (arguments.has("batch-size")) {
+    refuse_slices(arguments, "--batch-size");
+    return find_batch_size(arguments, request);
+  }
   if (order == OrderRequest::free && is_search(request.options.strategy)) {
     throw UsageError(
         "--order: a curve is searched in input order only; sweep the graph that 'remora order' writes, or "
@@ -251,6 +267,7 @@ int sweep_command(const Words& words) {
   }
   const LoadedGraph loaded = load_graph(file, arguments, arguments.has("quiet"));
   request.graph = loaded.graph;
+  request.slices.run = loaded.slice_run;
   return sweep_budgets(arguments, request, loaded);
 }
 

@@ -98,12 +98,17 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   const LoadedGraph loaded = load_graph(file, arguments, quiet_);
   const Graph& graph = *loaded.graph;
   asked.graph = loaded.graph;
+  asked.slices.run = loaded.slice_run;
   asked.start = read_warm_start(arguments, graph);
   asked.budget = budget_asked(request.task.budget, asked);
   std::optional<Schedule> former;
   // A method has nothing to go on from; only all of its time is of use to it.
   const bool searches = is_search(asked.options.strategy);
-  if (request.begun && searches) {
+  const bool may_slice = asked.slices.is_allowed;
+  if (request.begun && searches && may_slice) {
+    // Its slices might be others now: the search begins anew, in what time is left.
+    subtract(*request.begun, asked.options);
+  } else if (request.begun && searches) {
     former = json::read_schedule(json::Text(request.begun->schedule), graph);
     if (former->has_schedule()) asked.start = ops_of(*former);
     // Another look might choose another order, of which the bound says nothing.
@@ -120,7 +125,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   std::optional<Schedule> best;
   double kept = 0;
   SolveCallbacks callbacks{.progress = progress_, .cancel = cancel_, .blocks = blocks_};
-  if (request.keep && searches) {
+  if (request.keep && searches && !may_slice) {
     callbacks.incumbent = [&](const Schedule& schedule) { best = schedule; };
     callbacks.heartbeat = [&](const Progress& progress) {
       if (!best || progress.seconds < kept + kSecondsBetweenKept) return;
@@ -134,12 +139,13 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
       best.reset();
     };
   }
-  Schedule schedule = remora::solve(asked, callbacks).schedule;
+  const Answer answer = remora::solve(asked, callbacks);
+  Schedule schedule = answer.schedule;
   complete(schedule);
   // A method's schedule is all that it has to say.
   const bool is_said = !searches && schedule.has_schedule();
   const bool interrupted = cancel_ != nullptr && cancel_->load() && !is_said && !has_ended(schedule, asked.options);
-  return answer_of(schedule, graph, interrupted, schedule.solver.threads);
+  return answer_of(schedule, answer.sliced ? *answer.sliced : graph, interrupted, schedule.solver.threads);
 }
 
 std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request, const LoadedDeviceGraph& loaded,
@@ -194,9 +200,10 @@ std::string compare_problems(const batch::Task& task, const batch::Record& recor
 }
 
 /// The fault of the record; empty if it has none. For a graph over one device or several.
-template <class AnyLoaded>
-std::string verify_on(const batch::Task& task, const batch::Record& record, const AnyLoaded& loaded) {
-  const auto schedule = json::read_schedule(json::Text(record.schedule), *loaded.graph);
+template <class AnyLoaded, class AnyGraph>
+std::string verify_on(const batch::Task& task, const batch::Record& record, const AnyLoaded& loaded,
+                      const AnyGraph& graph) {
+  const auto schedule = json::read_schedule(json::Text(record.schedule), graph);
   if (record.status != batch::kInterrupted && record.status != json::status_word(schedule.status)) {
     return "states another status";
   }
@@ -204,7 +211,7 @@ std::string verify_on(const batch::Task& task, const batch::Record& record, cons
   if (!difference.empty()) return difference;
   if (schedule.graph_sha256 != record.question.graph_sha256) return "its schedule is of another graph";
   if (!schedule.has_schedule()) return "";
-  const auto verdict = verify(*loaded.graph, schedule);
+  const auto verdict = verify(graph, schedule);
   return verdict.valid() ? "" : "does not verify: " + verdict.errors.front();
 }
 
@@ -223,7 +230,8 @@ std::string verify_record(const batch::Task& task, const batch::Record& record) 
     std::cerr << "remora: warning: " << printable(task.id) << ": not verified: " << error.what() << "\n";
     return "";
   }
-  return devices ? verify_on(task, record, *devices) : verify_on(task, record, loaded);
+  if (devices) return verify_on(task, record, *devices, *devices->graph);
+  return verify_on(task, record, loaded, *scheduled_graph({task.graph, record.schedule}, loaded).graph);
 }
 
 }  // namespace remora::cli

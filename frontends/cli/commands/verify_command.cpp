@@ -7,6 +7,7 @@
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/formats/document.hpp"
 #include "frontends/formats/keys.hpp"
 #include "model/evaluate.hpp"
 #include "model/verify.hpp"
@@ -23,7 +24,7 @@ void print_verdict(const Graph& /*graph*/, const Verdict& verdict, std::size_t s
                                     {"peak_step", verdict.peak_step},
                                     {"steps", steps},
                                     {"recomputes", verdict.recomputes}};
-  std::cout << text.dump(1) << "\n";
+  std::cout << json::dump(text, 1) << "\n";
 }
 
 /// By device name.
@@ -45,7 +46,7 @@ void print_verdict(const DeviceGraph& graph, const DeviceVerdict& verdict, std::
       {"steps", steps},
       {"recomputes", verdict.recomputes},
       {"copies", verdict.copies}};
-  std::cout << text.dump(1) << "\n";
+  std::cout << json::dump(text, 1) << "\n";
 }
 
 Bytes read_budgets(const std::string& text, const LoadedGraph& loaded) {
@@ -56,10 +57,9 @@ Table<DeviceId, std::optional<Bytes>> read_budgets(const std::string& text, cons
   return read_device_budgets(text, *loaded.graph);
 }
 
-/// For a graph over one device or several.
-template <class AnyLoaded>
-int verify_on(const Arguments& arguments, const FileText& file, const AnyLoaded& loaded) {
-  const auto& graph = *loaded.graph;
+/// For a graph over one device or several. `graph`: the loaded one, or that in the schedule's slices.
+template <class AnyLoaded, class AnyGraph>
+int verify_on(const Arguments& arguments, const FileText& file, const AnyLoaded& loaded, const AnyGraph& graph) {
   const bool quiet = arguments.has("quiet");
   auto schedule = load_schedule(file, graph);
   if (arguments.has("budget")) schedule.budget = read_budgets(arguments.get<std::string>("budget"), loaded);
@@ -93,9 +93,10 @@ int verify_command(const Words& words) {
   const FileText graph = read_once(arguments.file("GRAPH"));
   const auto devices = load_device_graph(graph, arguments);
   const FileText file = read_once(arguments.file("SCHEDULE"));
-  if (devices) return verify_on(arguments, file, *devices);
+  if (devices) return verify_on(arguments, file, *devices, *devices->graph);
   adopt_reading(arguments, file, arguments.has("quiet"));
-  return verify_on(arguments, file, load_graph(graph, arguments, arguments.has("quiet")));
+  const LoadedGraph loaded = load_graph_of(file, graph, arguments, arguments.has("quiet"));
+  return verify_on(arguments, file, loaded, *scheduled_graph(file, loaded).graph);
 }
 
 }  // namespace remora::cli

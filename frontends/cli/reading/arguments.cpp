@@ -2,6 +2,8 @@
 #include "frontends/cli/reading/arguments.hpp"
 
 #include <algorithm>
+#include <cctype>
+#include <filesystem>
 #include <iostream>
 #include <sstream>
 #include <utility>
@@ -65,6 +67,13 @@ FileText read_once(const std::string& path) {
   return {path, json::read_file(path)};
 }
 
+bool is_model_name(const std::string& path) {
+  std::string ending = std::filesystem::path(path).extension();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".onnx";
+}
+
 po::typed_value<InputFile>* input_file() {
   return po::value<InputFile>()->value_name("FILE");
 }
@@ -100,8 +109,6 @@ bool Arguments::parse(const std::vector<std::string>& words) {
   } catch (const po::unknown_option& error) {
     std::string given = error.get_option_name();
     given.resize(std::min(given.find('='), given.size()));
-    const std::string now = renamed_option(given.substr(std::min(given.find_first_not_of('-'), given.size())));
-    if (!now.empty()) throw UsageError(given + ": " + now);
     std::vector<std::string> known;
     for (const auto& option : all.options()) known.push_back("--" + option->long_name());
     const std::string meant = text::nearest(given, known);
@@ -156,6 +163,11 @@ void Arguments::note_files() {
     note_input(name, value);
     if (const auto* written = boost::any_cast<OutputFile>(&value.value())) {
       known_files_->will_write(written->path, "--" + name);
+      if (name != model_output_ && is_model_name(written->path)) {
+        throw UsageError(
+            "--" + name + ": " + written->path +
+            " would be no ONNX model; name another file ('remora rewrite' and 'remora order' write models)");
+      }
     }
   }
 }

@@ -65,6 +65,9 @@ FileText read_once(const std::string& path);
 boost::program_options::typed_value<InputFile>* input_file();
 boost::program_options::typed_value<OutputFile>* output_file(const std::string& usual = "");
 
+/// True if the file is named as ONNX models are, in whatever case.
+bool is_model_name(const std::string& path);
+
 /// A file argument and what it is.
 struct FileArgument {
   std::string name{};
@@ -80,6 +83,9 @@ class Arguments {
   void add(const OptionGroup& group) { groups_.push_back(group); }
   /// Text printed after the options.
   void set_notes(std::string notes) { notes_ = std::move(notes); }
+
+  /// The file of this option may be an ONNX model, so that it may have the name of one, which no other output may.
+  void may_write_model(std::string option) { model_output_ = std::move(option); }
 
   /// Any number of further words may follow the files.
   void take_rest(std::string name, std::string help) { rest_ = {std::move(name), std::move(help)}; }
@@ -126,6 +132,7 @@ class Arguments {
   std::string notes_;
   std::vector<FileArgument> files_;
   FileArgument rest_;
+  std::string model_output_;
   std::vector<OptionGroup> groups_;
   OptionValues values_;
   std::set<std::string> adopted_;

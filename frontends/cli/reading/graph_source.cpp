@@ -3,15 +3,20 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <charconv>
+#include <cmath>
 #include <filesystem>
 #include <iostream>
 #include <memory>
 #include <optional>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
+#include "engine/ask/ask.hpp"
 #include "frontends/cli/reading/arguments.hpp"
+#include "frontends/cli/reading/solve_options.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
@@ -36,8 +41,8 @@ using onnx_frontend::ParameterGradients;
 
 namespace {
 
-constexpr std::array kOnnxOnly{"dim",  "bound",  "training",       "backward",     "gradients",
-                               "cost", "device", "allow-external", "allow-unknown"};
+constexpr std::array kOnnxOnly{"dim",  "bound",  "training",       "backward",      "gradients",
+                               "cost", "device", "allow-external", "allow-unknown", "axes"};
 /// The one of these options that HLO modules have, too.
 constexpr std::string_view kDevice = "device";
 
@@ -59,8 +64,7 @@ fs::path folder_of(const std::string& file) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-constexpr const char* kNoGraph =
-    "neither a graph (remora-graph, node-link, p remat2) nor an ONNX model nor an HLO module";
+constexpr const char* kNoGraph = "neither a remora-graph nor an ONNX model nor an HLO module";
 
 }  // namespace
 
@@ -74,17 +78,10 @@ void refuse_model_options(const Arguments& arguments, const std::string& path) {
 
 namespace {
 
-/// Reads a graph in text form, which one is detected from its content. `taken`: what the user should know of how it was read.
-Graph read_graph_text(const std::string& content, std::string& taken) {
+Graph read_graph_text(const std::string& content) {
   const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string::npos) throw InputError("", std::string("the file is empty: ") + kNoGraph);
-  if (interchange::looks_like_remat2(content)) return interchange::read_remat2(content);
   if (content[first] != '{') throw InputError("", kNoGraph);
-  if (interchange::looks_like_node_link(content)) {
-    interchange::NodeLinkGraph read = interchange::read_node_link(content);
-    taken = std::move(read.taken);
-    return std::move(read.graph);
-  }
   return json::read_graph(json::Text(content));
 }
 
@@ -118,15 +115,13 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
     return std::make_shared<const Graph>(std::move(result.graph));
   }
   if (needs_onnx) throw InputError("", "is not an ONNX model; only those have dimensions to set");
-  std::string taken;
   std::shared_ptr<Graph> graph;
   if (hlo::looks_like_module(content)) {
     graph = std::make_shared<Graph>(load_module({path, content}, arguments).graph);
   } else {
-    graph = std::make_shared<Graph>(read_graph_text(content, taken));
+    graph = std::make_shared<Graph>(read_graph_text(content));
     refuse_model_options(arguments, path);
   }
-  if (!quiet && !taken.empty()) std::cerr << "remora: " << taken << "\n";
   if (options.costs) {
     const std::string covered = put_costs(*graph, *options.costs);
     if (!quiet) std::cerr << "remora: " << covered << "\n";
@@ -164,8 +159,8 @@ OptionGroup graph_options() {
   group.add_options()("cost", po::value<std::string>()->value_name("MODEL"),
                       "durations: roofline (default, nanoseconds), flops or unit")(
       "device", input_file(),
-      "device for the roofline: a file, or the name of an installed one such as rtx-3090 (default: an A100-like "
-      "accelerator)")(
+      "device for the roofline: a file, or a name that 'remora fit --devices' prints, such as rtx-3090 (default: an "
+      "A100-like accelerator)")(
       "costs", input_file(),
       "table of measured durations by name of the op, as python -m remora.onnx profile writes it; backward ops without "
       "a row are scaled by their FLOPs")(
@@ -228,60 +223,38 @@ void adopt_reading(Arguments& arguments, const FileText& schedule, bool quiet) {
 
 namespace {
 
-/// The folder of the files that are installed with this program.
-fs::path shared_folder() {
-  std::error_code error;
-  const fs::path program = fs::read_symlink("/proc/self/exe", error);
-  return program.parent_path().parent_path() / "share" / "remora";
+/// The named row of the table. Throws UsageError that lists the names.
+template <class Row>
+const Row& row_of(const Row* found, const std::vector<Row>& rows, const char* option, const std::string& name) {
+  if (found != nullptr) return *found;
+  std::vector<std::string> known;
+  std::string names;
+  for (const Row& row : rows) names.append(names.empty() ? "" : ", ").append(known.emplace_back(row.name));
+  const std::string meant = text::nearest(name, known);
+  throw UsageError(std::string(option) + ": '" + name + "' is neither a file nor one of " + names +
+                   (meant.empty() ? "" : "; did you mean " + meant + "?"));
 }
 
-/// `machines`: whether the option also takes the names of `known_machines`.
-std::string installed_file(const std::string& option, const std::string& folder_name, const std::string& name,
-                           bool machines) {
-  if (fs::exists(name) || name.find('/') != std::string::npos) return name;
+/// True if the option's value is a path: a file that is there, or a place where none is.
+bool is_path(const std::string& name) {
   std::error_code error;
-  const fs::path folder = shared_folder() / folder_name;
-  std::vector<std::string> known;
-  std::vector<std::string> matching;
-  for (const auto& entry : fs::directory_iterator(folder, error)) {
-    const std::string stem = entry.path().stem().string();
-    if (stem == name) return entry.path().string();
-    known.push_back(stem);
-    if (stem.starts_with(name)) matching.push_back(entry.path().string());
-  }
-  if (matching.size() == 1) return matching.front();
-  if (known.empty()) return name;
-  std::sort(known.begin(), known.end());
-  std::string names;
-  for (const std::string& one : known) names.append(names.empty() ? "" : ", ").append(one);
-  if (machines) {
-    names += " and what 'remora fit --devices' lists";
-    for (const Machine& machine : known_machines()) known.push_back(machine.name);
-  }
-  const std::string meant = text::nearest(name, known);
-  throw UsageError(option + ": '" + name + "' is neither a file nor one of " + names +
-                   (meant.empty() ? "" : "; did you mean " + meant + "?"));
+  return fs::exists(name, error) || name.find('/') != std::string::npos || name.ends_with(".json");
 }
 
 }  // namespace
 
-std::string device_file(const std::string& name) {
-  return installed_file("--device", "devices", name, true);
-}
-
 bool is_known_device(const std::string& name) {
-  const bool is_file = fs::exists(name) || fs::exists(shared_folder() / "devices" / (name + ".json"));
-  return !is_file && find_machine(name) != nullptr;
+  return !is_path(name) && find_machine(name) != nullptr;
 }
 
 Machine read_device(const std::string& name) {
-  if (is_known_device(name)) return *find_machine(name);
-  const std::string path = device_file(name);
-  return read_machine(json::read_file(path), path);
+  if (!is_path(name)) return row_of(find_machine(name), known_machines(), "--device", name);
+  return read_machine(json::read_file(name), name);
 }
 
-std::string link_file(const std::string& name) {
-  return installed_file("--links", "links", name, false);
+LinkModel read_link_option(const std::string& name) {
+  if (!is_path(name)) return row_of(find_link(name), known_links(), "--links", name);
+  return read_link(json::read_file(name), name);
 }
 
 OnnxOptions read_model_options(const Arguments& arguments) {
@@ -317,6 +290,7 @@ OnnxOptions read_model_options(const Arguments& arguments) {
 OnnxOptions read_onnx_options(const Arguments& arguments) {
   OnnxOptions options = read_model_options(arguments);
   options.allow_unknown = arguments.has("allow-unknown");
+  options.axes = arguments.has("axes") || read_slices(arguments).is_allowed;
   if (options.allow_unknown && options.training) {
     throw UsageError("--allow-unknown: not with --training, which needs every size");
   }
@@ -341,20 +315,41 @@ void check_graph_options(const Arguments& arguments) {
   static_cast<void>(read_onnx_options(arguments));
 }
 
-LoadedGraph load_graph(const FileText& file, const Arguments& arguments, bool quiet,
-                       const std::map<std::string, std::int64_t>& dimensions) {
-  OnnxOptions options = read_onnx_options(arguments);
+namespace {
+
+/// A slice launches its kernels anew.
+SliceRun slice_run_of(const std::string& content, const OnnxOptions& options) {
+  if (!looks_like_onnx(content) || options.cost != CostModel::roofline) return {};
+  constexpr double kNanosecondsOfSecond = 1e9;
+  return {
+      .overhead = nanoseconds(options.machine.launch_overhead),
+      .bandwidth = Bytes(std::max<std::int64_t>(1, std::llround(options.machine.bandwidth / kNanosecondsOfSecond)))};
+}
+
+}  // namespace
+
+namespace {
+
+LoadedGraph load_graph_by(const FileText& file, const Arguments& arguments, OnnxOptions options, bool quiet,
+                          const std::map<std::string, std::int64_t>& dimensions) {
   options.folder = folder_of(file.path);
   for (const auto& [name, value] : dimensions) options.dimensions.insert_or_assign(name, value);
   try {
     return {read_graph_file(file.path, file.content, arguments, options, !dimensions.empty(), quiet),
-            text::sha256_hex(file.content)};
+            text::sha256_hex(file.content), slice_run_of(file.content, options)};
   } catch (const InputError& error) {
     const std::string_view text = error.what();
     // Some readers name the file themselves.
     if (text.starts_with(file.path)) throw;
     throw InputError(file.path, error.what());
   }
+}
+
+}  // namespace
+
+LoadedGraph load_graph(const FileText& file, const Arguments& arguments, bool quiet,
+                       const std::map<std::string, std::int64_t>& dimensions) {
+  return load_graph_by(file, arguments, read_onnx_options(arguments), quiet, dimensions);
 }
 
 LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
@@ -401,6 +396,33 @@ Schedule load_schedule(const FileText& file, const Graph& graph) {
                  [&](json::Text text) { return json::read_schedule(text, graph); });
 }
 
+ScheduledGraph scheduled_graph(const FileText& schedule, const LoadedGraph& loaded) {
+  return of_file(schedule, " (another graph, or read with other options: --training, --dim?)", [&](json::Text text) {
+    const std::optional<ScheduleSlices> slices = json::read_slices(text);
+    if (!slices) return ScheduledGraph{loaded.graph};
+    auto sliced = std::make_shared<const SlicedGraph>(graph_in_slices(*loaded.graph, *slices));
+    return ScheduledGraph{{sliced, &sliced->graph}, sliced};
+  });
+}
+
+namespace {
+
+bool states_slices(const FileText& schedule) {
+  return of_file(schedule, "", [](json::Text text) { return json::read_slices(text).has_value(); });
+}
+
+}  // namespace
+
+LoadedGraph load_graph_of(const FileText& schedule, const FileText& file, const Arguments& arguments, bool quiet) {
+  OnnxOptions options = read_onnx_options(arguments);
+  options.axes = options.axes || (looks_like_onnx(file.content) && states_slices(schedule));
+  return load_graph_by(file, arguments, std::move(options), quiet, {});
+}
+
+void refuse_slices(const FileText& schedule, const std::string& what) {
+  if (states_slices(schedule)) throw InputError(schedule.path, "$.slices: not for " + what);
+}
+
 DeviceSchedule load_schedule(const FileText& file, const DeviceGraph& graph) {
   return of_file(file, " (another graph?)", [&](json::Text text) { return json::read_schedule(text, graph); });
 }
@@ -416,7 +438,9 @@ void expect_valid(const std::string& path, const DeviceGraph& graph, const Devic
 Sequence read_warm_start(const Arguments& arguments, const Graph& graph) {
   if (!arguments.has("warm-start")) return {};
   const std::string& path = arguments.input("warm-start");
-  Sequence ops = ops_of(load_schedule(path, graph));
+  const FileText file = read_once(path);
+  refuse_slices(file, "a start");
+  Sequence ops = ops_of(load_schedule(file, graph));
   if (ops.empty()) throw InputError(path, "holds no schedule to start from");
   return ops;
 }
@@ -461,6 +485,11 @@ LoadedModel load_model(const FileText& file, const Arguments& arguments, bool qu
 hlo::LoweredModule load_module(const FileText& file, const Arguments& arguments) {
   refuse_for_modules(arguments, file.path);
   return hlo::lower_module(file.content, file.path, read_onnx_options(arguments).machine);
+}
+
+void refuse_model_name(const std::string& output) {
+  if (!is_model_name(output)) return;
+  throw UsageError("--output: ONNX has no nodes for the training step of --training; name a .json file");
 }
 
 void check_rewritable(const LoadedModel& model, const std::string& output) {

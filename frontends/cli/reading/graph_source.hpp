@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The GRAPH argument: a remora-graph, another program's graph, an ONNX model or an HLO module, detected from its content, with the
-// options that say how to read it.
+// The GRAPH argument: a remora-graph, an ONNX model or an HLO module, detected from its content, with the options that
+// say how to read it.
 #pragma once
 
 #include <cstdint>
@@ -18,14 +18,13 @@
 #include "model/devices/schedule.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
+#include "model/slices.hpp"
 
 namespace remora::cli {
 
 /// Description of GRAPH for the help.
 inline constexpr const char* kGraphHelp =
-    "a graph (remora-graph, node-link JSON, or TWRemat's p remat2), an ONNX model, or an HLO module of XLA, detected "
-    "from its "
-    "content; - for standard input";
+    "a remora-graph, an ONNX model, or an HLO module of XLA, detected from its content; - for standard input";
 
 /// The options that belong to every command that reads a graph.
 OptionGroup graph_options();
@@ -34,16 +33,11 @@ std::vector<std::string> reading_of(const Arguments& arguments);
 /// Reads the graph as this schedule or curve had it read, but for what the user says otherwise, of which a line to
 /// standard error tells unless `quiet`.
 void adopt_reading(Arguments& arguments, const FileText& schedule, bool quiet);
-/// True if --device means a machine of the table (`remora fit --devices`): there is no file that is called just so.
+/// True if --device names a machine of the table (`remora fit --devices`), not a file.
 bool is_known_device(const std::string& name);
-/// The file that --device names: itself if it is there, else the installed device of that name or of the only name that
-/// begins so ("rtx-3090", "h100-sxm5-80gb-bf16"). Throws UsageError that lists the names.
-std::string device_file(const std::string& name);
-
-/// The machine of the table or of such a file.
+/// The machine or link that an option names: of the table, or of a file. Throws UsageError that lists the names.
 Machine read_device(const std::string& name);
-/// The same of a link, for the option.
-std::string link_file(const std::string& name);
+LinkModel read_link_option(const std::string& name);
 
 /// Throws what load_graph would throw for these options whatever the graph: UsageError where they contradict each
 /// other, InputError for a device that cannot be read.
@@ -57,12 +51,13 @@ onnx_frontend::OnnxOptions read_onnx_options(const Arguments& arguments);
 /// Those of them that say nothing of durations, and what they say.
 OptionGroup model_options();
 onnx_frontend::OnnxOptions read_model_options(const Arguments& arguments);
-/// The table of devices of `remora fit`, where this program is installed.
 
 struct LoadedGraph {
   std::shared_ptr<const Graph> graph{};
   /// Hash of the file's bytes, in lower-case hexadecimal.
   std::string sha256{};
+  /// The cost of slices on the machine that the durations are for; nothing where a graph states its durations itself.
+  SliceRun slice_run{};
 };
 
 /// Notes the files that the weights of the ONNX model `content`, read from `path`, are in.
@@ -75,11 +70,25 @@ LoadedGraph load_graph(const FileText& file, const Arguments& arguments, bool qu
                        const std::map<std::string, std::int64_t>& dimensions = {});
 LoadedGraph load_graph(const std::string& path, const Arguments& arguments, bool quiet,
                        const std::map<std::string, std::int64_t>& dimensions = {});
+/// The graph of this schedule: a model with axes if the schedule states slices.
+LoadedGraph load_graph_of(const FileText& schedule, const FileText& file, const Arguments& arguments, bool quiet);
 
 /// Reads a remora-schedule of `graph`. Throws InputError with the file's name.
 Schedule load_schedule(const FileText& file, const Graph& graph);
 Schedule load_schedule(const std::string& path, const Graph& graph);
 DeviceSchedule load_schedule(const FileText& file, const DeviceGraph& graph);
+
+/// The graph that the steps of a schedule are of.
+struct ScheduledGraph {
+  std::shared_ptr<const Graph> graph{};
+  /// Where the schedule states slices: the graph in them.
+  std::shared_ptr<const SlicedGraph> sliced{};
+};
+
+/// The loaded graph, in the slices that the schedule in the file states. Throws InputError with the file's name.
+ScheduledGraph scheduled_graph(const FileText& schedule, const LoadedGraph& loaded);
+/// Throws InputError with the file's name for a schedule with slices, which `what` does not support.
+void refuse_slices(const FileText& schedule, const std::string& what);
 
 /// Throws InputError, placed at the schedule's file, unless the schedule is a valid one.
 void expect_valid(const std::string& path, const Graph& graph, const Schedule& schedule);
@@ -112,6 +121,9 @@ LoadedModel load_model(const FileText& file, const Arguments& arguments, bool qu
 
 /// Reads an HLO module. Throws InputError with the file's name, and UsageError for options that only ONNX models have.
 hlo::LoweredModule load_module(const FileText& file, const Arguments& arguments);
+
+/// For the output of a training step: throws UsageError if it is named so.
+void refuse_model_name(const std::string& output);
 
 /// Throws before the search, not after it, what would be thrown for any order: the model's own is written and dropped.
 void check_rewritable(const LoadedModel& model, const std::string& output);

@@ -18,6 +18,7 @@
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
+#include "model/quote.hpp"
 
 namespace remora::cli {
 namespace {
@@ -72,6 +73,10 @@ Bytes budget_asked(const std::string& text, const Request& request) {
   } catch (const InputError& error) {
     throw UsageError(std::string("--budget: ") + error.what());
   }
+}
+
+void refuse_slices(const Arguments& arguments, const std::string& what) {
+  if (arguments.has("slices")) throw UsageError("--slices: not for " + what);
 }
 
 void refuse_more_computes(const Arguments& arguments, const std::string& what) {
@@ -131,6 +136,24 @@ void lift_time_limit(const Arguments& arguments, SolveOptions& options) {
   if (arguments.has("work-limit") && !arguments.has("time-limit")) options.time_limit = kNoTimeLimit;
 }
 
+void add_slices_option(OptionGroup& group) {
+  group.add_options()("slices", po::value<std::vector<std::string>>()->value_name("WHAT"),
+                      "none (default); auto: compute ops in slices, along the axes in the graph, where that makes the "
+                      "schedule shorter or "
+                      "possible; REGION=K@AXIS (repeatable): in K slices. REGION is an op, which takes its neighbors "
+                      "along, or a list of "
+                      "ops (A,B or A,); AXIS is the number of the first op's axis (default: the best)");
+}
+
+SliceRequest read_slices(const Arguments& arguments) {
+  if (!arguments.has("slices")) return {};
+  try {
+    return slices_asked(arguments.get<std::vector<std::string>>("slices"));
+  } catch (const InputError& error) {
+    throw UsageError(spelled(error));
+  }
+}
+
 OptionGroup problem_options(bool needs_budget) {
   OptionGroup group("The problem");
   auto* budget = new BudgetOption();  // the group owns it
@@ -146,6 +169,7 @@ OptionGroup problem_options(bool needs_budget) {
       "order", po::value<std::string>()->value_name("MODE"),
       "input: first runs follow the file's order (default); free: any order; auto: free if a quick "
       "search finds another order that fits within the budget or needs much less memory");
+  add_slices_option(group);
   group.make_expert({"max-computes"});
   return group;
 }
@@ -183,6 +207,7 @@ Request read_request(const Arguments& arguments) {
     if (arguments.has("order")) {
       request.order = order_request_from_name(arguments.get<std::string>("order"));
     }
+    request.slices = read_slices(arguments);
     Request started = request;
     // Which ops these are is seen with the graph.
     if (arguments.has("warm-start")) started.start.emplace_back();
@@ -234,8 +259,10 @@ Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& tex
     const auto device = std::find_if(graph.devices.begin(), graph.devices.end(),
                                      [&](const Device& candidate) { return candidate.name == name; });
     if (device == graph.devices.end()) {
+      std::string names;
+      for (const Device& known : graph.devices) names += (names.empty() ? "" : ", ") + printable(known.name);
       throw UsageError("--budget: of a graph with devices it is DEVICE=BYTES, separated by commas; '" +
-                       std::string(one) + "' names none of its devices");
+                       std::string(one) + "' names none of its devices, " + names);
     }
     budgets[DeviceId(static_cast<std::size_t>(device - graph.devices.begin()))] = bytes;
   });

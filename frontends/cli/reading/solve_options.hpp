@@ -37,6 +37,13 @@ Request read_request(const Arguments& arguments);
 /// The budget as --budget takes it, of the request's graph. Throws UsageError.
 Bytes budget_asked(const std::string& text, const Request& request);
 
+/// --slices, into `group`.
+void add_slices_option(OptionGroup& group);
+/// The request of --slices, without the cost of slices. Throws UsageError.
+SliceRequest read_slices(const Arguments& arguments);
+/// Throws UsageError for --slices, which `what` does not support.
+void refuse_slices(const Arguments& arguments, const std::string& what);
+
 /// Throws UsageError for --max-computes auto: `what` does not know that, and has two by default.
 void refuse_more_computes(const Arguments& arguments, const std::string& what);
 

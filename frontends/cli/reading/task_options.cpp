@@ -15,6 +15,7 @@
 #include "frontends/batch/manifest.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
+#include "frontends/formats/document.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
@@ -63,8 +64,6 @@ std::vector<std::string> words_of(const batch::Task& task) {
   std::vector<std::string> words{task.graph};
   for (const auto& [name, values] : task.options) {
     const auto at = known.find(name);
-    if (const std::string now = at == known.end() ? renamed_option(name) : ""; !now.empty())
-      throw UsageError(std::string("$.options.").append(name).append(": ").append(now));
     if (at == known.end() || name == kBudget) throw UsageError("$.options: there is no option " + quote(name));
     if (!at->second && values.size() != 1)
       throw UsageError("$.options." + name + ": must be true or false, not a list");
@@ -150,7 +149,7 @@ batch::TaskOptions typed_options(const Arguments& arguments) {
     std::vector<std::string> values{"on"};
     if (takes_value) values = values_of(arguments.values()[name]);
     if (names_file(name, values.front())) {
-      if (name == "device") values.front() = device_file(values.front());
+      if (name == "device") static_cast<void>(read_device(values.front()));
       values.front() = absolute("", values.front());
     }
     typed.emplace(name, std::move(values));
@@ -169,11 +168,7 @@ void complete_task(batch::Task& task, const batch::TaskOptions& defaults, const 
     const auto file = task.options.find(std::string(name));
     if (file == task.options.end()) continue;
     std::string& path = file->second.front();
-    const std::string own = absolute(folder, path);
-    if (!fs::exists(own) && !names_file(file->first, path)) continue;
-    // A device may be an installed one.
-    const std::string installed = name == "device" && !fs::exists(own) ? device_file(path) : path;
-    path = installed == path ? own : installed;
+    if (names_file(file->first, path)) path = absolute(folder, path);
   }
   for (const auto& [name, values] : defaults) {
     if (name != kBudget) task.options.emplace(name, values);
@@ -209,6 +204,9 @@ batch::Settings task_settings(const batch::Task& task) {
   Request request = read_request(arguments);
   batch::Settings settings{{"max_computes", request.max_computes ? std::to_string(*request.max_computes) : "auto"},
                            {"order", order_request_name(order_asked(request))}};
+  // Where none are asked for, a result is the same as ever.
+  const auto slices = task.options.find("slices");
+  if (request.slices.is_allowed) settings.push_back(setting_of(*slices));
   // How fast, not what: a batch may go on with another number.
   request.options.threads = 0;
   for (auto& row : describe_options(request.options)) settings.push_back(std::move(row));
@@ -237,7 +235,7 @@ std::string manifest_of(const fs::path& folder) {
     nlohmann::ordered_json task{{"id", graph.string()}, {"graph", graph.string()}};
     const fs::path costs = graph.stem().string() + ".costs.csv";
     if (fs::exists(folder / costs)) task["options"] = {{"costs", costs.string()}};
-    text.append(task.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace)).append("\n");
+    text.append(json::dump(task)).append("\n");
   }
   return text;
 }

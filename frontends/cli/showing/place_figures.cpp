@@ -8,11 +8,16 @@
 #include <nlohmann/json.hpp>
 
 #include "frontends/cli/showing/summary.hpp"
+#include "frontends/formats/document.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/text/text.hpp"
 
 namespace remora::cli {
 namespace {
+
+constexpr const char* kSharedBytes = "buffers with fixed offsets share bytes";
+constexpr const char* kFullBanks = "the banks do not hold the buffers";
+constexpr const char* kUnknown = "no placement found, nor proved impossible";
 
 bool is_placed(const PlaceResult& result) {
   return result.status == PlacementStatus::optimal || result.status == PlacementStatus::feasible;
@@ -58,7 +63,7 @@ void print_arena(std::ostream& out, const PlaceFigures& figures) {
       << "load        " << text::exact_bytes_text(largest_load(figures.buffers)) << " at most at one time\n";
   if (figures.capacity) out << "capacity    " << text::exact_bytes_text(*figures.capacity) << "\n";
   if (result.lower_bound == Bytes::max()) {
-    out << "impossible  buffers with fixed offsets share bytes\n";
+    out << "impossible  " << kSharedBytes << "\n";
   } else {
     out << "bound       " << text::exact_bytes_text(result.lower_bound) << ": no arena is smaller\n";
     if (result.status == PlacementStatus::infeasible) out << "impossible  the bound is above the capacity\n";
@@ -78,9 +83,9 @@ void print_banks(std::ostream& out, const PlaceFigures& figures) {
                                                       : "at least " + text::grouped(result.least_cost))
         << "\n";
   } else if (result.status == PlacementStatus::infeasible) {
-    out << "impossible  the banks do not hold the buffers\n";
+    out << "impossible  " << kFullBanks << "\n";
   } else {
-    out << "unknown     no placement found, nor proved impossible\n";
+    out << "unknown     " << kUnknown << "\n";
   }
   for_each_bank(figures, [&](const Bank& bank, std::int64_t buffers, Bytes arena) {
     out << "bank        " << bank.name << ": " << text::grouped(buffers) << " buffers, arena "
@@ -98,6 +103,16 @@ void print_place_text(std::ostream& stream, const PlaceFigures& figures, int wid
   if (figures.banks == nullptr) out << ", " << figures.threads << (figures.threads == 1 ? " thread" : " threads");
   out << "\n";
   stream << text::wrapped_lines(out.str(), kWordColumns, width);
+}
+
+std::string refused_placement(const PlaceFigures& figures) {
+  const PlaceResult& result = figures.result;
+  const bool is_proved = result.status == PlacementStatus::infeasible;
+  if (figures.banks != nullptr) return is_proved ? kFullBanks : kUnknown;
+  if (result.lower_bound == Bytes::max()) return kSharedBytes;
+  const std::string bound = text::exact_bytes_text(result.lower_bound);
+  return "no placement within " + text::exact_bytes_text(figures.capacity.value_or(Bytes())) +
+         (is_proved ? " exists" : " was found") + ": no arena is smaller than " + bound;
 }
 
 void print_place_json(std::ostream& out, const PlaceFigures& figures) {
@@ -122,7 +137,7 @@ void print_place_json(std::ostream& out, const PlaceFigures& figures) {
   text["work"] = result.work;
   text["seed"] = figures.seed;
   if (figures.banks == nullptr) text["threads"] = figures.threads;
-  out << text.dump(1) << "\n";
+  out << json::dump(text, 1) << "\n";
 }
 
 }  // namespace remora::cli

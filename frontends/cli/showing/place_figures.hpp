@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <iosfwd>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "engine/placement/place.hpp"
@@ -27,6 +28,9 @@ struct PlaceFigures {
 
 /// For people.
 void print_place_text(std::ostream& stream, const PlaceFigures& figures, int width);
+
+/// Why there is no placement, on one line; for a result without one.
+std::string refused_placement(const PlaceFigures& figures);
 
 /// One JSON object; docs/guide/place.md and formats.md list its keys.
 void print_place_json(std::ostream& out, const PlaceFigures& figures);

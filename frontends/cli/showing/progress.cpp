@@ -10,6 +10,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/formats/document.hpp"
 #include "frontends/formats/keys.hpp"
 #include "frontends/text/text.hpp"
 
@@ -155,7 +156,7 @@ void write_event(std::ostream& out, const Instance& instance, const Progress& pr
   line["lower_bound"] = progress.lower_bound.count();
   line["overhead"] = figures.overhead;
   line["work"] = progress.work;
-  out << line.dump() << std::endl;
+  out << json::dump(line) << std::endl;
 }
 
 void write_event(std::ostream& out, Objective objective, const Progress& progress) {
@@ -164,10 +165,10 @@ void write_event(std::ostream& out, Objective objective, const Progress& progres
   if (feasible) line[objective == Objective::energy ? "energy" : "duration"] = progress.duration.count();
   line["lower_bound"] = progress.lower_bound.count();
   line["work"] = progress.work;
-  out << line.dump() << std::endl;
+  out << json::dump(line) << std::endl;
 }
 
-void write_end(std::ostream& out, const Schedule& schedule) {
+void write_end(std::ostream& out, const Schedule& schedule, const std::string& refusal) {
   nlohmann::ordered_json line = end_json(schedule.status, schedule.solver);
   line["stopped"] = json::stop_word(schedule.solver.stop);
   line["duration"] = schedule.duration.count();
@@ -176,10 +177,11 @@ void write_end(std::ostream& out, const Schedule& schedule) {
   line["overhead"] = schedule.overhead();
   line["gap"] = schedule.gap();
   line["work"] = schedule.solver.work;
-  out << line.dump() << std::endl;
+  if (!refusal.empty()) line["refusal"] = refusal;
+  out << json::dump(line) << std::endl;
 }
 
-void write_end(std::ostream& out, const DeviceSchedule& schedule) {
+void write_end(std::ostream& out, const DeviceSchedule& schedule, const std::string& refusal) {
   nlohmann::ordered_json line = end_json(schedule.status, schedule.solver);
   if (schedule.has_schedule()) {
     line["duration"] = schedule.duration.count();
@@ -187,7 +189,8 @@ void write_end(std::ostream& out, const DeviceSchedule& schedule) {
   }
   line["lower_bound"] = schedule.lower_bound;
   line["work"] = schedule.solver.work;
-  out << line.dump() << std::endl;
+  if (!refusal.empty()) line["refusal"] = refusal;
+  out << json::dump(line) << std::endl;
 }
 
 namespace {

@@ -74,8 +74,9 @@ class ProgressTable {
 void write_event(std::ostream& out, const Instance& instance, const Progress& progress);
 /// Progress over several devices, in the unit of this objective.
 void write_event(std::ostream& out, Objective objective, const Progress& progress);
-void write_end(std::ostream& out, const Schedule& schedule);
-void write_end(std::ostream& out, const DeviceSchedule& schedule);
+/// `refusal`: why there is no schedule, in a line; empty if there is one.
+void write_end(std::ostream& out, const Schedule& schedule, const std::string& refusal);
+void write_end(std::ostream& out, const DeviceSchedule& schedule, const std::string& refusal);
 
 /// One line on a terminal that is updated a few times a second while a solve runs, and wiped away at the end:
 ///

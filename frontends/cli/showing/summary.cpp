@@ -16,6 +16,7 @@
 
 #include "frontends/formats/keys.hpp"
 #include "frontends/text/refusal.hpp"
+#include "frontends/text/slices.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/evaluate.hpp"
@@ -120,6 +121,15 @@ void print_computes(std::ostream& out, Status status, const SolverReport& solver
 
 namespace {
 
+void print_slices(std::ostream& out, const Schedule& schedule, const std::string& unit) {
+  const char* word = "slices      ";
+  for (const std::string& line : text::region_lines(*schedule.slices, unit)) {
+    out << word << line << "\n";
+    word = "            ";
+  }
+  out << "without     " << text::without_slices_text(schedule) << "\n";
+}
+
 void print_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule) {
   const std::string unit = text::duration_unit_of(graph);
   const double after = part_of_peak(schedule.peak_memory, graph.fixed_memory, schedule.baseline_peak_memory);
@@ -133,8 +143,9 @@ void print_schedule(std::ostream& out, const Graph& graph, const Schedule& sched
       << text::duration_text(schedule.duration, unit) << " (" << signed_percent(schedule.overhead()) << ")\n"
       << "bound       " << signed_percent(schedule.least_overhead()) << " at least, gap "
       << text::percent_text(schedule.gap(), 3) << (schedule.status == Status::optimal ? ": proved optimal" : "")
-      << "\n";
+      << (schedule.slices ? ", for these slices" : "") << "\n";
   print_computes(out, schedule.status, schedule.solver);
+  if (schedule.slices) print_slices(out, schedule, unit);
 }
 
 text::RefusalStyle refusal_style(std::function<std::string(Bytes)> amount) {
@@ -153,6 +164,11 @@ void print_refusal(std::ostream& out, const Refusal& refusal, const text::Refusa
   if (!text.because.empty()) out << "because     " << text.because << "\n";
   if (!text.budgets.empty()) out << "needed      " << text.budgets << "\n";
   if (!text.suggestions.empty()) out << "try         " << text.suggestions << "\n";
+}
+
+/// The refusal, or for a schedule from a file the reason that it states itself.
+Refusal reason_of(const Graph& graph, const Schedule& schedule, const Refusal& refusal) {
+  return refusal.cause == Refusal::Cause::none ? explain(graph, schedule) : refusal;
 }
 
 void print_no_schedule(std::ostream& out, const Graph& graph, const Schedule& schedule, const Refusal& refusal) {
@@ -193,7 +209,7 @@ void print_stop(std::ostream& out, const SolverReport& solver) {
       out << "stopped     work limit of " << text::grouped(solver.work_limit) << "\n";
       return;
     case Stop::cancelled:
-      out << "stopped     cancelled after " << seconds(solver.seconds) << "\n";
+      out << "stopped     cancelled after " << text::fixed(solver.seconds, 2) << " s\n";
       return;
     case Stop::callback:
       out << "stopped     by the caller\n";
@@ -246,7 +262,7 @@ void print_headline_lines(std::ostream& out, const Graph& graph, const Schedule&
   if (schedule.has_schedule()) {
     print_schedule(out, graph, schedule);
   } else {
-    print_no_schedule(out, graph, schedule, refusal.cause == Refusal::Cause::none ? explain(graph, schedule) : refusal);
+    print_no_schedule(out, graph, schedule, reason_of(graph, schedule, refusal));
   }
 }
 
@@ -270,8 +286,23 @@ void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedu
   }
   if (schedule.has_schedule()) print_recomputed(lines, graph, schedule, width);
   print_statistics(lines, schedule.solver.statistics);
-  if (!schedule.solver.note.empty()) lines << "note        " << schedule.solver.note << "\n";
+  const std::string& note = schedule.solver.note;
+  if (!note.empty() && note != refusal.method_lacks) lines << "note        " << note << "\n";
   out << text::wrapped_lines(lines.str(), kWordColumns, width);
+}
+
+std::string refused_line(const Graph& graph, const Schedule& schedule, const Refusal& refusal) {
+  if (schedule.has_schedule()) return "";
+  return text::refusal_text(graph, schedule, reason_of(graph, schedule, refusal),
+                            text::exact_bytes_text(schedule.budget), refusal_style(text::exact_bytes_text))
+      .line();
+}
+
+std::string refused_line(const DeviceGraph& graph, const DeviceSchedule& schedule, const Refusal& refusal) {
+  if (schedule.has_schedule()) return "";
+  const std::string note = printable(schedule.solver.note);
+  if (refusal.cause == Refusal::Cause::none) return "no schedule" + (note.empty() ? "" : ": " + note);
+  return text::refusal_text(graph, schedule, refusal, refusal_style(text::exact_bytes_text)).line();
 }
 
 void print_summary(std::ostream& out, const DeviceGraph& graph, const DeviceSchedule& schedule, int width,
@@ -383,7 +414,8 @@ void print_curve(std::ostream& out, const Graph& graph, const Curve& curve, int 
         << (!is_least   ? ""
             : is_narrow ? ", min"
                         : ", the minimum budget")
-        << (point.max_computes > 0 ? ", " + std::to_string(point.max_computes) + " runs per op" : "") << "\n";
+        << (point.max_computes > 0 ? ", " + std::to_string(point.max_computes) + " runs per op" : "")
+        << (point.slices > 0 ? ", in " + std::to_string(point.slices) + " slices" : "") << "\n";
   }
   print_curve_chart(out, curve, width);
   if (curve.knee) print_mark(out, "knee        ", curve, curve.points[*curve.knee]);

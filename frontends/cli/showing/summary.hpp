@@ -60,6 +60,10 @@ void print_curve_chart(std::ostream& out, const Curve& curve, int width = kSumma
 void print_report(std::ostream& out, const Graph& graph, const Schedule& schedule,
                   const report::ScheduleProfile& profile, int width = kSummaryWidth);
 
+/// Why there is no schedule, on one line: "no schedule stays within 2 B (2 bytes): ..."; empty if there is one.
+std::string refused_line(const Graph& graph, const Schedule& schedule, const Refusal& refusal);
+std::string refused_line(const DeviceGraph& graph, const DeviceSchedule& schedule, const Refusal& refusal);
+
 // The same of a schedule over several devices.
 
 /// Status, duration, energy and bound, how many steps, and the peak on each device; or why there is no schedule.

@@ -27,10 +27,10 @@ std::int64_t checked(std::int64_t amount) {
   return amount;
 }
 
-using RuleTable = std::map<std::string_view, ShapeRule, std::less<>>;
+using ShapeRules = std::map<std::string_view, ShapeRule, std::less<>>;
 
-RuleTable default_domain_rules() {
-  RuleTable table{
+ShapeRules default_domain_rules() {
+  ShapeRules table{
       // Definitions that changed after opset 17.
       {"Split", {18, split}},
       {"Pad", {18, pad}},
@@ -58,6 +58,9 @@ RuleTable default_domain_rules() {
       {"GatherND", {kFallback, gather_nd}},
       {"GreaterOrEqual", {kFallback, compare}},
       {"LessOrEqual", {kFallback, compare}},
+      {"Concat", {kFallback, concat, true}},
+      {"Conv", {kFallback, convolution, true}},
+      {"Gemm", {kFallback, gemm, true}},
       {"MatMul", {kFallback, matrix_product}},
       {"OneHot", {kFallback, one_hot}},
       {"Slice", {kFallback, slice}},
@@ -128,8 +131,8 @@ RuleTable default_domain_rules() {
   return table;
 }
 
-RuleTable microsoft_rules() {
-  RuleTable table;
+ShapeRules microsoft_rules() {
+  ShapeRules table;
   for (const char* op :
        {"Gelu", "FastGelu", "BiasGelu", "QuickGelu", "RotaryEmbedding", "GroupNorm", "SkipGroupNorm"}) {
     table.insert({op, {kAlways, same_as_first}});
@@ -141,17 +144,18 @@ RuleTable microsoft_rules() {
   for (const char* op : {"QLinearSigmoid", "QLinearLeakyRelu", "QLinearSoftmax", "BiasAdd", "BiasSoftmax"}) {
     table.insert({op, {kAlways, same_as_first}});
   }
-  for (const char* op : {"FusedMatMul", "FusedGemm", "TransposeMatMul"}) table.insert({op, {kAlways, matrix_product}});
+  table.insert({"FusedGemm", {kAlways, gemm}});
+  for (const char* op : {"FusedMatMul", "TransposeMatMul"}) table.insert({op, {kAlways, matrix_product}});
   for (const char* op : {"QLinearAdd", "QLinearMul"}) table.insert({op, {kAlways, quantized_broadcast}});
-  table.merge(RuleTable{{"Attention", {kAlways, fused_attention}},
-                        {"MultiHeadAttention", {kAlways, multi_head_attention}},
-                        {"GroupQueryAttention", {kAlways, group_query_attention}},
-                        {"EmbedLayerNormalization", {kAlways, embedding_normalization}},
-                        {"MatMulNBits", {kAlways, low_bit_product}},
-                        {"FusedConv", {kAlways, convolution}},
-                        {"QLinearAveragePool", {kAlways, pool}},
-                        {"QLinearGlobalAveragePool", {kAlways, global_pool}},
-                        {"QLinearConcat", {kAlways, quantized_concat}}});
+  table.merge(ShapeRules{{"Attention", {kAlways, fused_attention}},
+                         {"MultiHeadAttention", {kAlways, multi_head_attention}},
+                         {"GroupQueryAttention", {kAlways, group_query_attention}},
+                         {"EmbedLayerNormalization", {kAlways, embedding_normalization}},
+                         {"MatMulNBits", {kAlways, low_bit_product}},
+                         {"FusedConv", {kAlways, convolution}},
+                         {"QLinearAveragePool", {kAlways, pool}},
+                         {"QLinearGlobalAveragePool", {kAlways, global_pool}},
+                         {"QLinearConcat", {kAlways, quantized_concat}}});
   return table;
 }
 
@@ -199,22 +203,19 @@ std::int64_t RuleContext::extent_of_data(std::int64_t most) const {
 }
 
 std::size_t normalized_axis(std::int64_t axis, std::size_t rank) {
-  const auto signed_rank = static_cast<std::int64_t>(rank);
-  if (axis < -signed_rank || axis >= signed_rank) {
-    throw InputError("", "axis " + std::to_string(axis) + " is outside a tensor of rank " + std::to_string(rank));
-  }
-  return static_cast<std::size_t>(axis < 0 ? axis + signed_rank : axis);
+  if (const auto position = axis_of(axis, rank)) return *position;
+  throw InputError("", "axis " + std::to_string(axis) + " is outside a tensor of rank " + std::to_string(rank));
 }
 
 const ShapeRule* find_shape_rule(std::string_view domain, std::string_view op_type) {
-  static const RuleTable kDefaultDomain = default_domain_rules();
-  static const RuleTable kMicrosoft = microsoft_rules();
-  static const RuleTable kPreview{{"FlexAttention", {kAlways, attention}}};
-  static const RuleTable kNone;
-  const RuleTable& table = domain.empty() || domain == "ai.onnx" ? kDefaultDomain
-                           : domain == "com.microsoft"           ? kMicrosoft
-                           : domain == "ai.onnx.preview"         ? kPreview
-                                                                 : kNone;
+  static const ShapeRules kDefaultDomain = default_domain_rules();
+  static const ShapeRules kMicrosoft = microsoft_rules();
+  static const ShapeRules kPreview{{"FlexAttention", {kAlways, attention}}};
+  static const ShapeRules kNone;
+  const ShapeRules& table = domain.empty() || domain == "ai.onnx" ? kDefaultDomain
+                            : domain == "com.microsoft"           ? kMicrosoft
+                            : domain == "ai.onnx.preview"         ? kPreview
+                                                                  : kNone;
   const auto found = table.find(op_type);
   return found == table.end() ? nullptr : &found->second;
 }
@@ -243,8 +244,7 @@ Shape broadcast_shape(const std::vector<const Shape*>& shapes) {
     for (std::size_t axis = 0; axis < shape->size(); ++axis) {
       std::int64_t& extent = result[offset + axis];
       if (extent != (*shape)[axis] && extent != 1 && (*shape)[axis] != 1) {
-        throw InputError("",
-                         "shapes " + shape_text(*shapes.front()) + " and " + shape_text(*shape) + " do not broadcast");
+        throw Misfit("", "shapes " + shape_text(*shapes.front()) + " and " + shape_text(*shape) + " do not broadcast");
       }
       if (extent == 1) extent = (*shape)[axis];
     }
@@ -507,16 +507,35 @@ OutputTypes stft(const RuleContext& context) {
   return {TensorType{.data_type = signal.data_type, .shape = {signal.shape[0], frames, bins, 2}}};
 }
 
-/// com.microsoft: scale and zero point of the result, then tensor, scale and zero point of each part.
-OutputTypes quantized_concat(const RuleContext& context) {
-  TensorType result = context.input(2);
-  const std::size_t axis = normalized_axis(context.attribute("axis", 0), result.shape.size());
-  for (std::size_t k = 5; k < context.inputs.size(); k += 3) {
-    const Shape& part = context.input(k).shape;
-    if (part.size() != result.shape.size()) throw InputError("", "the parts' ranks differ");
-    result.shape[axis] = saturating_sum(result.shape[axis], part[axis]);
+namespace {
+
+/// Joins every `stride`th input from `first` on.
+OutputTypes concat_from(const RuleContext& context, std::size_t first, std::size_t stride, std::int64_t usual_axis) {
+  TensorType result = context.input(first);
+  const std::size_t axis = normalized_axis(context.attribute("axis", usual_axis), result.shape.size());
+  for (std::size_t k = first + stride; k < context.inputs.size(); k += stride) {
+    Shape part = context.input(k).shape;
+    if (part.size() != result.shape.size()) throw Misfit("", "the parts' ranks differ");
+    const std::int64_t joined = saturating_sum(result.shape[axis], std::exchange(part[axis], result.shape[axis]));
+    if (part != result.shape) {
+      throw Misfit("", "shapes " + shape_text(context.input(first).shape) + " and " +
+                           shape_text(context.input(k).shape) + " differ outside axis " + std::to_string(axis));
+    }
+    result.shape[axis] = joined;
   }
   return {result};
+}
+
+}  // namespace
+
+OutputTypes concat(const RuleContext& context) {
+  constexpr std::int64_t kUsualAxis = 1;  // before opset 4
+  return concat_from(context, 0, 1, kUsualAxis);
+}
+
+/// com.microsoft: scale and zero point of the result, then tensor, scale and zero point of each part.
+OutputTypes quantized_concat(const RuleContext& context) {
+  return concat_from(context, 2, 3, 0);
 }
 
 OutputTypes center_crop_pad(const RuleContext& context) {

@@ -32,6 +32,12 @@ class ExtentOfData : public InputError {
   using InputError::InputError;
 };
 
+/// The inputs do not fit the op, so that no runtime computes the node, whatever shape the file states for its output.
+class Misfit : public InputError {
+ public:
+  using InputError::InputError;
+};
+
 /// A node has results of which nobody can say the size before the model runs: it depends on data, or they are no tensors.
 class UnknownSize : public InputError {
  public:
@@ -89,6 +95,8 @@ struct RuleContext {
   std::size_t output_count = 0;
   /// The user's upper bound for an extent that depends on data, to be had from user_bound.
   std::optional<std::int64_t> bound{};
+  /// False where shapes may be bounds or guesses, so that two need not fit although the model runs.
+  bool is_exact = true;
   /// Set once a rule needs the bound; may be null.
   bool* needs_bound = nullptr;
   /// An input of the model on whose elements a short list of integers among the inputs depends; empty without one.
@@ -117,14 +125,16 @@ struct ShapeRule {
   /// From this opset on the rule comes before libonnx's, which knows an older definition; below it only if libonnx
   /// gives no shape.
   std::int64_t preferred_from = 0;
-  /// Throws InputError if the inputs do not fit the op.
+  /// Throws InputError where it knows no shape: Misfit if that is since the inputs do not fit the op.
   std::function<OutputTypes(const RuleContext&)> infer{};
+  /// It gives no shapes, but compares inputs that libonnx does not compare.
+  bool checks_inputs = false;
 };
 
 /// The rule of an op type, null if there is none. `domain` is empty for the default one.
 const ShapeRule* find_shape_rule(std::string_view domain, std::string_view op_type);
 
-/// As NumPy broadcasts them. Throws InputError where it does not.
+/// As NumPy broadcasts them. Throws Misfit where it does not.
 Shape broadcast_shape(const std::vector<const Shape*>& shapes);
 
 /// `axis` counted from the front. Throws InputError outside [-rank, rank).
@@ -155,6 +165,7 @@ OutputTypes compress(const RuleContext& context);
 OutputTypes unique(const RuleContext& context);
 OutputTypes one_hot(const RuleContext& context);
 OutputTypes stft(const RuleContext& context);
+OutputTypes concat(const RuleContext& context);
 OutputTypes quantized_concat(const RuleContext& context);
 OutputTypes center_crop_pad(const RuleContext& context);
 OutputTypes range(const RuleContext& context);
@@ -175,6 +186,7 @@ OutputTypes group_query_attention(const RuleContext& context);
 OutputTypes embedding_normalization(const RuleContext& context);
 OutputTypes low_bit_product(const RuleContext& context);
 OutputTypes matrix_product(const RuleContext& context);
+OutputTypes gemm(const RuleContext& context);
 OutputTypes einsum(const RuleContext& context);
 
 // The labels of an Einsum equation with the operands' extents:

@@ -125,7 +125,7 @@ OutputTypes low_bit_product(const RuleContext& context) {
 OutputTypes matrix_product(const RuleContext& context) {
   Shape left = context.input(0).shape;
   Shape right = context.input(1).shape;
-  if (left.empty() || right.empty()) throw InputError("", "a matrix product takes no scalars");
+  if (left.empty() || right.empty()) throw Misfit("", "a matrix product takes no scalars");
   const bool row = left.size() == 1;
   const bool column = right.size() == 1;
   if (row) left.insert(left.begin(), 1);
@@ -133,7 +133,7 @@ OutputTypes matrix_product(const RuleContext& context) {
   if (context.attribute("transA", 0) != 0) std::swap(left[left.size() - 1], left[left.size() - 2]);
   if (context.attribute("transB", 0) != 0) std::swap(right[right.size() - 1], right[right.size() - 2]);
   if (left.back() != right[right.size() - 2]) {
-    throw InputError("", "shapes " + shape_text(left) + " and " + shape_text(right) + " do not multiply");
+    throw Misfit("", "shapes " + shape_text(left) + " and " + shape_text(right) + " do not multiply");
   }
   const Shape left_leading(left.begin(), left.end() - 2);
   const Shape right_leading(right.begin(), right.end() - 2);
@@ -141,6 +141,13 @@ OutputTypes matrix_product(const RuleContext& context) {
   if (!row) result.push_back(left[left.size() - 2]);
   if (!column) result.push_back(right.back());
   return {TensorType{context.input(0).data_type, result}};
+}
+
+OutputTypes gemm(const RuleContext& context) {
+  if (context.input(0).shape.size() != 2 || context.input(1).shape.size() != 2) {
+    throw Misfit("", "its inputs must be matrices");
+  }
+  return matrix_product(context);
 }
 
 OutputTypes einsum(const RuleContext& context) {
@@ -196,7 +203,7 @@ std::int64_t positions(const RuleContext& context, const Window& window, std::si
   const std::int64_t after = padded ? window.pads[window.kernel.size() + k] : 0;
   const std::int64_t slack =
       extent + before + after - 1 - saturating_product(window.dilations[k], window.kernel[k] - 1);
-  if (slack < 0) throw InputError("", "the window is larger than the padded input");
+  if (slack < 0) throw Misfit("", "the window is larger than the padded input");
   if (!window.round_up) return slack / window.strides[k] + 1;
   const std::int64_t count = ceiling_quotient(slack, window.strides[k]) + 1;
   // A window that would start in the padding behind the input is left out (opset 22 says so, PyTorch always did).
@@ -250,7 +257,11 @@ OutputTypes unpool(const RuleContext& context) {
 OutputTypes convolution(const RuleContext& context) {
   TensorType result = context.input(0);
   const Shape& weights = context.input(1).shape;
-  if (weights.size() < 3 || result.shape.size() != weights.size()) throw InputError("", "ranks do not fit");
+  if (weights.size() < 3 || result.shape.size() != weights.size()) throw Misfit("", "ranks do not fit");
+  if (result.shape[1] != saturating_product(weights[1], context.attribute("group", 1))) {
+    throw Misfit("", "weights " + shape_text(weights) + " do not fit an input of " + std::to_string(result.shape[1]) +
+                         " channels");
+  }
   slide(context, read_window(context, Shape(weights.begin() + 2, weights.end())), result.shape);
   result.shape[1] = weights[0];
   return {result};

@@ -67,17 +67,21 @@ void fill(OutputTypes& types, const OutputTypes& other) {
   }
 }
 
-/// Why there is no shape; what to do about it, if the rule knows.
+/// Why there is no shape.
 struct Failure {
   std::string text{};
+  /// The text says what to do about it.
   bool has_remedy = false;
+  bool is_misfit = false;
 };
 
 void apply_rule(const ShapeRule& rule, const RuleContext& context, OutputTypes& types, Failure& failure) {
   try {
     fill(types, rule.infer(context));
   } catch (const ExtentOfData& error) {
-    failure = {error.what(), true};
+    failure = {.text = error.what(), .has_remedy = true};
+  } catch (const Misfit& error) {
+    failure = {.text = error.what(), .is_misfit = true};
   } catch (const InputError& error) {
     if (failure.text.empty()) failure.text = error.what();
   }
@@ -130,12 +134,22 @@ TypeInference::TypeInference(const onnx::GraphProto& graph, std::int64_t opset) 
   };
   std::for_each(graph.output().begin(), graph.output().end(), note);
   std::for_each(graph.value_info().begin(), graph.value_info().end(), note);
-  if (opset > kNewestKnownOpset) {
-    warnings_.push_back("opset " + std::to_string(opset) + " is newer than the ONNX library's " +
-                        std::to_string(kNewestKnownOpset) +
-                        ": ops are read by their definition in opset 17, by Remora's own shape rules where they "
-                        "changed, otherwise by the shapes that the file states");
+}
+
+std::vector<std::string> TypeInference::warnings() const {
+  if (unconfirmed_.empty()) return warnings_;
+  constexpr std::size_t kShown = 6;
+  std::string names;
+  std::size_t shown = 0;
+  for (const std::string& type : unconfirmed_) {
+    if (++shown > kShown) break;
+    names += (names.empty() ? "" : ", ") + printable(type);
   }
+  if (unconfirmed_.size() > kShown) names += ", ...";
+  std::vector<std::string> all{"opset " + std::to_string(opset_) + ": shapes of " + names +
+                               " are those of opset 17, and the file does not state them (onnx.shape_inference does)"};
+  all.insert(all.end(), warnings_.begin(), warnings_.end());
+  return all;
 }
 
 InferredOutputs TypeInference::infer(onnx::NodeProto& node, const RuleContext& context, const std::vector<bool>& wanted,
@@ -145,7 +159,7 @@ InferredOutputs TypeInference::infer(onnx::NodeProto& node, const RuleContext& c
   Failure failure;
   if (of_bodies != nullptr) {
     fill(result.types, of_bodies->types);
-    failure = {of_bodies->unknown, !of_bodies->unknown.empty()};
+    failure = {.text = of_bodies->unknown, .has_remedy = !of_bodies->unknown.empty()};
   }
   const ShapeRule* const rule =
       of_bodies != nullptr ? nullptr : find_shape_rule(context.node.domain, context.node.type);
@@ -169,9 +183,16 @@ InferredOutputs TypeInference::infer(onnx::NodeProto& node, const RuleContext& c
       warn_once("types of " + node.op_type(), node_place(node) + ": " + answer.complaint);
     }
     if (!known_opset) prefer_stated(node, result.types);
-    if (rule != nullptr && !complete(result.types, wanted)) apply_rule(*rule, context, result.types, failure);
+    const bool has_rule = rule != nullptr && !rule->checks_inputs;
+    if (!known_opset && !has_rule && !complete(stated(node), wanted)) unconfirmed_.insert(node.op_type());
+    if (has_rule && !complete(result.types, wanted)) apply_rule(*rule, context, result.types, failure);
   }
   if (!complete(result.types, wanted)) fall_back_to_stated(node, result.types, wanted);
+  if (rule != nullptr && rule->checks_inputs && complete(result.types, wanted)) {
+    OutputTypes unused(context.output_count);
+    apply_rule(*rule, context, unused, failure);
+  }
+  if (failure.is_misfit && context.is_exact) throw InputError(node_place(node), failure.text);
   if (!complete(result.types, wanted)) {
     throw UnknownSize(node_place(node), unknown_shape(node, result.types, wanted, failure, context.list_from));
   }

@@ -85,8 +85,9 @@ class TypeInference {
   /// where one is impossible.
   [[nodiscard]] InferredOutputs infer_from_statements(const onnx::NodeProto& node) const;
 
-  /// One line for each kind of thing that the user should know.
-  [[nodiscard]] const std::vector<std::string>& warnings() const { return warnings_; }
+  /// One line for each kind of thing that the user should know. Of a model newer than the ONNX library, the ops that
+  /// were read by an older definition, with no rule of ours and no shape in the file to confirm it.
+  [[nodiscard]] std::vector<std::string> warnings() const;
 
  private:
   /// The outputs' types that the file states in full; none for the others.
@@ -98,6 +99,8 @@ class TypeInference {
   std::int64_t opset_;
   std::unordered_map<std::string, TensorType> stated_;
   std::set<std::string> warned_;
+  /// Types of ops that were read by the library's older definition alone.
+  std::set<std::string> unconfirmed_;
   std::vector<std::string> warnings_;
 };
 

@@ -25,6 +25,12 @@ std::int64_t element_count(const Shape& shape) {
   return empty ? 0 : count;
 }
 
+std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank) {
+  const auto signed_rank = static_cast<std::int64_t>(rank);
+  if (axis < -signed_rank || axis >= signed_rank) return std::nullopt;
+  return static_cast<std::size_t>(axis < 0 ? axis + signed_rank : axis);
+}
+
 Bytes byte_size(const Shape& shape, ElementType type) {
   const std::int64_t count = element_count(shape);
   const std::int64_t bits = type.bits;

@@ -175,6 +175,9 @@ struct Network {
 /// The number of elements of a shape (1 for a scalar). Throws InputError on more than 2^62 elements.
 std::int64_t element_count(const Shape& shape);
 
+/// The position of an axis that may count from the end (-1 is the last); none outside of a tensor of this rank.
+std::optional<std::size_t> axis_of(std::int64_t axis, std::size_t rank);
+
 /// The bytes that a value of this shape and type occupies, rounded up to whole bytes.
 Bytes byte_size(const Shape& shape, ElementType type);
 

@@ -95,7 +95,7 @@ Duration base_duration(const Network& network, NodeId id, CostModel model, const
   }
   // Three figures describe ops, a machine of the table kernels.
   const Node& node = network.nodes[id];
-  const Gradients gradients = machine.rates.empty() ? Gradients::one_kernel : gradients_of(network, node);
+  const Gradients gradients = machine.efficiency.empty() ? Gradients::one_kernel : gradients_of(network, node);
   if (gradients == Gradients::one_kernel) return nanoseconds(machine.seconds(work_of(network, id)));
   return nanoseconds(seconds_of_gradients(network, node, gradients == Gradients::of_a_product, machine));
 }

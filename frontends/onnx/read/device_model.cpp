@@ -9,6 +9,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/formats/document.hpp"
 #include "frontends/machine/machine_json.hpp"
 #include "frontends/onnx/read/cost.hpp"
 #include "model/error.hpp"
@@ -103,7 +104,7 @@ void add_runs(DeviceGraph& graph, const Graph& lowered, DeviceId device, const D
 
 /// The model's meta for one device, combined for all.
 std::string meta_of(const std::string& meta, const std::vector<DeviceModel>& devices) {
-  auto object = nlohmann::ordered_json::parse(meta);
+  auto object = json::parse(meta);
   object.erase("device");
   for (const DeviceModel& model : devices) {
     nlohmann::ordered_json& entry = object["devices"][model.name];
@@ -115,7 +116,7 @@ std::string meta_of(const std::string& meta, const std::vector<DeviceModel>& dev
       entry = machine_document(model.machine, true);
     }
   }
-  return object.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+  return json::dump(object);
 }
 
 /// Links say energy by the copy, not by the byte: where it is known, each tensor has its own.

@@ -277,7 +277,7 @@ Network NetworkBuilder::read_nodes() {
   std::vector<ParameterOrigin> origins;
   for (const Fact& fact : facts_) origins.push_back(fact.origin);
   mark_trainable(network_, origins);
-  const auto& warnings = inference_.warnings();
+  const std::vector<std::string> warnings = inference_.warnings();
   network_.warnings.insert(network_.warnings.end(), warnings.begin(), warnings.end());
   return drop_dead_nodes(std::move(network_), dead_nodes_);
 }
@@ -427,8 +427,12 @@ InferredOutputs NetworkBuilder::infer_control_flow(onnx::NodeProto& proto, const
   return inference_.infer(proto, context, wanted, &types);
 }
 
+bool NetworkBuilder::is_exact() const {
+  return options_.bounds.empty() && guess_.empty() && (outer_ == nullptr || outer_->is_exact());
+}
+
 RuleContext NetworkBuilder::context_of(const Node& node, std::size_t output_count) const {
-  RuleContext context{.node = node, .opset = opset_, .output_count = output_count};
+  RuleContext context{.node = node, .opset = opset_, .output_count = output_count, .is_exact = is_exact()};
   for (const ValueId input : node.inputs) {
     const Fact* const fact = input.valid() ? &facts_[input] : nullptr;
     context.inputs.push_back(fact == nullptr ? nullptr : &fact->type);
@@ -463,6 +467,7 @@ void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {  // NOLINT
   node.constant = is_constant(node, random);
   node.never_recompute = random || node.unknown;
   add_outputs(proto, node, inferred, constants);
+  if (options_.axes) keep_scales(node);
   if (options_.training && node.inner && !node.constant && node.inner->states > Bytes(0)) {
     const TensorType states{.data_type = onnx::TensorProto::UINT8, .shape = {node.inner->states.count()}};
     const std::string name = (node.name.empty() ? proto.output(0) : node.name) + "/states";
@@ -473,6 +478,15 @@ void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {  // NOLINT
     network_.values[node.outputs[0]].view_of = node.inputs[0];
   }
   network_.add_node(std::move(node));
+}
+
+/// Values keep integers only.
+void NetworkBuilder::keep_scales(Node& node) const {
+  if (node.type != "Resize" && node.type != "Upsample") return;
+  const std::size_t position = node.type == "Upsample" || opset_ < 11 ? 1 : 2;
+  const RuleContext context = context_of(node, 0);
+  if (!context.has_input(position) || context.constants[position] == nullptr) return;
+  node.attributes.set("scales", context.constants[position]->reals);
 }
 
 std::string NetworkBuilder::fresh_name(const std::string& wanted) {

@@ -71,6 +71,8 @@ class NetworkBuilder {
   /// The value of that name, which a body may find in what is around it; none where nothing has it.
   ValueId find(const std::string& name);
   void add_node(onnx::NodeProto& proto, int position);
+  /// The scales of a Resize, as attribute.
+  void keep_scales(Node& node) const;
   /// Types of the node's outputs, none for those of unknown size, and the elements of small ones.
   InferredOutputs infer(onnx::NodeProto& proto, Node& node, const std::vector<bool>& wanted,
                         std::vector<std::optional<Constant>>& constants);
@@ -80,6 +82,8 @@ class NetworkBuilder {
   ValueId add(const std::string& name, Fact fact, ValueKind kind);
   TensorType input_type(const onnx::ValueInfoProto& input) const;
   std::vector<ValueId> find_inputs(onnx::NodeProto& proto);
+  /// True if no shape is a bound or a guess.
+  [[nodiscard]] bool is_exact() const;
   RuleContext context_of(const Node& node, std::size_t output_count) const;
   /// The user's bound for the node, and the name that it was given for; none without one.
   const std::pair<const std::string, std::int64_t>* bound_of(const onnx::NodeProto& proto);

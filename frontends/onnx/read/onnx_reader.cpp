@@ -7,8 +7,10 @@
 
 #include <nlohmann/json.hpp>
 
+#include "frontends/formats/document.hpp"
 #include "frontends/formats/wire.hpp"
 #include "frontends/machine/machine_json.hpp"
+#include "frontends/onnx/loops/axes.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/network_builder.hpp"
@@ -27,8 +29,7 @@ namespace {
 std::string utf8(const std::string& name) {
   const auto ascii = [](char character) { return static_cast<unsigned char>(character) < 0x80; };
   if (std::all_of(name.begin(), name.end(), ascii)) return name;
-  const std::string text = nlohmann::json(name).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  return nlohmann::json::parse(text).get<std::string>();
+  return json::parse(json::dump(name)).get<std::string>();
 }
 
 class Lowering {
@@ -153,7 +154,7 @@ class Lowering {
     if (cost_ == CostModel::roofline) {
       meta["device"] = machine_document(machine_);
     }
-    return meta.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
+    return json::dump(meta);
   }
 
   const Network& network_;
@@ -221,6 +222,19 @@ void warn_of_zeros(const onnx::GraphProto& graph, const OnnxOptions& options, st
   }
 }
 
+/// A length of 0 is that of a cache at the beginning; but of a batch it leaves nothing to compute.
+void warn_of_emptiness(const OnnxOptions& options, Network& network) {
+  const auto is_left = [](const Value& value) {
+    return value.output && (value.unknown || element_count(value.shape) > 0);
+  };
+  if (std::ranges::any_of(network.values, is_left)) return;
+  for (const auto& [name, extent] : options.dimensions) {
+    if (extent != 0) continue;
+    network.warnings.push_back("--dim " + printable(name) + "=0 leaves no output any elements");
+    return;
+  }
+}
+
 Network read_network(std::string_view content, const OnnxOptions& options) {
   ensure(!options.training || !options.allow_unknown, "a training step needs every size");
   std::vector<std::string> warnings;
@@ -229,6 +243,7 @@ Network read_network(std::string_view content, const OnnxOptions& options) {
   warn_of_zeros(model.graph(), options, warnings);
   set_dimensions(*model.mutable_graph(), options.dimensions);
   Network network = NetworkBuilder(model, options).build();
+  warn_of_emptiness(options, network);
   network.warnings.insert(network.warnings.begin(), warnings.begin(), warnings.end());
   return network;
 }
@@ -297,6 +312,7 @@ LoweredModel lower_onnx(std::string_view content, const std::string& source, con
     if (options.training) network = differentiate(std::move(network), *options.training);
     LoweredModel model = lower_network(std::move(network), options.cost, options.machine);
     if (options.costs) put_costs(model, *options.costs);
+    if (options.axes) add_axes(model.network, model.op_nodes, model.tensor_values, model.graph);
     return model;
   } catch (const InputError& error) {
     throw InputError(source, one_line(error.what()));

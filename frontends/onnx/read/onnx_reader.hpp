@@ -29,6 +29,8 @@ struct OnnxOptions {
   std::optional<TrainingOptions> training{};
   CostModel cost = CostModel::roofline;
   Machine machine{};
+  /// Ops have axes, along which they may be computed in slices.
+  bool axes = false;
   /// Measured durations instead, as far as they go: by the names of ops, of nodes, or of what they write. A backward op
   /// that has none takes its forward op's, by the ratio of their FLOPs.
   std::optional<interchange::CostTable> costs{};

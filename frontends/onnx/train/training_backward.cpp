@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cstdint>
+#include <iterator>
 #include <map>
 #include <optional>
 #include <string>
@@ -63,13 +64,12 @@ void PreciseBackward::run() {
   warn_of_unknown();
 }
 
-/// The gradient of a loss reads what the loss reads: probabilities and labels, predictions and targets.
+/// The gradient of a loss reads what the loss reads: probabilities and labels, predictions and targets. Where the model
+/// gives a number, that is a loss already, and its gradient is one: so the parts of a sum may run one after the other.
 void PreciseBackward::append_loss_gradient() {
-  Node gradient{.name = "loss/grad",
-                .type = "LossGrad",
-                .inputs = step_.predictions,
-                .phase = Phase::backward,
-                .backward_of = step_.loss};
+  Node gradient{.name = "loss/grad", .type = "LossGrad", .phase = Phase::backward, .backward_of = step_.loss};
+  std::copy_if(step_.predictions.begin(), step_.predictions.end(), std::back_inserter(gradient.inputs),
+               [&](ValueId value) { return !network_.values[value].shape.empty(); });
   const std::vector<ValueId> targets = contribution_values(step_.predictions, gradient);
   append_and_contribute(std::move(gradient), targets);
 }

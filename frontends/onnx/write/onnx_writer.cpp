@@ -14,8 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include <nlohmann/json.hpp>
-
+#include "frontends/formats/document.hpp"
 #include "frontends/formats/json_text.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/write/node_copies.hpp"
@@ -253,7 +252,7 @@ class RuntimeSchedule {
     object.integer("version", 1);
     object.string("graph", graph_.name);
     if (!schedule_.graph_sha256.empty()) object.string("model_sha256", schedule_.graph_sha256);
-    object.string("duration_unit", nlohmann::json::parse(graph_.meta).at("duration_unit").get<std::string>());
+    object.string("duration_unit", json::parse(graph_.meta).at("duration_unit").get<std::string>());
     object.integer("budget", schedule_.budget.count());
     object.integer("fixed_memory", graph_.fixed_memory.count());
     object.integer("peak_memory", schedule_.peak_memory.count());
@@ -286,7 +285,7 @@ class RuntimeSchedule {
     if (value.output) object.boolean("keep", true);
     if (!value.constant.empty()) {
       object.key("elements");
-      out_ += nlohmann::json(value.constant).dump();
+      out_ += json::dump(value.constant);
     }
     object.close();
   }

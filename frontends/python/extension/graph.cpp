@@ -2,9 +2,11 @@
 #include "frontends/python/extension/graph.hpp"
 
 #include <algorithm>
+#include <unordered_map>
 #include <unordered_set>
 #include <utility>
 
+#include "frontends/formats/axes_json.hpp"
 #include "frontends/formats/keys.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
@@ -13,7 +15,7 @@ namespace remora::python {
 namespace {
 
 std::string path_of(std::string_view list, std::size_t i) {
-  return "$." + std::string(list) + "[" + std::to_string(i) + "]";
+  return std::string(list) + "[" + std::to_string(i) + "]";
 }
 
 std::string element(const std::string& path, std::string_view key, std::size_t i) {
@@ -26,12 +28,12 @@ void check_amount(const std::string& path, std::string_view key, std::int64_t am
 }
 
 template <class Names>
-void check_name(const Names& names, std::string_view list, const std::string& path, const std::string& name) {
+void check_name(const Names& names, const char* kind, const std::string& path, const std::string& name) {
   if (name.empty()) throw InputError(path + ".name", "a name must not be empty");
   const auto taken = names.find(name);
   if (taken == names.end()) return;
-  throw InputError(path + ".name", "the name " + quote(name) + " is taken by " +
-                                       path_of(list, static_cast<std::size_t>(taken->second)));
+  throw InputError(path + ".name", "the name " + quote(name) + " is taken by " + kind + " " +
+                                       std::to_string(static_cast<std::size_t>(taken->second)));
 }
 
 template <class Ids>
@@ -41,6 +43,27 @@ void check_ids(const std::string& path, std::string_view key, const Ids& ids, st
     if (ids[j].valid() && static_cast<std::size_t>(ids[j]) < count) continue;
     throw InputError(element(path, key, j), "no " + std::string(kind) + " has the number " + std::to_string(ids[j]));
   }
+}
+
+/// `id_of(name, place)` is the number of a tensor of the graph.
+template <class IdOf>
+std::vector<Axis> axes_of(const std::vector<NewAxis>& axes, const Graph& graph, const IdOf& id_of) {
+  std::vector<Axis> result;
+  for (std::size_t i = 0; i < axes.size(); ++i) {
+    const auto& [extent, cuts, sums, workspace] = axes[i];
+    const std::string place = ".axes[" + std::to_string(i) + "]";
+    Axis axis{.extent = extent, .workspace = workspace};
+    for (std::size_t j = 0; j < cuts.size(); ++j) {
+      const auto& [name, rows, stride, step, offset, length] = cuts[j];
+      const TensorId tensor = id_of(name, element(place, "cut", j) + ".tensor");
+      axis.cuts.push_back(
+          json::complete_cut(tensor, graph[tensor].size, extent,
+                             {.rows = rows, .stride = stride, .step = step, .offset = offset, .length = length}));
+    }
+    for (std::size_t j = 0; j < sums.size(); ++j) axis.sums.push_back(id_of(sums[j], element(place, "sum", j)));
+    result.push_back(std::move(axis));
+  }
+  return result;
 }
 
 template <class Id>
@@ -55,8 +78,8 @@ GraphHandle::GraphHandle(std::string name) : graph_(std::make_shared<Graph>()) {
   graph_->name = std::move(name);
 }
 
-GraphHandle::GraphHandle(Graph graph, std::string note, std::string sha256)
-    : graph_(std::make_shared<Graph>(std::move(graph))), note_(std::move(note)), sha256_(std::move(sha256)) {
+GraphHandle::GraphHandle(Graph graph, std::string sha256)
+    : graph_(std::make_shared<Graph>(std::move(graph))), sha256_(std::move(sha256)) {
   const std::size_t tensors = graph_->tensors.size();
   tensor_ids_.reserve(tensors);
   for (std::size_t i = 0; i < tensors; ++i) {
@@ -81,7 +104,7 @@ std::shared_ptr<const Graph> GraphHandle::snapshot() const {
 
 std::int32_t GraphHandle::add_tensor(std::string name, std::int64_t size, bool keep) {
   const std::string path = path_of("tensors", graph_->tensors.size());
-  check_name(tensor_ids_, "tensors", path, name);
+  check_name(tensor_ids_, "tensor", path, name);
   check_amount(path, "size", size);
   const std::int32_t id = change().add_tensor(name, Bytes(size), keep);
   tensor_ids_.emplace(std::move(name), id);
@@ -90,11 +113,14 @@ std::int32_t GraphHandle::add_tensor(std::string name, std::int64_t size, bool k
   return id;
 }
 
-std::int32_t GraphHandle::add_op(Op op, const std::vector<NewTensor>& made, const std::vector<TakenStorage>& taken) {
+std::int32_t GraphHandle::add_op(Op op, const std::vector<NewTensor>& made, const NamedParts& parts) {
   check_op(op, made);
-  check_taken(op, made, taken);
+  check_taken(op, made, parts.in_place);
+  if (!parts.axes.empty()) check_new_axes(op, made, parts.axes);
   for (const auto& [name, size, keep] : made) op.outputs.emplace_back(add_tensor(name, size, keep));
-  for (const auto& [output, input] : taken) op.in_place.push_back({TensorId(find_tensor(output)), input});
+  for (const auto& [output, input] : parts.in_place) op.in_place.push_back({TensorId(find_tensor(output)), input});
+  op.axes = axes_of(parts.axes, *graph_,
+                    [&](const std::string& name, const std::string&) { return TensorId(find_tensor(name)); });
   const OpId id = change().add_op(std::move(op));
   index_op(static_cast<std::size_t>(id));
   return id;
@@ -102,7 +128,7 @@ std::int32_t GraphHandle::add_op(Op op, const std::vector<NewTensor>& made, cons
 
 void GraphHandle::check_op(const Op& op, const std::vector<NewTensor>& made) const {
   const std::string path = path_of("ops", graph_->ops.size());
-  check_name(op_ids_, "ops", path, op.name);
+  check_name(op_ids_, "op", path, op.name);
   check_amount(path, "duration", op.duration.count());
   check_amount(path, "workspace", op.workspace.count());
   if (op.max_computes.value_or(1) < 1) {
@@ -136,7 +162,7 @@ void GraphHandle::check_outputs(const Op& op, const std::vector<NewTensor>& made
     if (!listed.insert(output).second) fail("the op " + quote(op.name) + " lists the tensor ", " twice");
     if (const std::int32_t first = producer(output); first >= 0) {
       const auto other = static_cast<std::size_t>(first);
-      fail("the tensor ", " has two producers, " + quote(graph_->ops[other].name) + " (" + path_of("ops", other) +
+      fail("the tensor ", " has two producers, " + quote(graph_->ops[other].name) + " (op " + std::to_string(other) +
                               ") and " + quote(op.name));
     }
     if (!users(output).empty() || std::find(op.inputs.begin(), op.inputs.end(), output) != op.inputs.end()) {
@@ -151,7 +177,7 @@ void GraphHandle::check_made(const std::vector<NewTensor>& made) const {
   for (std::size_t j = 0; j < made.size(); ++j) {
     const auto& [name, size, keep] = made[j];
     const std::string path = path_of("tensors", graph_->tensors.size() + j);
-    check_name(tensor_ids_, "tensors", path, name);
+    check_name(tensor_ids_, "tensor", path, name);
     check_amount(path, "size", size);
     if (!names.insert(name).second) throw InputError(path + ".name", "the name " + quote(name) + " is taken");
   }
@@ -174,6 +200,29 @@ void GraphHandle::check_taken(const Op& op, const std::vector<NewTensor>& made,
                        "what " + quote(output) + " takes over is no input, or is taken twice");
     }
   }
+}
+
+/// On a graph of the op and its tensors alone.
+void GraphHandle::check_new_axes(const Op& op, const std::vector<NewTensor>& made,
+                                 const std::vector<NewAxis>& axes) const {
+  const std::string path = path_of("ops", graph_->ops.size());
+  Graph own;
+  std::unordered_map<std::string, TensorId> ids;
+  const auto id_of = [&](const std::string& name, Bytes size) {
+    const auto [entry, is_new] = ids.emplace(name, TensorId(own.tensors.size()));
+    if (is_new) own.add_tensor(name, size);
+    return entry->second;
+  };
+  Op alone{.name = op.name, .workspace = op.workspace};
+  for (const TensorId t : op.inputs) alone.inputs.push_back(id_of((*graph_)[t].name, (*graph_)[t].size));
+  for (const TensorId t : op.outputs) alone.outputs.push_back(id_of((*graph_)[t].name, (*graph_)[t].size));
+  for (const auto& [name, size, keep] : made) alone.outputs.push_back(id_of(name, Bytes(size)));
+  alone.axes = axes_of(axes, own, [&](const std::string& name, const std::string& place) {
+    const auto found = ids.find(name);
+    if (found != ids.end()) return found->second;
+    throw InputError(path + place, quote(name) + " is no tensor of the op " + quote(op.name));
+  });
+  check_axes(own, alone, path);
 }
 
 void GraphHandle::index_op(std::size_t i) {

@@ -3,12 +3,13 @@
 // A graph that Python builds op by op.
 //
 // Faults are found where they are made: add_tensor and add_op refuse what model/graph.hpp's `validate` would, with the
-// same path ("$.ops[3].duration"), and leave the graph as it was. A solve takes a snapshot, which costs nothing: the
+// same path ("ops[3].duration"), and leave the graph as it was. A solve takes a snapshot, which costs nothing: the
 // graph is copied when it is changed for the first time after that.
 #pragma once
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <tuple>
@@ -26,14 +27,25 @@ namespace remora::python {
 using NewTensor = std::tuple<std::string, std::int64_t, bool>;
 /// The name of an output, and the input whose storage it takes over.
 using TakenStorage = std::pair<std::string, TensorId>;
+/// The name of a tensor; rows, stride, step, offset and length (model/axes.hpp). What is left out follows from the
+/// others.
+using NewCut = std::tuple<std::string, std::optional<std::int64_t>, std::optional<std::int64_t>, std::int64_t,
+                          std::int64_t, std::optional<std::int64_t>>;
+/// The extent, what is cut, the names of the outputs that are summed, and the workspace of an iteration.
+using NewAxis = std::tuple<std::int64_t, std::vector<NewCut>, std::vector<std::string>, Bytes>;
+
+/// Parts of an op that name tensors, since it may make them itself.
+struct NamedParts {
+  std::vector<TakenStorage> in_place{};
+  std::vector<NewAxis> axes{};
+};
 
 class GraphHandle {
  public:
   explicit GraphHandle(std::string name);
-  /// The graph must be valid. `note`: what the user should know of how it was read; `sha256`: of the file.
-  explicit GraphHandle(Graph graph, std::string note = {}, std::string sha256 = {});
+  /// The graph must be valid. `sha256`: of the file.
+  explicit GraphHandle(Graph graph, std::string sha256 = {});
 
-  [[nodiscard]] const std::string& note() const { return note_; }
   /// Hash of the file that holds the graph as it is, or empty.
   [[nodiscard]] const std::string& sha256() const { return sha256_; }
 
@@ -46,10 +58,10 @@ class GraphHandle {
   /// Throws InputError for an empty name or one that is taken, and for a negative size.
   std::int32_t add_tensor(std::string name, std::int64_t size, bool keep);
   /// Makes `made`, whose ids follow each other, and adds the op; its outputs are `op.outputs` and then those. Throws
-  /// InputError for names that are empty or taken, negative amounts, no outputs, an output that has a producer, ids of
-  /// nothing, and for storage that is taken over by no output, from no input, or twice; then nothing has changed.
-  /// O(inputs + outputs) expected time.
-  std::int32_t add_op(Op op, const std::vector<NewTensor>& made, const std::vector<TakenStorage>& taken = {});
+  /// InputError for names that are empty or taken, negative amounts, no outputs, an output that has a producer, ids
+  /// of nothing, for storage that is taken over by no output, from no input, or twice, and for axes that `validate`
+  /// rejects; then nothing has changed. O(inputs + outputs) expected time.
+  std::int32_t add_op(Op op, const std::vector<NewTensor>& made, const NamedParts& parts = {});
 
   /// -1 for an unknown name.
   [[nodiscard]] std::int32_t find_tensor(const std::string& name) const;
@@ -71,10 +83,10 @@ class GraphHandle {
   void check_outputs(const Op& op, const std::vector<NewTensor>& made, const std::string& path) const;
   void check_made(const std::vector<NewTensor>& made) const;
   void check_taken(const Op& op, const std::vector<NewTensor>& made, const std::vector<TakenStorage>& taken) const;
+  void check_new_axes(const Op& op, const std::vector<NewTensor>& made, const std::vector<NewAxis>& axes) const;
   void index_op(std::size_t op);
 
   std::shared_ptr<Graph> graph_;
-  std::string note_{};
   std::string sha256_{};
   /// True if somebody holds a snapshot of graph_.
   mutable bool is_shared_ = false;

@@ -18,7 +18,6 @@
 #include <nanobind/stl/tuple.h>
 #include <nanobind/stl/vector.h>
 
-#include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/graph.hpp"
@@ -33,24 +32,17 @@ namespace {
 
 namespace nb = nanobind;
 
-/// In text form; which one is detected from its content.
-interchange::NodeLinkGraph read_text(std::string_view text) {
+Graph read_text(std::string_view text) {
   const auto first = text.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string_view::npos) throw InputError("", "the text is empty: not a graph");
-  if (interchange::looks_like_remat2(text)) return {.graph = interchange::read_remat2(text)};
-  if (text[first] != '{') {
-    throw InputError("",
-                     "not a graph (remora-graph, node-link, p remat2); `remora convert` makes one of an ONNX model");
-  }
-  if (interchange::looks_like_node_link(text)) return interchange::read_node_link(text);
-  return {.graph = json::read_graph(json::Text(text))};
+  if (text[first] != '{') throw InputError("", "not a remora-graph; `remora convert` makes one of an ONNX model");
+  return json::read_graph(json::Text(text));
 }
 
 GraphHandle* read_graph(const nb::bytes& text) {
   const std::string_view view(text.c_str(), text.size());
   const nb::gil_scoped_release unlocked;
-  auto [graph, note] = read_text(view);
-  return new GraphHandle(std::move(graph), std::move(note), text::sha256_hex(view));
+  return new GraphHandle(read_text(view), text::sha256_hex(view));
 }
 
 std::string write_graph(const GraphHandle& graph) {
@@ -91,7 +83,8 @@ Amount checked(Amount amount, const char* place) {
 std::int32_t add_op(GraphHandle& graph, std::string name, Duration duration, std::vector<TensorId> inputs,
                     std::vector<TensorId> outputs, const std::vector<NewTensor>& made, Bytes workspace,
                     std::string type, bool recompute, std::optional<int> max_computes, std::string_view phase,
-                    OpId backward_of, std::vector<OpId> after, const std::vector<TakenStorage>& in_place) {
+                    OpId backward_of, std::vector<OpId> after, std::vector<TakenStorage> in_place,
+                    std::vector<NewAxis> axes) {
   return graph.add_op({.name = std::move(name),
                        .type = std::move(type),
                        .duration = duration,
@@ -103,7 +96,25 @@ std::int32_t add_op(GraphHandle& graph, std::string name, Duration duration, std
                        .phase = phase_from(phase, "phase"),
                        .backward_of = backward_of,
                        .after = std::move(after)},
-                      made, in_place);
+                      made, {std::move(in_place), std::move(axes)});
+}
+
+/// By number of the tensor.
+using AxisRow =
+    std::tuple<std::int64_t,
+               std::vector<std::tuple<TensorId, std::int64_t, Bytes, std::int64_t, std::int64_t, std::int64_t>>,
+               std::vector<TensorId>, Bytes>;
+
+std::vector<AxisRow> axis_rows(const GraphHandle& graph, std::int32_t id) {
+  std::vector<AxisRow> rows;
+  for (const Axis& axis : graph.read()[graph.op_id(id)].axes) {
+    rows.emplace_back(axis.extent, std::tuple_element_t<1, AxisRow>(), axis.sums, axis.workspace);
+    auto& cuts = std::get<1>(rows.back());
+    for (const Cut& cut : axis.cuts) {
+      cuts.emplace_back(cut.tensor, cut.rows, cut.stride, cut.step, cut.offset, cut.length);
+    }
+  }
+  return rows;
 }
 
 void bind_tensors(nb::class_<GraphHandle>& graph) {
@@ -125,7 +136,7 @@ void bind_ops(nb::class_<GraphHandle>& graph) {
   graph
       .def("add_op", &add_op, nb::arg("name"), nb::arg("duration"), nb::arg("inputs"), nb::arg("outputs"),
            nb::arg("made"), nb::arg("workspace"), nb::arg("type"), nb::arg("recompute"), nb::arg("max_computes").none(),
-           nb::arg("phase"), nb::arg("backward_of"), nb::arg("after"), nb::arg("in_place"))
+           nb::arg("phase"), nb::arg("backward_of"), nb::arg("after"), nb::arg("in_place"), nb::arg("axes"))
       .def("op_count", [](const GraphHandle& self) { return self.read().ops.size(); })
       .def("find_op", &GraphHandle::find_op, nb::arg("name"))
       .def("op_name", get(&Op::name))
@@ -146,6 +157,7 @@ void bind_ops(nb::class_<GraphHandle>& graph) {
              for (const auto& [output, input] : self.read()[self.op_id(id)].in_place) pairs.emplace_back(output, input);
              return pairs;
            })
+      .def("op_axes", &axis_rows)
       .def("set_op_duration",
            [](GraphHandle& self, std::int32_t id, Duration duration) {
              self.change()[self.op_id(id)].duration = checked(duration, "duration");
@@ -220,17 +232,16 @@ void bind_graph(nb::module_& module) {
   graph.def(nb::init<std::string>(), nb::arg("name"))
       .def_static("read", &read_graph, nb::arg("text"))
       .def("write", &write_graph)
-      .def("copy", [](const GraphHandle& self) { return new GraphHandle(self.read(), {}, self.sha256()); })
+      .def("copy", [](const GraphHandle& self) { return new GraphHandle(self.read(), self.sha256()); })
       .def("validate", [](const GraphHandle& self) { validate(self.read()); })
       .def("equals", [](const GraphHandle& self, const GraphHandle& other) { return self.read() == other.read(); })
       .def("baseline", &baseline_of)
-      .def_prop_ro("note", &GraphHandle::note)
       .def_prop_rw(
           "name", [](const GraphHandle& self) { return self.read().name; },
           [](GraphHandle& self, std::string name) { self.change().name = std::move(name); })
       .def_prop_rw(
           "fixed_memory", [](const GraphHandle& self) { return self.read().fixed_memory; },
-          [](GraphHandle& self, Bytes bytes) { self.change().fixed_memory = checked(bytes, "$.fixed_memory"); })
+          [](GraphHandle& self, Bytes bytes) { self.change().fixed_memory = checked(bytes, "fixed_memory"); })
       .def_prop_rw(
           "meta", [](const GraphHandle& self) { return self.read().meta; },
           [](GraphHandle& self, std::string meta) { self.change().meta = std::move(meta); });

@@ -127,14 +127,15 @@ void bind_hlo(nb::module_& module) {
       .def("largest_loop",
            [](const hlo::LoweredModule& self) {
              const std::optional<hlo::LoopMemory> loop = hlo::largest_loop(self);
-             return loop ? std::tuple(loop->name, loop->place, loop->size)
-                         : std::tuple(std::string(), std::string(), Bytes(0));
+             return loop ? std::tuple(loop->name, loop->place, loop->size, loop->inside, loop->is_checkpointed)
+                         : std::tuple(std::string(), std::string(), Bytes(0), Bytes(0), false);
            })
       .def(
           "source_line",
           [](const hlo::LoweredModule& self, std::int32_t op) {
             const std::size_t instruction = self.instructions.at(static_cast<std::size_t>(op));
-            return hlo::source_line(*self.bytes, self.module.computations[self.computation].instructions[instruction]);
+            return hlo::source_line(*self.bytes, self.module,
+                                    self.module.computations[self.computation].instructions[instruction]);
           },
           nb::arg("op"))
       .def("rewrite", &rewritten, nb::arg("graph"), nb::arg("ops"));

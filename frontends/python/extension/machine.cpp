@@ -21,12 +21,11 @@ void bind_machine(nb::module_& module) {
       .def(
           "__init__",
           [](Machine* self, std::string name, double rate, double bandwidth, double launch) {
-            new (self)
-                Machine{.name = std::move(name), .rate = rate, .bandwidth = bandwidth, .launch_overhead = launch};
+            new (self) Machine{
+                .name = std::move(name), .bandwidth = bandwidth, .launch_overhead = launch, .rates = {{"fp32", rate}}};
           },
           nb::arg("name"), nb::arg("rate"), nb::arg("bandwidth"), nb::arg("launch"))
       .def_static("read", &read_machine, nb::arg("text"), nb::arg("place"))
-      .def_static("read_measured", &read_measured_machine, nb::arg("text"), nb::arg("place"))
       .def_static("known", [] { return known_machines(); })
       .def_static(
           "find", [](const std::string& name) { return find_machine(name); }, nb::arg("name"), nb::rv_policy::reference)
@@ -40,7 +39,6 @@ void bind_machine(nb::module_& module) {
           nb::arg("of"), nb::arg("numbers"), nb::arg("operations"), nb::arg("moved"), nb::arg("made"))
       .def_ro("name", &Machine::name)
       .def_ro("memory", &Machine::memory)
-      .def_ro("rate", &Machine::rate)
       .def_ro("bandwidth", &Machine::bandwidth)
       .def_ro("rates", &Machine::rates)
       .def_ro("multiprocessors", &Machine::multiprocessors)

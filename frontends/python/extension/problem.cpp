@@ -73,8 +73,11 @@ std::shared_ptr<const Modes> modes_from(const GraphHandle& graph, const std::vec
 }
 
 Asked asked_of(const GraphHandle& graph, const OptionTexts& texts, std::optional<int> max_computes,
-               const std::optional<std::string>& order, const std::vector<OpModesRow>& modes) {
+               const std::optional<std::string>& order, const std::vector<OpModesRow>& modes,
+               const std::vector<std::string>& slices, const SliceRunRow& run) {
   Request request{.max_computes = max_computes, .modes = modes_from(graph, modes), .options = options_from(texts)};
+  request.slices = slices_asked(slices);
+  request.slices.run = {.overhead = std::get<0>(run), .temporaries = std::get<2>(run), .bandwidth = std::get<1>(run)};
   if (order) request.order = order_request_from_name(*order);
   check_request(request);
   request.graph = graph.snapshot();
@@ -95,11 +98,12 @@ void bind_request(nb::module_& module) {
       .def(
           "__init__",
           [](Asked* made, const GraphHandle& graph, const OptionTexts& options, std::optional<int> max_computes,
-             const std::optional<std::string>& order, const std::vector<OpModesRow>& modes) {
-            new (made) Asked(asked_of(graph, options, max_computes, order, modes));
+             const std::optional<std::string>& order, const std::vector<OpModesRow>& modes,
+             const std::vector<std::string>& slices, const SliceRunRow& run) {
+            new (made) Asked(asked_of(graph, options, max_computes, order, modes, slices, run));
           },
           nb::arg("graph"), nb::arg("options"), nb::arg("max_computes").none(), nb::arg("order").none(),
-          nb::arg("modes"));
+          nb::arg("modes"), nb::arg("slices"), nb::arg("slice_run"));
 }
 
 Bytes amount_from(const std::string& text, const Request& request, const std::string& argument) {

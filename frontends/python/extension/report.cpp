@@ -29,6 +29,10 @@ std::string curve_page(const CurveHandle& handle) {
       page.points.push_back({.why = refuted ? "proved infeasible" : "none found"});
       continue;
     }
+    if (handle.schedules[i]->slices) {
+      page.points.push_back({.why = "in slices: a report of its own shows this schedule"});
+      continue;
+    }
     expect_valid({handle.graph, *handle.schedules[i]});
     page.points.push_back({.schedule = page.schedules.size()});
     page.schedules.push_back(*handle.schedules[i]);
@@ -46,6 +50,10 @@ report::DeviceProfile checked_profile(const DeviceScheduleHandle& handle) {
 std::string page_of(const ScheduleHandle& handle) {
   expect_valid(handle);
   report::Page page = empty_page(handle.graph);
+  if (handle.schedule.slices) {
+    page.sliced = std::make_shared<const SlicedGraph>(graph_in_slices(*handle.whole, *handle.schedule.slices));
+    page.whole = handle.whole;
+  }
   page.schedules.push_back(handle.schedule);
   return text::written([&](std::ostream& out) { report::write_page(out, page); });
 }
@@ -60,14 +68,6 @@ std::string csv_of(const ScheduleHandle& handle) {
   expect_valid(handle);
   const report::ScheduleProfile profile = report::profile_of(handle.graph, handle.schedule);
   return text::written([&](std::ostream& out) { report::write_recompute_table(out, *handle.graph, profile); });
-}
-
-std::string trace_of(const ScheduleHandle& handle) {
-  expect_valid(handle);
-  return text::written([&](std::ostream& out) {
-    report::write_trace(out, *handle.graph, handle.schedule.steps, handle.schedule.budget,
-                        text::duration_unit_of(*handle.graph));
-  });
 }
 
 std::string page_of(const DeviceScheduleHandle& handle) {
@@ -88,17 +88,9 @@ std::string csv_of(const DeviceScheduleHandle& handle) {
   return text::written([&](std::ostream& out) { report::write_device_table(out, *handle.graph, profile); });
 }
 
-std::string trace_of(const DeviceScheduleHandle& handle) {
-  const report::DeviceProfile profile = checked_profile(handle);
-  return text::written([&](std::ostream& out) {
-    report::write_trace(out, *handle.graph, handle.schedule, profile, text::duration_unit_of(handle.graph->graph));
-  });
-}
-
 void bind_report(nb::module_& module) {
   const nb::call_guard<nb::gil_scoped_release> unlocked;
   module.def("curve_page", &curve_page, unlocked)
-      .def("renamed_option", &remora::renamed_option)
       .def(
           "curve_svg", [](const CurveHandle& handle) { return report::svg(report::curve_figure(handle.curve)); },
           unlocked)

@@ -34,13 +34,24 @@ namespace {
 namespace nb = nanobind;
 using Ids = std::vector<std::int32_t>;
 
+/// The schedule in the text, of the graph or of that in the slices that it states.
+ScheduleHandle schedule_in(std::string_view text, std::shared_ptr<const Graph> graph) {
+  const auto slices = json::read_slices(json::Text(text));
+  if (!slices) {
+    Schedule schedule = json::read_schedule(json::Text(text), *graph);
+    return {.graph = std::move(graph), .schedule = std::move(schedule)};
+  }
+  auto sliced = std::make_shared<const Graph>(graph_in_slices(*graph, *slices).graph);
+  Schedule schedule = json::read_schedule(json::Text(text), *sliced);
+  return {.graph = std::move(sliced), .schedule = std::move(schedule), .whole = std::move(graph)};
+}
+
 ScheduleHandle* read_schedule(const GraphHandle& graph, const nb::bytes& text) {
   const std::string_view view(text.c_str(), text.size());
   auto snapshot = graph.snapshot();
   const nb::gil_scoped_release unlocked;
   validate(*snapshot);
-  Schedule schedule = json::read_schedule(json::Text(view), *snapshot);
-  return new ScheduleHandle{std::move(snapshot), std::move(schedule)};
+  return new ScheduleHandle(schedule_in(view, std::move(snapshot)));
 }
 
 /// A sequence in which every op comes after the producers of its inputs, or InputError.
@@ -109,7 +120,7 @@ std::string refusal_line(const ScheduleHandle& handle) {
   const std::string budget = amount(handle.schedule.budget);
   const std::string& note = handle.schedule.solver.note;
   return text::refusal_text(*handle.graph, handle.schedule, handle.refusal, budget, refusal_style(amount)).line() +
-         (note.empty() ? "" : " (" + note + ")");
+         (note.empty() || note == handle.refusal.method_lacks ? "" : " (" + note + ")");
 }
 
 std::string refusal_line(const DeviceScheduleHandle& handle) {
@@ -164,9 +175,36 @@ Verdict verify_for(const ScheduleHandle& handle, const GraphHandle& graph) {
     if (snapshot == handle.graph || *snapshot == *handle.graph) return verify(*handle.with_modes, handle.schedule);
     throw InputError("graph", "another than that of the schedule, whose ops have several modes");
   }
-  if (snapshot == handle.graph) return verify(*snapshot, handle.schedule);
-  const std::string text = text_of(handle);
-  return verify(*snapshot, json::read_schedule(json::Text(text), *snapshot));
+  if (snapshot == handle.solved()) return verify(*handle.graph, handle.schedule);
+  const ScheduleHandle read = schedule_in(text_of(handle), snapshot);
+  return verify(*read.graph, read.schedule);
+}
+
+/// Parts as ops of the solved graph and axes, slices, saved peak and minimum, cost.
+using RegionRow = std::tuple<std::vector<std::vector<std::pair<OpId, int>>>, int, Bytes, Bytes, Duration>;
+
+std::vector<RegionRow> slices_of(const ScheduleHandle& handle) {
+  std::vector<RegionRow> rows;
+  if (!handle.schedule.slices) return rows;
+  const std::vector<NamedRegion>& named = handle.schedule.slices->regions;
+  const std::vector<Region> regions = regions_of(*handle.whole, named);
+  for (std::size_t i = 0; i < named.size(); ++i) {
+    auto& [parts, slices, peak, minimum, cost] = rows.emplace_back(
+        decltype(rows)::value_type{{}, named[i].slices, named[i].saved_peak, named[i].saved_minimum, named[i].cost});
+    for (const RegionPart& part : regions[i].parts) {
+      auto& members = parts.emplace_back();
+      for (const SlicedOp& member : part) members.emplace_back(member.op, member.axis);
+    }
+  }
+  return rows;
+}
+
+/// Status, duration and bound without slices.
+std::optional<std::tuple<std::string, Duration, Duration>> without_slices(const ScheduleHandle& handle) {
+  const auto& slices = handle.schedule.slices;
+  if (!slices) return std::nullopt;
+  return std::tuple(std::string(json::status_word(slices->whole_status)), slices->whole_duration,
+                    slices->whole_lower_bound);
 }
 
 DeviceScheduleHandle read_device_schedule(const DeviceGraphHandle& graph, const nb::bytes& text) {
@@ -248,7 +286,6 @@ nb::class_<Handle> bind_common(nb::module_& module, const char* name) {
       .def("page", nb::overload_cast<const Handle&>(&page_of), unlocked)
       .def("svg", nb::overload_cast<const Handle&>(&svg_of), unlocked)
       .def("csv", nb::overload_cast<const Handle&>(&csv_of), unlocked)
-      .def("trace", nb::overload_cast<const Handle&>(&trace_of), unlocked)
       .def_prop_ro("steps", [](const Handle& self) { return steps_of(self); })
       .def_prop_ro("refusal", [](const Handle& self) { return &self.refusal; })
       .def_prop_ro("refusal_line", [](const Handle& self) { return refusal_line(self); })
@@ -271,6 +308,8 @@ void bind_refusal(nb::module_& module) {
       .def_ro("lower_bound", &Refusal::lower_bound)
       .def_ro("enough", &Refusal::enough)
       .def_ro("ops", &Refusal::ops)
+      .def_ro("slices", &Refusal::slices)
+      .def_ro("enough_in_slices", &Refusal::enough_in_slices)
       .def_ro("max_computes", &Refusal::computes_of_enough)
       .def_prop_ro("shortages", [](const Refusal& self) {
         std::vector<std::pair<DeviceId, Bytes>> rows;
@@ -328,6 +367,12 @@ void bind_schedule(nb::module_& module) {
       .def_prop_ro("note", [](const ScheduleHandle& self) { return self.schedule.solver.note; })
       .def_prop_ro("certificate", &certificate_of)
       .def_prop_ro("arena", &arena_of)
+      .def_prop_ro("slices", &slices_of)
+      .def_prop_ro("without_slices", &without_slices)
+      .def("sliced_graph",
+           [](const ScheduleHandle& self) {
+             return self.whole ? std::optional(GraphHandle(*self.graph)) : std::nullopt;
+           })
       .def("memory", &memory_of)
       .def("residences", &residences_of);
   bind_device_schedule(module);

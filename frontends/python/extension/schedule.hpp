@@ -27,6 +27,10 @@ struct ScheduleHandle {
   std::shared_ptr<const Instance> with_modes{};
   /// Why it has no steps, where the engine has just said so.
   Refusal refusal{};
+  /// The graph that was solved, of a schedule with slices: `graph` is that in slices. Otherwise null.
+  std::shared_ptr<const Graph> whole{};
+
+  [[nodiscard]] const std::shared_ptr<const Graph>& solved() const { return whole ? whole : graph; }
 };
 
 struct DeviceGraphHandle {
@@ -47,6 +51,14 @@ struct CurveHandle {
   Curve curve{};
   /// By point, as far as they are there.
   std::vector<std::optional<Schedule>> schedules{};
+  /// By point, the graph in the slices of its schedule; null or left out without.
+  std::vector<std::shared_ptr<const Graph>> sliced{};
+
+  /// The schedule of a point that has one.
+  [[nodiscard]] ScheduleHandle schedule_of(std::size_t point) const {
+    if (point >= sliced.size() || !sliced[point]) return {.graph = graph, .schedule = *schedules[point]};
+    return {.graph = sliced[point], .schedule = *schedules[point], .whole = graph};
+  }
 };
 
 /// The bytes of the schedule's file. Throws InputError where ops have several modes.
@@ -58,16 +70,14 @@ std::string text_of(const DeviceScheduleHandle& handle);
 void expect_valid(const ScheduleHandle& handle);
 void expect_valid(const DeviceScheduleHandle& handle);
 
-/// The schedule as a page, a picture of memory (or of what runs where), a table of the recomputed ops (or of runs and copies), a Chrome
-/// trace.
+/// The schedule as a page, a picture of memory (or of what runs where), a table of the recomputed ops (or of runs and
+/// copies).
 std::string page_of(const ScheduleHandle& handle);
 std::string svg_of(const ScheduleHandle& handle);
 std::string csv_of(const ScheduleHandle& handle);
-std::string trace_of(const ScheduleHandle& handle);
 std::string page_of(const DeviceScheduleHandle& handle);
 std::string svg_of(const DeviceScheduleHandle& handle);
 std::string csv_of(const DeviceScheduleHandle& handle);
-std::string trace_of(const DeviceScheduleHandle& handle);
 
 // The parts of the module. Calls of the engine (solve, sweep, order, least_budget, place, pipeline) give a pair: what they found, and the
 // exception that a callback or a signal ended them with, or None.

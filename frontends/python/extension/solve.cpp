@@ -78,6 +78,7 @@ std::pair<ScheduleHandle, nb::object> solve_graph(const Asked& asked, const std:
     Answer answer = solve(request, callbacks);
     found.schedule = std::move(answer.schedule);
     found.refusal = std::move(answer.refusal);
+    if (answer.sliced) found.whole = std::exchange(found.graph, std::move(answer.sliced));
     found.schedule.graph_sha256 = asked.graph_sha256;
     found.with_modes = with_modes(request, found.schedule);
   });

@@ -76,6 +76,7 @@ std::pair<CurveHandle, nb::object> sweep_graph(const Asked& asked, const std::ve
     const SweepOptions wanted{.budgets = budgets_from(budgets, request), .points = points, .resolution = resolution};
     SweepResult result = sweep(request, wanted, callbacks);
     found.curve = std::move(result.curve);
+    found.sliced = std::move(result.sliced);
     found.curve.graph_sha256 = asked.graph_sha256;
     for (Schedule& schedule : result.schedules) {
       schedule.graph_sha256 = asked.graph_sha256;
@@ -101,14 +102,16 @@ void bind_sweep(nb::module_& module) {
                                std::string file) { self.curve.points.at(point).schedule_file = std::move(file); })
       .def("keep_schedule",
            [](CurveHandle& self, std::size_t point, const ScheduleHandle& handle) {
-             if (handle.graph != self.graph) throw InputError("schedule", "is of another graph");
+             if (handle.solved() != self.graph) throw InputError("schedule", "is of another graph");
              self.schedules.resize(self.curve.points.size());
+             self.sliced.resize(self.curve.points.size());
              self.schedules.at(point) = handle.schedule;
+             self.sliced.at(point) = handle.whole ? handle.graph : nullptr;
            })
       .def("schedule", [](const CurveHandle& self, std::size_t point) -> std::optional<ScheduleHandle> {
         if (point >= self.curve.points.size()) throw InputError("point", "the curve has no point of this number");
         if (point >= self.schedules.size() || !self.schedules[point]) return std::nullopt;
-        return ScheduleHandle{self.graph, *self.schedules[point]};
+        return self.schedule_of(point);
       });
   module.def("sweep", &sweep_graph, nb::arg("request"), nb::arg("budgets"), nb::arg("points"), nb::arg("resolution"),
              nb::arg("progress").none(), nb::arg("stop").none());

@@ -16,6 +16,7 @@ Examples
 """
 
 from remora import _engine, _highs
+from remora.axes import Axis, Cut
 from remora.budgets import Bounds, BudgetBracket, bounds, least_budget
 from remora.calls import Ordering
 from remora.curve import Curve, CurvePoint, sweep
@@ -29,6 +30,7 @@ from remora.pipelining import DeviceNeed, PipelinePlan, PipelineTask, Stage, Sta
 from remora.placement import Buffer, Placement, load_banks, load_buffers, place
 from remora.progress import Progress, SweepProgress
 from remora.schedule import Arena, Residence, Schedule, Status, Step, evaluate
+from remora.slices import SliceCost, SlicedRegion, WithoutSlices
 from remora.solving import solve
 from remora.verdict import DeviceVerdict, Verdict, verify
 
@@ -37,12 +39,14 @@ _highs.offer()
 
 __all__ = [
     "Arena",
+    "Axis",
     "Bounds",
     "BudgetBracket",
     "Buffer",
     "Certificate",
     "Curve",
     "CurvePoint",
+    "Cut",
     "Device",
     "DeviceGraph",
     "DeviceNeed",
@@ -72,6 +76,8 @@ __all__ = [
     "Refusal",
     "Residence",
     "Schedule",
+    "SliceCost",
+    "SlicedRegion",
     "Stage",
     "StageMode",
     "Status",
@@ -79,6 +85,7 @@ __all__ = [
     "SweepProgress",
     "Tensor",
     "Verdict",
+    "WithoutSlices",
     "bounds",
     "evaluate",
     "least_budget",

@@ -10,9 +10,10 @@ from remora import _highs
 
 
 def _become(program: str) -> NoReturn:
-    """The program, with these arguments and the package's HiGHS unless ``REMORA_HIGHS`` says otherwise."""
+    """The program with these arguments, this Python, and the package's HiGHS unless ``REMORA_HIGHS`` names another."""
     if library := _highs.library():
         os.environ.setdefault("REMORA_HIGHS", library)
+    os.environ.setdefault("REMORA_PYTHON", sys.executable)
     os.execv(Path(__file__).with_name("bin") / program, [program, *sys.argv[1:]])
 
 

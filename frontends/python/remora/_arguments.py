@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import os
-import warnings
 from collections.abc import Mapping
 from operator import index
 from typing import TYPE_CHECKING, Any, SupportsIndex, TypeVar
@@ -190,21 +189,3 @@ def write_text(path: str | os.PathLike[str], text: str) -> None:
     else:
         with open(target, "w", encoding="utf-8") as file:
             file.write(text)
-
-
-def warn_renamed(old: str, now: str, stacklevel: int) -> None:
-    """Warns that a name of the release before has another name now."""
-    warnings.warn(f"{old} is {now} now", DeprecationWarning, stacklevel=stacklevel)
-
-
-def renamed(module: str, old: Mapping[str, tuple[str, Any]]) -> Callable[[str], Any]:
-    """A module's `__getattr__` that still knows the names of the release before, and says what they are called now."""
-
-    def look_up(name: str) -> Any:
-        if name not in old:
-            raise AttributeError(f"module {module!r} has no attribute {name!r}")
-        now, thing = old[name]
-        warn_renamed(f"{module}.{name}", now, 3)
-        return thing
-
-    return look_up

@@ -8,10 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from remora import _engine
-from remora._arguments import boolean, count, string, warn_renamed
+from remora._arguments import boolean, count, string
 from remora.graph import Graph, core_of
 from remora.modes import Modes, mode_rows
 from remora.progress import Display, Progress
+from remora.slices import SliceCost, Slices, slice_run, slice_words
 
 if TYPE_CHECKING:
     import threading
@@ -30,11 +31,21 @@ def request(
     max_computes: SupportsIndex | None = None,
     order: str | None = None,
     modes: Modes | None = None,
+    slices: Slices = None,
+    slice_cost: SliceCost | None = None,
 ) -> _engine.Request:
     """Makes a request for a graph in its present state, without a budget."""
     core = core_of(graph)
     ordering = None if order is None else string(order, "order")
-    return _engine.Request(core, texts, count(max_computes, "max_computes"), ordering, mode_rows(graph, modes))
+    return _engine.Request(
+        core,
+        texts,
+        count(max_computes, "max_computes"),
+        ordering,
+        mode_rows(graph, modes),
+        slice_words(slices),
+        slice_run(slice_cost),
+    )
 
 
 def telling(
@@ -59,20 +70,12 @@ def telling(
 
 
 def progress_of(
-    progress: bool | Callable[[Any], object], options: dict[str, Any], kind: Callable[..., Display]
+    progress: bool | Callable[[Any], object], kind: Callable[..., Display]
 ) -> tuple[Callable[..., Display], Callable[[Any], object] | None]:
-    """The makers of a call's display, and its listener: `progress` asks for one of the two.
-
-    The keyword ``on_progress`` of the release before is taken out of the options, with a warning.
-    """
-    listener = options.pop("on_progress", None)
-    if listener is not None:
-        warn_renamed("on_progress", "progress", 4)
+    """The makers of a call's display, and its listener: `progress` asks for one of the two."""
     if callable(progress):
-        listener = progress
-    elif boolean(progress, "progress"):
-        return kind, listener
-    return (lambda *_: Display()), listener
+        return (lambda *_: Display()), progress
+    return (kind if boolean(progress, "progress") else (lambda *_: Display())), None
 
 
 def solve_telling(

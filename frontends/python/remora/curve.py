@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, cast
+from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 
 from remora import _engine, display
 from remora._arguments import Budget, budget_text, file_path, integer, read_file, write_text
@@ -19,6 +19,7 @@ from remora.graph import Graph, core_of, listed
 from remora.limits import Limits, option_texts
 from remora.progress import SweepDisplay, SweepProgress
 from remora.schedule import Schedule, Status, made_schedule, schedule_core_of
+from remora.slices import SliceCost, Slices
 
 if TYPE_CHECKING:
     import threading
@@ -280,6 +281,8 @@ def sweep(
     resolution: float = 0.005,
     order: Literal["input", "free"] | None = None,
     max_computes: SupportsIndex | None = None,
+    slices: Slices = None,
+    slice_cost: SliceCost | None = None,
     limits: Limits | None = None,
     progress: bool | Callable[[SweepProgress], object] = False,
     stop: threading.Event | None = None,
@@ -299,7 +302,7 @@ def sweep(
         Budgets are not chosen closer than this part of their range.
     order : {"input", "free"}, optional
         ``"free"`` is for methods that do not search; sweep the graph that `order` gives instead.
-    max_computes, stop, **options
+    max_computes, slices, slice_cost, stop, **options
         As for `solve`.
     limits : Limits, optional
         Of the whole sweep; 180 seconds by default.
@@ -316,9 +319,9 @@ def sweep(
     InputError
         For an argument that means nothing, and for a graph that is not valid.
     """
-    display_of, on_progress = progress_of(progress, cast("dict[str, Any]", options), SweepDisplay)
+    display_of, on_progress = progress_of(progress, SweepDisplay)
     texts = option_texts(limits, options, "sweep", seconds=_SECONDS)
-    asked = request(graph, texts, max_computes, order)
+    asked = request(graph, texts, max_computes, order, None, slices, slice_cost)
     if budgets is not None and not (points == 20 and resolution == 0.005):
         raise InputError("points", "budgets are given: there is nothing to choose")
     several = [budgets] if isinstance(budgets, str) else budgets

@@ -35,8 +35,8 @@ class InputError(Error, ValueError):
     Attributes
     ----------
     place : str
-        The path in the graph or file (``"$.ops[3].inputs[0]"``, as docs/reference/formats.md spells it) or the argument
-        (``"budget"``); may be empty.
+        The path in the graph (``"ops[3].inputs[0]"``) or file (``"$.ops[3].inputs[0]"``, as docs/reference/formats.md
+        spells it) or the argument (``"budget"``); may be empty.
     message : str
         What is wrong with it.
     """
@@ -86,6 +86,8 @@ class Refusal:
         Bytes: no smaller budget is feasible, with the order and the number of runs per op that were asked for.
     enough : int
         Bytes: a budget for which there is a schedule; 0 if none is known.
+    slices, enough_in_slices : int
+        With so many slices, a lower budget (bytes) is enough, with ``slices="auto"``; 0 if none is known.
     """
 
     reason: str
@@ -93,6 +95,8 @@ class Refusal:
     needed: int
     lower_bound: int
     enough: int
+    slices: int = 0
+    enough_in_slices: int = 0
 
 
 class NoSchedule(Error):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""``remora-fit config.json --batch 8 --length 4096 --device h100``: will this training fit? See docs/guide/fit.md."""
+"""``remora fit config.json --batch 8 --length 4096 --device h100``: will this training fit? See docs/guide/fit.md."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ _CLASSES = {
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> Any:
         self.print_usage(sys.stderr)
-        self.exit(_BAD_USAGE, f"remora-fit: {message}\n")
+        self.exit(_BAD_USAGE, f"remora: {message}\n")
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
-        prog="remora-fit",
+        prog="remora fit",
         description="Reports whether a training step fits on a device, and how much slower it is there.",
     )
     parser.add_argument("config", metavar="CONFIG", help="a model's config.json of transformers, or its folder")
@@ -45,8 +45,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--device", default="", help="names or files (*.json), with commas between (default: this machine)"
     )
-    parser.add_argument("--devices", action="store_true", help="print the known devices, and exit")
-    parser.add_argument("--budget", help="bytes for everything on the device, such as 20GiB (default: its memory)")
+    parser.add_argument(
+        "-b", "--budget", help="bytes for everything on the device, such as 20GiB (default: its memory)"
+    )
     parser.add_argument("--optimizer", default="adamw", help="adamw (default), sgd, adafactor, …, none")
     parser.add_argument(
         "--precision", default="bf16", help="bf16 (autocast, default), fp32, fp16, pure-bf16, pure-fp16"
@@ -60,7 +61,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--largest", choices=("batch", "length"), help="find the largest that fits")
     parser.add_argument("--time-limit", type=float, default=15.0, help="seconds of the solver for a plan (default 15)")
-    parser.add_argument("--json", metavar="FILE", help="the plans with graphs and schedules; - is standard output")
+    parser.add_argument(
+        "-o", "--output", metavar="FILE", help="the plans with graphs and schedules; - is standard output"
+    )
     parser.add_argument("--svg", metavar="FILE", help="a picture of what takes the memory")
     return parser
 
@@ -69,26 +72,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the program; returns its exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
-        if "--devices" in given:
-            return _list_devices()
         return _run(_parser().parse_args(given))
     except ImportError as error:
-        sys.stderr.write(f"remora-fit: {error}; pip install 'remora[torch]' transformers\n")
+        sys.stderr.write(f"remora: {error}; pip install 'remora[torch]' transformers\n")
         return _BAD_USAGE
     except (Error, OSError) as error:
-        sys.stderr.write(f"remora-fit: {error}\n")
+        text = str(error)
+        if isinstance(error, OSError) and error.filename is not None:
+            text = f"{error.filename}: {error.strerror}"
+        sys.stderr.write(f"remora: {text}\n")
         return _BAD_INPUT
-
-
-def _list_devices() -> int:
-    from remora._engine import bytes_text
-    from remora.torch.fit import known_devices
-
-    for device in known_devices().values():
-        rate = device.rates.get("bf16", device.rates["fp16"]) / 1e12
-        bandwidth = device.bandwidth / 1e9
-        print(f"{device.name:18}  {bytes_text(device.memory):>10}  {bandwidth:6.0f} GB/s  {rate:7.1f} TFLOP/s of half")
-    return 0
 
 
 def _run(words: argparse.Namespace) -> int:
@@ -112,9 +105,9 @@ def _run(words: argparse.Namespace) -> int:
         plans = fit.fit_table({"": (model, batch)}, devices, budget=words.budget, **options).plans[""]
     else:
         plans = [fit.plan(model, batch, budget=words.budget, **options)]
-    stream = sys.stderr if words.json == "-" else sys.stdout
+    stream = sys.stderr if words.output == "-" else sys.stdout
     stream.write("\n".join(map(str, plans)) + "\n")
-    _write(words.json, "[" + ",\n".join(plan.to_json() for plan in plans) + "]\n")
+    _write(words.output, "[" + ",\n".join(plan.to_json() for plan in plans) + "]\n")
     _write(words.svg, fit.picture(plans))
     return _code(plans)
 
@@ -146,9 +139,9 @@ def _largest(words: argparse.Namespace, model: Any, batch: Any, devices: list[st
                 "curve": [[size, plan.total, plan.step_seconds, plan.throughput] for size, plan in answer.curve],
             }
         )
-        stream = sys.stderr if words.json == "-" else sys.stdout
+        stream = sys.stderr if words.output == "-" else sys.stdout
         stream.write(f"{device or 'this machine'}: {answer}\n")
-    _write(words.json, json.dumps(found, indent=1) + "\n")
+    _write(words.output, json.dumps(found, indent=1) + "\n")
     return _FITS if any(row["within"] for row in found) else _NOT_FOUND
 
 

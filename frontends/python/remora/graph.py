@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex, TypeVar
 
 from remora import _engine, networks
 from remora._arguments import boolean, count, integer, json_bytes, read_file, string, write_text
+from remora.axes import Axis, Cut, rows_of_axes
 from remora.errors import InputError
 
 if TYPE_CHECKING:
@@ -203,6 +204,19 @@ class Op:
             tensor_at(self._graph, a): tensor_at(self._graph, b) for a, b in self._graph._core.op_in_place(self._id)
         }
 
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        """The loops along which it may be computed in slices."""
+        return tuple(
+            Axis(
+                extent,
+                {tensor_at(self._graph, number): Cut(*numbers) for number, *numbers in cuts},
+                tuple(tensor_at(self._graph, number) for number in sums),
+                workspace,
+            )
+            for extent, cuts, sums, workspace in self._graph._core.op_axes(self._id)
+        )
+
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.outputs)
 
@@ -311,6 +325,7 @@ class Graph:
         backward_of: OpLike | None = None,
         after: Iterable[OpLike] = (),
         in_place: Mapping[str, TensorLike] | None = None,
+        axes: Iterable[Axis] = (),
     ) -> Op:
         """Adds an op after all ops that are there.
 
@@ -342,6 +357,8 @@ class Graph:
             Ops whose first runs come before its own, though it reads none of their outputs.
         in_place : mapping of str to Tensor, Op or str, optional
             Names of outputs, and for each the input whose storage it takes over (docs/reference/formats.md).
+        axes : iterable of Axis
+            The loops along which the op may be computed in slices.
 
         Returns
         -------
@@ -350,8 +367,8 @@ class Graph:
         Raises
         ------
         InputError
-            For names that are taken, negative amounts, an output that has a producer, or a tensor of another graph;
-            the graph is then as it was.
+            For names that are taken, negative amounts, an output that has a producer, a tensor of another graph, or
+            axes that do not fit their tensors; the graph is then as it was.
         """
         made: list[tuple[str, int, bool]]
         if isinstance(outputs, Mapping):
@@ -375,11 +392,18 @@ class Graph:
             -1 if backward_of is None else op_number(self, backward_of, "backward_of"),
             [op_number(self, op, "after") for op in listed(after, "after")] if after else [],
             [(string(key, "in_place"), tensor_number(self, x, "in_place")) for key, x in (in_place or {}).items()],
+            rows_of_axes(listed(axes, "axes"), self._tensor_name) if axes else [],
         ]
         try:
             return op_at(self, self._core.add_op(*arguments))
         except TypeError:
             return op_at(self, self._core.add_op(*_checked(arguments)))
+
+    def _tensor_name(self, tensor: TensorLike, place: str) -> str:
+        """The name of a tensor, which an op that is being added may make."""
+        if isinstance(tensor, str):
+            return string(tensor, place)
+        return self._core.tensor_name(tensor_number(self, tensor, place))
 
     def _kept(self, keep: bool | Collection[str], outputs: Mapping[str, Any]) -> Collection[str]:
         if isinstance(keep, bool):
@@ -433,13 +457,8 @@ class Graph:
         try:
             text = json.dumps(dict(meta), allow_nan=False, ensure_ascii=False, separators=(",", ":"))
         except (TypeError, ValueError) as error:
-            raise InputError("$.meta", f"cannot be written as JSON: {error}") from None
+            raise InputError("meta", f"cannot be written as JSON: {error}") from None
         self._core.meta = text if meta else ""
-
-    @property
-    def note(self) -> str:
-        """How a node-link file was read: which keys were taken for what, and which were not; ``""`` of other graphs."""
-        return self._core.note
 
     @property
     def duration_unit(self) -> str:
@@ -525,9 +544,7 @@ class Graph:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Graph:
-        """Reads a graph file (docs/reference/formats.md): remora-graph, node-link or ``p remat2``, told by its content.
-
-        What a node-link file's keys were taken for, `note` says.
+        """Reads a remora-graph file (docs/reference/formats.md).
 
         Parameters
         ----------

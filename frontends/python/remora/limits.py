@@ -5,15 +5,16 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Collection, Mapping
-from dataclasses import InitVar, dataclass
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, SupportsFloat, SupportsIndex, TypedDict
 
 from remora import _engine
-from remora._arguments import option_text, string, warn_renamed
+from remora._arguments import option_text, string
 from remora.errors import InputError
 
 if TYPE_CHECKING:
     from remora.calls import Ordering
+    from remora.slices import SliceCost, Slices
 
 __all__ = ["Limits", "Option", "options", "strategies"]
 
@@ -53,14 +54,6 @@ class Limits:
     stall: SupportsFloat | None = None
     threads: SupportsIndex | None = None
     seed: SupportsIndex | None = None
-    time: InitVar[SupportsFloat | None] = None
-    work: InitVar[SupportsIndex | None] = None
-
-    def __post_init__(self, time: SupportsFloat | None, work: SupportsIndex | None) -> None:
-        for old, value in (("time", time), ("work", work)):
-            if value is not None:
-                warn_renamed(f"remora.Limits({old}=...)", f"{old}_limit", 4)
-                object.__setattr__(self, f"{old}_limit", value)
 
 
 class LimitWords(TypedDict, total=False):
@@ -94,6 +87,8 @@ class SolveWords(OptionWords, total=False):
     max_computes: SupportsIndex | None
     addresses: bool
     alignment: SupportsIndex | None
+    slices: Slices
+    slice_cost: SliceCost | None
 
 
 class DeviceSolveWords(LimitWords, total=False):
@@ -166,9 +161,6 @@ def option_texts(
             given[string(name, "option")] = value
     known = list(only or SolveWords.__annotations__)
     for name in given:
-        now = _engine.renamed_option(name)
-        if now and name not in known:
-            raise InputError(name, now)
         if only and name not in only:
             raise InputError(name, f"is not for {call} ({', '.join(only)} are)")
         meant = [] if name in known else difflib.get_close_matches(name, known, 1)

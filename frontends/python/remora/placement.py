@@ -222,7 +222,7 @@ def place(
     placed: Schedule | None = None
     if schedule is not None and found.offsets:
         core = _engine.with_offsets(schedule_core_of(schedule), aligned, found.offsets)
-        placed = made_schedule(core, schedule.graph) if core.arena is not None else None
+        placed = made_schedule(core, schedule.solved_graph) if core.arena is not None else None
     status: Any = found.status
     placement = Placement(
         status,

@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Any, Generic, Literal, SupportsIndex, TypeVar
 from remora import _engine, display, networks
 from remora._arguments import count, read_file, text_bytes, write_text
 from remora.errors import Certificate, InputError
-from remora.graph import Graph, Op, OpLike, Tensor, core_of, listed, op_at, op_number, tensor_at
+from remora.graph import Graph, Op, OpLike, Tensor, core_of, listed, made_graph, op_at, op_number, tensor_at
+from remora.slices import SlicedRegion, WithoutSlices
 
 if TYPE_CHECKING:
     import matplotlib.axes
@@ -183,10 +184,6 @@ class BaseSchedule(Generic[GraphT, StepT]):
         """Writes one HTML page that explains the schedule: memory, what runs where and when, recomputes, copies."""
         write_text(path, self._core.page())
 
-    def trace(self, path: str | os.PathLike[str]) -> None:
-        """Writes a Chrome trace (about:tracing, Perfetto)."""
-        write_text(path, self._core.trace())
-
     def svg(self) -> str:
         """Memory over steps, before and after, or lanes and memory of each device over time, as a picture."""
         picture: str = self._core.svg()
@@ -233,9 +230,24 @@ class Schedule(BaseSchedule[Graph, Step]):
 
     Made by `solve`, `sweep`, `evaluate` and `load`. It keeps the graph as it was when it was solved: what is changed in
     the graph later changes nothing here. Schedules are equal if all but ``solver``, which says how the solve went, is.
+    With slices, `graph` is the graph in slices, and `solved_graph` the one that was solved.
     """
 
     _core: _engine.Schedule
+
+    solved_graph: Graph
+    """The graph that was solved."""
+
+    @classmethod
+    def made(cls, core: Any, graph: Graph) -> Self:
+        """The engine's schedule as one of Python's."""
+        sliced = core.sliced_graph()
+        schedule = super().made(core, graph if sliced is None else made_graph(sliced, Graph))
+        schedule.solved_graph = graph
+        return schedule
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return type(self).from_json, (self.to_json(), self.solved_graph)
 
     @staticmethod
     def _read(graph: Any, text: bytes) -> _engine.Schedule:
@@ -313,6 +325,20 @@ class Schedule(BaseSchedule[Graph, Step]):
 
         offsets = tuple(named(outputs) for outputs, _ in steps)
         return Arena(size, alignment, named(inputs), offsets, tuple(workspace for _, workspace in steps))
+
+    @property
+    def slices(self) -> tuple[SlicedRegion, ...]:
+        """The regions that are computed in slices; empty if there are none."""
+        return tuple(
+            SlicedRegion(tuple({op_at(self.solved_graph, op): axis for op, axis in part} for part in parts), *figures)
+            for parts, *figures in self._core.slices
+        )
+
+    @property
+    def without_slices(self) -> WithoutSlices | None:
+        """The answer without slices, of a schedule that has some."""
+        found: Any = self._core.without_slices
+        return None if found is None else WithoutSlices(*found)
 
     @property
     def memory(self) -> Sequence[int]:

@@ -117,6 +117,12 @@ def solve(
         not only the sum of sizes. Not for ops of several modes and in place.
     alignment : int, optional
         Offsets are multiples of it; 64 by default. CUDA aligns to 512.
+    slices : str or iterable of str, optional
+        ``"auto"``: ops that have axes may be computed in slices, where that makes the schedule shorter or possible.
+        ``"loss=8@0"``: in 8 slices along axis 0 of the op ``loss``, from which the region grows over large tensors;
+        ``"mm,loss=8"``: these ops, along the best axis of the first. `Schedule.slices` then says which.
+    slice_cost : SliceCost, optional
+        What each slice costs; nothing by default.
     objective : {"duration", "energy"}
         Of a `DeviceGraph`: what is minimised.
     copies : {"sequential", "overlap"}
@@ -156,11 +162,13 @@ def solve(
     >>> [step.op.name for step in s.steps]
     ['A', 'B', 'C', 'D', 'A', 'E']
     """
-    display_of, on_progress = progress_of(progress, options, SolveDisplay)
+    display_of, on_progress = progress_of(progress, SolveDisplay)
     words = {name: options.pop(name, None) for name in dict.fromkeys((*_OF_ONE, *_OF_DEVICES))}
     if isinstance(graph, DeviceGraph):
         _refuse("is not for graphs over several devices", modes=modes, addresses=words["addresses"] or None)
-        _refuse("is not for graphs over several devices", alignment=words["alignment"])
+        _refuse(
+            "is not for graphs over several devices", **{n: words[n] for n in ("alignment", "slices", "slice_cost")}
+        )
         texts = option_texts(limits, options, "graphs over several devices", LIMITS)
         with display_of(graph, texts) as display:
             return _solve_devices(
@@ -176,7 +184,9 @@ def solve(
             )
     _refuse("is for graphs over several devices", **{n: words[n] for n in _OF_DEVICES if n not in _OF_ONE})
     texts = option_texts(limits, options, "solve")
-    asked = request(graph, texts, words["max_computes"], words["order"], modes)
+    asked = request(graph, texts, words["max_computes"], words["order"], modes, words["slices"], words["slice_cost"])
+    if words["slices"] not in (None, "none") and on_incumbent is not None:
+        raise InputError("on_incumbent", "not with slices")
     addresses, alignment = boolean(words["addresses"] or False, "addresses"), words["alignment"]
     aligned = alignment_of(alignment, SCHEDULE_ALIGNMENT) if addresses else None
     if alignment is not None and not addresses:
@@ -227,6 +237,8 @@ def _no_schedule(answer: Schedule) -> NoSchedule:
         needed=found.needed,
         lower_bound=found.lower_bound,
         enough=found.enough,
+        slices=found.slices,
+        enough_in_slices=found.enough_in_slices,
     )
     if answer.status != "infeasible":
         return NoSchedule(core.refusal_line, answer, refusal)

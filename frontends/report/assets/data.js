@@ -115,16 +115,32 @@ class GraphData {
     this.showRows(produced.sort((a, b) => this.tensors.producer[a] - this.tensors.producer[b] || a - b));
   }
 
-  /** Rows of the Gantt chart: tensors in the order of their producers, first outputs first. */
+  /** Rows of the Gantt chart: tensors in the order of their producers, first outputs first; slices share a row. */
   showRows(tensors) {
-    this.rows = tensors;
+    this.rows = [];
     this.rowOf = new Int32Array(this.tensors.name.length).fill(-1);
-    this.rows.forEach((t, row) => { this.rowOf[t] = row; });
+    const rowOfSource = new Map();
+    for (const t of tensors) {
+      const source = this.slices ? this.slices.source[t] : t;
+      if (!rowOfSource.has(source)) {
+        rowOfSource.set(source, this.rows.length);
+        this.rows.push(t);
+      }
+      this.rowOf[t] = rowOfSource.get(source);
+    }
   }
+
+  /** The tensor of the graph as it was, of which the tensor may be a slice. */
+  sourceName(tensor) {
+    return this.slices ? this.slices.names[this.slices.source[tensor]] : this.tensors.name[tensor];
+  }
+
+  /** The peak of the input order without recomputation, of the graph as it was. */
+  get wholePeak() { return this.slices ? this.slices.peak : this.before.peak; }
 
   /** A part of the peak, above fixed memory as percentages of budgets are. */
   partOfPeak(bytes) {
-    const above = this.before.peak - this.fixed;
+    const above = this.wholePeak - this.fixed;
     return above > 0 ? (bytes - this.fixed) / above : 1;
   }
 

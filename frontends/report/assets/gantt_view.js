@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
-// Retention intervals: a row for each tensor in the order of the producers, a bar for each stay in memory. A stay begun
+// Retention intervals: a row for each tensor in the order of the producers, in pieces where it is computed in slices, a
+// bar for each stay in memory. A stay begun
 // by a first compute is solid, one begun by a recompute hatched, and a dotted line joins it to the stay before. Where
 // there are too many bars to tell apart, they are drawn as a raster.
 
@@ -35,9 +36,8 @@ class GanttView extends CanvasView {
   /** The stay in the row pointed at that covers the cursor, or -1. */
   stayHere() {
     const stays = this.schedule.shownStays;
-    const tensor = this.graph.rows[this.row];
     for (let i = 0; i < stays.count; ++i) {
-      if (stays.tensor[i] !== tensor) continue;
+      if (this.graph.rowOf[stays.tensor[i]] !== this.row) continue;
       if (stays.first[i] <= this.cursor.step && this.cursor.step <= stays.last[i]) return i;
     }
     return -1;
@@ -46,10 +46,10 @@ class GanttView extends CanvasView {
   words() {
     if (this.graph.rows.length === 0) return this.graph.opCount === 0 ? "The graph has no ops." : "Nothing stays here.";
     const { tensors } = this.graph;
-    const tensor = this.graph.rows[this.row];
+    const stay = this.stayHere();
+    const tensor = stay < 0 ? this.graph.rows[this.row] : this.schedule.shownStays.tensor[stay];
     const what = `${tensors.name[tensor]}, ${bytesText(tensors.size[tensor])}, ` +
       `written by ${this.graph.opText(tensors.producer[tensor])}`;
-    const stay = this.stayHere();
     const step = `step ${grouped(this.cursor.step)}`;
     if (stay < 0) return `${what}: not in memory at ${step}.`;
     const stays = this.schedule.shownStays;
@@ -78,7 +78,7 @@ class GanttView extends CanvasView {
   /** Shows what an op wrote: its rows, and all steps from its first compute to its last. */
   showOp(op) {
     const steps = this.schedule.steps;
-    const row = this.graph.rows.findIndex((tensor) => this.graph.tensors.producer[tensor] === op);
+    const row = this.graph.rowOf[this.graph.tensors.producer.indexOf(op)];
     const first = this.schedule.firstStep[op];
     const last = steps.lastIndexOf(op);
     const margin = Math.max(4, Math.ceil((last - first) * 0.15));
@@ -171,7 +171,7 @@ class GanttView extends CanvasView {
       }
       ++this.shapes;
     }
-    if (height >= LABEL_ROW) this.drawNames(new Map(visible.map((i) => [stays.tensor[i], i])));
+    if (height >= LABEL_ROW) this.drawNames(new Map(visible.map((i) => [this.graph.rowOf[stays.tensor[i]], i])));
   }
 
   drawGap(i, x, y) {
@@ -184,12 +184,12 @@ class GanttView extends CanvasView {
   /** Each name once: beside the last visible bar of its row, on a side with room, or inside a bar without end. */
   drawNames(lastStays) {
     const { left, right } = this.margins;
-    for (const [tensor, i] of lastStays) {
-      const name = this.graph.tensors.name[tensor];
+    for (const [row, i] of lastStays) {
+      const name = this.graph.sourceName(this.schedule.shownStays.tensor[i]);
       const words = name.length > 40 ? name.slice(0, 38) + "\u2026" : name;
       const x = Math.min(this.width - right, Math.max(left, this.toX(this.schedule.shownStays.first[i])));
       const end = this.toX(this.schedule.shownStays.last[i] + 1);
-      const y = this.toY(this.graph.rowOf[tensor] + 0.5) + 4;
+      const y = this.toY(row + 0.5) + 4;
       const width = this.context.measureText(words).width + 8;
       if (this.width - right - end > width) this.drawName(words, end + 4, y, width);
       else if (x - left > width) this.drawName(words, x - 4 - width, y, width);

@@ -20,16 +20,18 @@ function figure(name, id, value, note) {
 
 /** The answer in a sentence or two: whether it fits, where the peak is, what is recomputed, what that costs. */
 function verdictText(schedule) {
-  const before = bytesText(schedule.graph.before.peak);
+  const before = bytesText(schedule.graph.wholePeak);
   const limit = bytesText(schedule.budget);
   if (schedule.status === "infeasible") return `Does not fit within ${limit}: no schedule does. Without recomputation the peak is ${before}.`;
   if (!schedule.found) return `No schedule within ${limit} is known. Without recomputation the peak is ${before}.`;
   if (schedule.stepCount === 0) return "The graph has no ops.";
   const rows = decodeRows(schedule.recomputed, RECOMPUTED_NUMBERS);
   const least = Math.max(0, schedule.lower_bound / Math.max(1, schedule.baseline_duration) - 1);
-  const cost = schedule.status === "optimal" ? "no schedule within the budget takes less" : `at least ${percentText(least)} is needed`;
+  const slices = schedule.graph.slices !== undefined;
+  const cost = schedule.status === "optimal" ? `no schedule within the budget${slices ? ", with these slices," : ""} takes less` : `at least ${percentText(least)} is needed`;
   const after = bytesText(schedule.peak_memory);
-  return `Fits within ${limit}: the peak is ${after}${after === before ? "" : ` instead of ${before}`}, at step ` +
+  return `Fits within ${limit}${slices ? ", computed in slices" : ""}: the peak is ${after}` +
+    `${after === before ? "" : ` instead of ${before}`}, at step ` +
     `${grouped(schedule.peakStep)}, ${schedule.stepText(schedule.peakStep)}. ` + (rows.length === 0 ? "Nothing is recomputed."
     : `${plural(rows.length, "op")} ${rows.length === 1 ? "is" : "are"} recomputed, for ` +
       `${percentText(schedule.overhead)} more time (${cost}).`);
@@ -38,7 +40,7 @@ function verdictText(schedule) {
 function showHeadline(place, schedule, unit) {
   document.getElementById("verdict").textContent = verdictText(schedule);
   const { baseline_duration: base } = schedule;
-  const before = schedule.graph.before.peak;
+  const before = schedule.graph.wholePeak;
   const figures = [];
   if (schedule.found) {
     figures.push(figure("Peak memory", "peak", `${bytesText(before)} \u2192 ${bytesText(schedule.peak_memory)}`,

@@ -102,6 +102,10 @@ TEST(CRefusals, WhatIsReadNamesTheTextOrTheFileAndThePlaceInIt) {
     "size": 1}], "ops": [{"name": "f", "duration": 1, "inputs": [], "outputs": ["a\u0000b"]}]})";
   expect_refused(remora_graph_parse(named.data(), named.size(), &read), "text: $.tensors[0].name: holds a NUL");
   expect_refused(remora_graph_read("/nowhere/graph.json", &read), "/nowhere/graph.json");
+  const std::string model = "\x08\x08:\x10";  // as an ONNX file begins
+  expect_refused(remora_graph_parse(model.data(), model.size(), &read), "text: not a graph in JSON; `remora convert`");
+  remora_device_graph* devices = nullptr;
+  expect_refused(remora_device_graph_parse(model.data(), model.size(), &devices), "text: not a graph in JSON");
   EXPECT_EQ(read, nullptr);
 }
 

@@ -68,11 +68,10 @@ const std::vector<std::string> kClashes{
     "pipeline @m.onnx -m 1 --device @device.json -o @device.json",
     "pipeline @m.onnx -m 1 --costs @costs.csv -o @costs.csv",
     "convert @g.json --output @g.json",
-    "convert @g.json --schedule @s.json --to rs --output @s.json",
-    "convert @g.json --schedule @s.json --to minimalloc --output @g.json",
     "convert @m.onnx --device @device.json -o @device.json",
     "convert @m.onnx --costs @costs.csv -o @costs.csv",
     "convert @m.onnx -o @w.bin",
+    "convert @g.json --schedule @s.json -o @s.json",
     "rewrite @m.onnx -b 100% --output @m.onnx",
     "rewrite @m.onnx --schedule @ms.json --output @ms.json",
     "rewrite @m.onnx -b 100% --warm-start @ms.json --output @ms.json",
@@ -82,7 +81,7 @@ const std::vector<std::string> kClashes{
     "report @g.json @s.json --output @g.json",
     "report @g.json @s.json --svg @s.json",
     "report @g.json @s.json --table @hard",
-    "report @g.json @s.json --trace @link",
+    "report @g.json @s.json --svg @link",
     "report @g.json @c.json -o @budgets/budget-5.json",
     "report @m.onnx @ms.json --device @device.json -o @device.json",
     "report @m.onnx @ms.json --costs @costs.csv -o @costs.csv",
@@ -132,7 +131,7 @@ class WrittenFiles : public remora::test::TemporaryFolder {
           R"({"name": "a", "memory": 1000, "bandwidth": 1, "rates": {"fp32": 1}, "multiprocessors": 1, "launch": 1,
       "host": 0, "context": 0, "workspaces": 0, "range": [1, 1], "fitted": "", "efficiency": {"product": 1,
       "product-fp32": 1, "convolution": 1, "attention": 1, "memory": 1}})");
-    write("device.json", R"({"peak_flops": 1e12, "bandwidth": 1e11, "launch_overhead": 0})");
+    write("device.json", R"({"rates": {"fp32": 1e12}, "bandwidth": 1e11})");
     write("b.csv", "id,lower,upper,size\na,0,1,2\n");
     write("costs.csv", "node,duration\nA,5\n");
     write_sweep();
@@ -239,6 +238,25 @@ TEST_F(WrittenFiles, NoCommandWritesOverItsInputs) {
   auto after = contents();
   // A batch makes its folders, and a sweep those of --schedules; no file is new, none is different.
   EXPECT_EQ(before, after);
+}
+
+TEST_F(WrittenFiles, NothingButAModelIsWrittenUnderTheNameOfOne) {
+  const auto before = contents();
+  for (const char* words :
+       {"solve @m.onnx -b 100% -o @new.onnx", "solve @g.json -b 100% -o @NEW.ONNX", "sweep @g.json -o @new.onnx",
+        "sweep @g.json -o @new --csv @new.onnx", "sweep @g.json -o @new --svg @new.onnx",
+        "convert @m.onnx --output @new.onnx", "place @b.csv -o @new.onnx", "pipeline @g.json -m 1 -o @new.onnx",
+        "report @g.json @s.json -o @new.onnx", "report @g.json @s.json --svg @new.onnx", "merge @done -o @new.onnx",
+        "fit @m.onnx --device @fit.json -o @new.onnx", "generate layered -o @new.onnx",
+        "rewrite @named.onnx --dim batch=2 -b 100% --training -o @new.onnx",
+        "order @named.onnx --training -o @new.onnx"}) {
+    const Outcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 64) << words << "\n" << outcome.err;
+    EXPECT_NE(outcome.err.find("ONNX"), std::string::npos) << words << "\n" << outcome.err;
+  }
+  EXPECT_EQ(before, contents());
+  EXPECT_EQ(run("rewrite @named.onnx --dim batch=2 -b 100% -q -o @new.onnx").code, 0);
+  EXPECT_EQ(run("order @named.onnx --dim batch=2 -q -o @new.onnx").code, 0);
 }
 
 TEST_F(WrittenFiles, AResultOfTheBatchIsNotWrittenOver) {

@@ -2,8 +2,10 @@
 //
 // What `remora rewrite` refuses before it solves. The budgets here hold nothing (exit 20), so a refusal that comes
 // after the search would not be seen.
+#include <algorithm>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <gtest/gtest.h>
 
@@ -49,6 +51,20 @@ class RewriteRefusals : public remora::test::TemporaryFolder {
     EXPECT_NE(outcome.err.find(says), std::string::npos) << outcome.err;
   }
 };
+
+TEST_F(RewriteRefusals, QuietKeepsTheReasonOnOneLine) {
+  write("m.onnx", three_nodes().bytes());
+  for (const std::string& words : std::vector<std::string>{
+           "rewrite " + path("m.onnx") + " -b 1B", "solve " + path("m.onnx") + " -b 1B",
+           "rewrite " + path("m.onnx") + " -b 1B --training", "solve " + path("m.onnx") + " -b 1B --training",
+           "sweep " + path("m.onnx") + " --budgets 1B"}) {
+    const Outcome outcome = run_words(words + " -q -o " + path("out"));
+    EXPECT_EQ(outcome.code, 20) << words << outcome.err;
+    EXPECT_EQ(outcome.err.substr(0, 11), "remora: no ") << words << outcome.err;
+    EXPECT_EQ(std::count(outcome.err.begin(), outcome.err.end(), '\n'), 1) << words << outcome.err;
+    EXPECT_EQ(outcome.out, "") << words;
+  }
+}
 
 TEST_F(RewriteRefusals, ExternalDataThatWouldBeLostIsToldBeforeSolving) {
   write_external();

@@ -149,7 +149,7 @@ TEST(DeviceGraph, NamesThePlaceOfFaultsInLanes) {
       {R"([20, 10])", R"([10, 10])", "$.collectives[0].times[1][0]", "more than"},
       {R"([20, 10])", R"([20])", "$.collectives[0].times[1]", "[bytes, duration]"},
       {R"("bytes": 4, "per": 3)", R"("bytes": 0, "per": 3)", "$.collectives[1].bytes", "1"},
-      {R"("version": 3)", R"("version": 4)", "$.version", "versions 1 to 3"},
+      {R"("version": 3)", R"("version": 5)", "$.version", "versions 1 to 4"},
   };
   expect_faults(kLanes, faults);
 }

@@ -30,6 +30,7 @@ const std::vector<Malformed> kMalformed = {
     {R"("format": "remora-graph",)", "", "$", R"("format" is missing)"},
     {R"("remora-graph")", "3", "$.format", "must be a string, not 3"},
     {R"("version": 1)", R"("version": 3)", "$.version", "version 3 is not supported, only versions 1 to 2"},
+    {R"("version": 1)", R"("version": 5)", "$.version", "version 5 is not supported, only versions 1 to 4"},
     {R"("version": 1)", R"("version": 0)", "$.version", "version 0"},
     {R"("version": 1)", R"("version": "1")", "$.version", "must be an integer"},
     {R"("version": 1,)", "", "$", R"("version" is missing)"},
@@ -164,6 +165,75 @@ TEST(ReadGraph, NamesThePlaceOfEveryFaultOfVersionTwo) {
   for (const Malformed& fault : faults) {
     SCOPED_TRACE(std::string(fault.from) + " -> " + std::string(fault.to));
     const std::string text = replaced(second_version(), fault.from, fault.to);
+    ASSERT_FALSE(text.empty());
+    const Fault found = fault_of([&] { static_cast<void>(read_graph(Text(text))); });
+    EXPECT_EQ(found.place, fault.place);
+    EXPECT_NE(found.what.find(fault.fragment), std::string::npos) << found.what;
+  }
+}
+
+/// kEveryKey as version 4: h has 3 rows of 2 bytes, and x is read with a window.
+std::string fourth_version() {
+  const std::string text = replaced(kEveryKey, R"("version": 1)", R"("version": 4)");
+  return replaced(
+      text, R"("inputs": ["x"])",
+      R"("axes": [{"extent": 3, "cut": [{"tensor": "h"}, )"
+      R"({"tensor": "x", "rows": 5, "step": 2, "offset": -1, "length": 3}]}, )"
+      R"({"extent": 2, "cut": [{"tensor": "x", "rows": 5}], "sum": ["h"], "workspace": 6}], "inputs": ["x"])");
+}
+
+TEST(ReadGraph, ReadsAxesOfVersionFour) {
+  const Graph graph = read_graph(Text(fourth_version()));
+  const TensorId x(0);
+  const TensorId h(1);
+  const std::vector<Axis> axes = {{3,
+                                   {{.tensor = h, .rows = 3, .stride = Bytes(2)},
+                                    {.tensor = x, .rows = 5, .stride = Bytes(1), .step = 2, .offset = -1, .length = 3}},
+                                   {}},
+                                  {2, {{.tensor = x, .rows = 5, .stride = Bytes(1)}}, {h}, Bytes(6)}};
+  EXPECT_EQ(graph.ops[0].axes, axes);
+  EXPECT_TRUE(graph.ops[1].axes.empty());
+  // To a file of a lower version they are an unknown key.
+  for (const char* version : {R"("version": 1)", R"("version": 2)"}) {
+    const Graph other = read_graph(Text(replaced(fourth_version(), R"("version": 4)", version)));
+    EXPECT_TRUE(other.ops[0].axes.empty());
+    EXPECT_EQ(other.ops[0].extra.substr(0, 9), R"({"axes":[)");
+  }
+  // And without them the fourth version is the first one.
+  EXPECT_EQ(read_graph(Text(replaced(kEveryKey, R"("version": 1)", R"("version": 4)"))), read_graph(Text(kEveryKey)));
+}
+
+TEST(ReadGraph, NamesThePlaceOfEveryFaultOfAxes) {
+  const std::vector<Malformed> faults = {
+      {R"([{"extent": 3)", R"(3, "a": [{"extent": 3)", "$.ops[0].axes", "must be an array"},
+      {R"([{"extent": 3)", R"([3, {"extent": 3)", "$.ops[0].axes[0]", "must be an object"},
+      {R"("extent": 3, )", "", "$.ops[0].axes[0]", R"("extent" is missing)"},
+      {R"("extent": 3)", R"("extent": 0)", "$.ops[0].axes[0].extent", "at least 1"},
+      {R"("extent": 3)", R"("extent": 2147483648)", "$.ops[0].axes[0].extent", "too large"},
+      {R"("extent": 3)", R"("extent": 4)", "$.ops[0].axes[0].cut[0]", "of 6 bytes does not consist of blocks of 4"},
+      {R"({"tensor": "h"})", R"("h")", "$.ops[0].axes[0].cut[0]", "must be an object"},
+      {R"({"tensor": "h"})", R"({"stride": 2})", "$.ops[0].axes[0].cut[0]", R"("tensor" is missing)"},
+      {R"({"tensor": "h"})", R"({"tensor": "y"})", "$.ops[0].axes[0].cut[0].tensor", R"(no tensor "y")"},
+      {R"({"tensor": "h"})", R"({"tensor": "gh", "rows": 4})", "$.ops[0].axes[0].cut[0].tensor", R"(no tensor of the)"},
+      {R"({"tensor": "h"})", R"({"tensor": "x", "rows": 5})", "$.ops[0].axes[0].cut[1].tensor", "cut twice"},
+      {R"({"tensor": "h"}, )", "", "$.ops[0].axes[0]", R"(the output "h" of the op "f" is neither cut nor summed)"},
+      {R"({"tensor": "h"})", R"({"tensor": "h", "stride": 4})", "$.ops[0].axes[0].cut[0]", "3 rows of 4 bytes"},
+      {R"({"tensor": "h"})", R"({"tensor": "h", "rows": 2})", "$.ops[0].axes[0].cut[0].rows", "3 iterations write 1"},
+      {R"({"tensor": "h"})", R"({"tensor": "h", "offset": 1})", "$.ops[0].axes[0].cut[0]", "cannot have a window"},
+      {R"({"tensor": "h"})", R"({"tensor": "h", "length": 2})", "$.ops[0].axes[0].cut[0]", "cannot have a window"},
+      {R"("step": 2)", R"("step": 0)", "$.ops[0].axes[0].cut[1].step", "at least 1"},
+      {R"("offset": -1)", R"("offset": -2147483648)", "$.ops[0].axes[0].cut[1].offset", "at least -2147483647"},
+      {R"("length": 3)", R"("length": 0)", "$.ops[0].axes[0].cut[1].length", "at least 1"},
+      {R"("workspace": 6)", R"("workspace": -1)", "$.ops[0].axes[1].workspace", "-1"},
+      {R"("workspace": 6)", R"("workspace": 7)", "$.ops[0].axes[1].workspace", "2 iterations of 7 bytes do not fit"},
+      {R"("sum": ["h"])", R"("sum": "h")", "$.ops[0].axes[1].sum", "must be an array"},
+      {R"("sum": ["h"])", R"("sum": ["h", "h"])", "$.ops[0].axes[1].sum[1]", "summed twice"},
+      {R"("sum": ["h"])", R"("sum": ["h", "x"])", "$.ops[0].axes[1].sum[1]", R"("x" is no output of the op "f")"},
+      {R"(5}], "sum")", R"(5}, {"tensor": "h", "rows": 2}], "sum")", "$.ops[0].axes[1].sum[0]", "is cut, too"},
+  };
+  for (const Malformed& fault : faults) {
+    SCOPED_TRACE(std::string(fault.from) + " -> " + std::string(fault.to));
+    const std::string text = replaced(fourth_version(), fault.from, fault.to);
     ASSERT_FALSE(text.empty());
     const Fault found = fault_of([&] { static_cast<void>(read_graph(Text(text))); });
     EXPECT_EQ(found.place, fault.place);

@@ -86,10 +86,31 @@ TEST(WriteGraph, WritesTheSecondVersionWhereItIsNeeded) {
   EXPECT_EQ(fault_of([&] { static_cast<void>(written(graph)); }).place, "$.ops[2]");
 }
 
+TEST(WriteGraph, WritesTheFourthVersionForAxes) {
+  Graph graph = read_graph(Text(kFigure1));
+  graph.tensors[0].size = Bytes(8);
+  graph.tensors[1].size = Bytes(16);
+  const Axis axis{4,
+                  {{.tensor = TensorId(0), .rows = 4, .stride = Bytes(2)},
+                   {.tensor = TensorId(1), .rows = 8, .stride = Bytes(1), .step = 2, .length = 2}},
+                  {}};
+  graph.ops[1].workspace = Bytes(5);
+  graph.ops[1].axes = {axis, {1, {}, {TensorId(1)}, Bytes(5)}};
+  const std::string text = written(graph);
+  EXPECT_NE(text.find(R"("version": 4)"), std::string::npos);
+  EXPECT_NE(text.find(R"("axes": [{"extent": 4, "cut": [{"tensor": "a"}, {"tensor": "b", "stride": 1, "step": 2}]}, )"
+                      R"({"extent": 1, "sum": ["b"], "workspace": 5}])"),
+            std::string::npos)
+      << text;
+  EXPECT_EQ(read_graph(Text(text)), graph);
+  graph.ops[2].extra = R"({"axes": 3})";
+  EXPECT_EQ(fault_of([&] { static_cast<void>(written(graph)); }).place, "$.ops[2]");
+}
+
 TEST(WriteGraph, RefusesAnInvalidGraph) {
   Graph graph = read_graph(Text(kFigure1));
   graph.ops[2].inputs[0] = TensorId(99);
-  EXPECT_EQ(fault_of([&] { static_cast<void>(written(graph)); }).place, "$.ops[2].inputs[0]");
+  EXPECT_EQ(fault_of([&] { static_cast<void>(written(graph)); }).place, "ops[2].inputs[0]");
 }
 
 }  // namespace

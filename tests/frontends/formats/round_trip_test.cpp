@@ -36,12 +36,48 @@ Status draw_status(std::mt19937& random) {
   return kAll[random() % kAll.size()];
 }
 
+/// Sound ones: outputs are cut where their size allows it, some inputs with a window.
+std::vector<Axis> draw_axes(std::mt19937& random, const Graph& graph, const Op& op) {
+  std::vector<Axis> axes;
+  for (int i = draw(random, 1, 3); i > 0; --i) {
+    Axis axis{.extent = draw(random, 1, 6)};
+    axis.workspace = Bytes(op.workspace.count() / axis.extent);
+    for (const TensorId t : op.outputs) {
+      Cut cut{.tensor = t, .step = draw(random, 1, 2)};
+      cut.length = cut.step;
+      cut.rows = axis.extent * cut.step - draw(random, 0, static_cast<int>(cut.step) - 1);
+      const std::int64_t size = graph[t].size.count();
+      cut.stride = Bytes(size / cut.rows);
+      if (cut.stride.count() % 2 == 0 && chance(random, 50)) cut.stride = Bytes(cut.stride.count() / 2);
+      const bool fits = cut.stride.count() > 0 && size % (cut.rows * cut.stride.count()) == 0;
+      if (fits && chance(random, 80)) {
+        axis.cuts.push_back(cut);
+      } else {
+        axis.sums.push_back(t);
+      }
+    }
+    const bool cuts_input = !op.inputs.empty() && graph[op.inputs[0]].size == Bytes(7);
+    if (cuts_input && chance(random, 50)) {
+      const std::int64_t rows = chance(random, 50) ? 7 : 1;
+      axis.cuts.push_back({.tensor = op.inputs[0],
+                           .rows = rows,
+                           .stride = Bytes(1),
+                           .step = draw(random, 1, 3),
+                           .offset = draw(random, -2, 2),
+                           .length = draw(random, 1, 4)});
+    }
+    axes.push_back(std::move(axis));
+  }
+  return axes;
+}
+
 Graph draw_graph(std::mt19937& random) {
   Graph graph{.name = draw_name(random, "graph"), .fixed_memory = Bytes(draw(random, 0, 999))};
   for (int i = draw(random, 0, 2); i > 0; --i)
     graph.add_tensor(draw_name(random, "input" + std::to_string(i)), Bytes(7));
   if (chance(random, 30)) graph.recompute_allocates = Allocation::all;
   const int count = draw(random, 0, 30);
+  const bool has_axes = chance(random, 30);
   for (int i = 0; i < count; ++i) {
     Op op{.name = draw_name(random, "op" + std::to_string(i)),
           .duration = Duration(draw(random, 0, 999)),
@@ -59,6 +95,7 @@ Graph draw_graph(std::mt19937& random) {
     if (i > 0 && chance(random, 30)) op.after.emplace_back(draw(random, 0, i - 1));
     if (!op.inputs.empty() && chance(random, 30)) op.in_place = {{op.outputs[0], op.inputs[0]}};
     if (chance(random, 20)) op.extra = R"({"x":[1,{"y":"z"}]})";
+    if (has_axes && chance(random, 30)) op.axes = draw_axes(random, graph, op);
     graph.add_op(std::move(op));
   }
   return graph;

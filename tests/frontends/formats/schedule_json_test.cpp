@@ -97,8 +97,8 @@ TEST(ReadSchedule, RefusesOffsetsThatAreNone) {
   EXPECT_EQ(refusal_of(R"("offsets": {"c": 2})", R"("offsets": {"c": -2})"),
             "$.steps[2].offsets.c: must not be negative, but is -2");
   EXPECT_EQ(refusal_of(R"("alignment": 1)", R"("alignment": 0)"), "$.arena.alignment: must be at least 1, but is 0");
-  EXPECT_EQ(refusal_of("\"version\": 2", "\"version\": 3"),
-            "$.version: version 3 is not supported, only versions 1 to 2");
+  EXPECT_EQ(refusal_of("\"version\": 2", "\"version\": 4"),
+            "$.version: version 4 is not supported, only versions 1 to 3");
 }
 
 TEST(WriteSchedule, PutsAStepALine) {
@@ -181,7 +181,7 @@ TEST(ReadSchedule, IgnoresUnknownKeysAndAMissingReport) {
 
 const std::vector<Malformed> kMalformedSchedules = {
     {R"("remora-schedule")", R"("remora-graph")", "$.format", R"(must be "remora-schedule")"},
-    {R"("version": 1)", R"("version": 3)", "$.version", "version 3"},
+    {R"("version": 1)", R"("version": 4)", "$.version", "version 4"},
     {R"("status": "optimal",)", "", "$", R"("status" is missing)"},
     {R"("status": "optimal")", R"("status": "great")", "$.status", R"(must be one of "optimal", "feasible")"},
     {R"("order": "free")", R"("order": 1)", "$.order", "must be a string, not 1"},
@@ -214,6 +214,43 @@ const std::vector<Malformed> kMalformedSchedules = {
     {R"("graph": "figure-1")", R"("graph": "figure-1", "graph": "")", "$.graph", "stands twice"},
     {R"("lower_bound": 6)", R"("lower_bound": 6 6)", "line 14, column 20", "not JSON"},
 };
+
+TEST(ReadSlices, ReadsWhatIsWrittenAndNamesFaults) {
+  const Graph graph = read_graph(Text(kFigure1));
+  Schedule schedule = full_schedule();
+  EXPECT_EQ(read_slices(Text(text_of(schedule, graph))), std::nullopt);
+  schedule.slices = {.regions = {{.parts = {{{"A", 0}, {"B", 2}}, {{"C", 1}}},
+                                  .slices = 4,
+                                  .saved_peak = Bytes(-3),
+                                  .saved_minimum = Bytes(5),
+                                  .cost = Duration(7)}},
+                     .run = {.overhead = Duration(2), .temporaries = true, .bandwidth = Bytes(9)},
+                     .whole_status = Status::feasible,
+                     .whole_duration = Duration(8),
+                     .whole_lower_bound = Duration(6),
+                     .whole_max_computes = 2};
+  const std::string valid = text_of(schedule, graph);
+  EXPECT_EQ(read_slices(Text(valid)), schedule.slices);
+  EXPECT_EQ(read_schedule(Text(valid), graph).slices, schedule.slices);
+  const std::vector<Malformed> malformed = {
+      {R"("slices": 4)", R"("slices": 0)", "$.slices.regions[0].slices", "at least 1"},
+      {R"("slices": 4)", R"("slices": 65537)", "$.slices.regions[0].slices", "too large"},
+      {R"(["B",2])", R"(["B"])", "$.slices.regions[0].parts[0][1]", "[op, number of its axis]"},
+      {R"(["B",2])", R"(["B",-2])", "$.slices.regions[0].parts[0][1][1]", "must not be negative"},
+      {R"([["C",1]])", "[]", "$.slices.regions[0].parts[1]", "must have an op"},
+      {R"("temporaries": true)", R"("temporaries": 1)", "$.slices.temporaries", "true or false"},
+      {R"("max_computes": 2})", R"("max_computes": 0})", "$.slices.without.max_computes", "at least 1"},
+      {R"("costs": 7)", R"("cost": 7)", "$.slices.regions[0]", R"("costs" is missing)"},
+  };
+  for (const Malformed& one : malformed) {
+    SCOPED_TRACE(std::string(one.from) + " -> " + std::string(one.to));
+    const std::string text = replaced(valid, one.from, one.to);
+    ASSERT_FALSE(text.empty());
+    const Fault fault = fault_of([&] { static_cast<void>(read_slices(Text(text))); });
+    EXPECT_EQ(fault.place, one.place);
+    EXPECT_NE(fault.what.find(one.fragment), std::string::npos) << fault.what;
+  }
+}
 
 TEST(ReadSchedule, NamesThePlaceOfEveryFault) {
   const Graph graph = read_graph(Text(kFigure1));

@@ -13,6 +13,7 @@
 
 #include "engine/placement/place.hpp"
 #include "frontends/formats/file.hpp"
+#include "frontends/formats/flatbuffer.hpp"
 #include "model/error.hpp"
 #include "model/placement.hpp"
 #include "tests/support/fewer.hpp"
@@ -90,6 +91,60 @@ TEST(Tflite, WhatIsCutShortIsRefused) {
   EXPECT_LT(taken, bytes.size() / 2);
   EXPECT_FALSE(piled_up(bytes.substr(0, 64)));
   EXPECT_TRUE(piled_up(bytes));
+}
+
+/// The error for the sample with another number at a position.
+template <class Number>
+std::string error_with(std::size_t at, Number value) {
+  std::string bytes = sample();
+  std::memcpy(bytes.data() + at, &value, sizeof(Number));
+  try {
+    read_arena_tensors(bytes, "m.tflite");
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Tflite, WhatTheRuntimesVerifierRejectsIsRefusedWithItsPlace) {
+  // Where things lie in the sample: Reader follows its references.
+  const std::string bytes = sample();
+  const flatbuffer::Reader reader(bytes, "m.tflite");
+  const auto follow = [&](std::size_t table, std::size_t field) { return reader.target(*reader.field(table, field)); };
+  const std::size_t model = reader.target(0);
+  const std::size_t graph = reader.target(follow(model, 2) + 4);
+  const std::size_t tensor = reader.target(follow(graph, 0) + 4);
+  const std::size_t op = reader.target(follow(graph, 3) + 4);
+  const std::size_t quantization = follow(tensor, 4);
+
+  const std::string damaged = ": cut short or damaged";
+  EXPECT_EQ(error_with<std::uint8_t>(4230, 0x7F),
+            "m.tflite: model.subgraphs[0].tensors[2].shape lies beyond the end of the file" + damaged);
+  const std::string tensors = "m.tflite: model.subgraphs[0].tensors[0]";
+  const std::size_t name = follow(tensor, 3);
+  EXPECT_EQ(error_with<char>(name + 4 + reader.number<std::uint32_t>(name), 'x'),
+            tensors + ".name has no zero byte at its end" + damaged);
+  EXPECT_EQ(error_with<std::uint32_t>(follow(quantization, 3), 0x10000),
+            tensors + ".quantization.zero_point lies beyond the end of the file" + damaged);
+  EXPECT_EQ(error_with<std::uint32_t>(*reader.field(op, 4), 0),
+            "m.tflite: model.subgraphs[0].operators[0].builtin_options refers to itself" + damaged);
+  EXPECT_EQ(
+      error_with<std::uint32_t>(*reader.field(tensor, 3), reader.number<std::uint32_t>(*reader.field(tensor, 3)) + 1),
+      tensors + ".name is not aligned to 4 bytes" + damaged);
+  EXPECT_EQ(error_with<std::int32_t>(quantization, 0x7FFFFFF0),
+            tensors + ".quantization refers to bytes before the beginning of the file" + damaged);
+}
+
+TEST(Tflite, AConstantHasItsElements) {
+  const std::string bytes = sample();
+  const flatbuffer::Reader reader(bytes, "m.tflite");
+  const auto follow = [&](std::size_t table, std::size_t field) { return reader.target(*reader.field(table, field)); };
+  const std::size_t graph = reader.target(follow(reader.target(0), 2) + 4);
+  const std::size_t weights = reader.target(follow(graph, 0) + 4 + 4);
+  const std::size_t shape = follow(weights, 0) + 4;
+  EXPECT_EQ(error_with<std::int32_t>(shape, 1000),
+            "m.tflite: tensor t1#1 is a constant of 16000 bytes, and its buffer has 512");
+  EXPECT_EQ(error_with<std::int32_t>(shape, -1), "m.tflite: tensor t1#1 has a dimension of -1");
 }
 
 TEST(Tflite, MutatedModelsAreReadOrRefused) {

@@ -104,6 +104,60 @@ TEST(Hlo, InstructionsAreOpsAndArgumentsFixedMemory) {
   EXPECT_EQ(assigned_temporaries(module.module), Bytes(2 * kBytes));
 }
 
+TEST(Hlo, DumpsHaveTheModuleInTheirFirstField) {
+  // HloProto: the module, and the buffer assignment as field 3, which is what computations are in a module.
+  std::string buffer;
+  wire::put_number(buffer, 1, 5);
+  std::string assignment;
+  wire::put_bytes(assignment, 1, buffer);
+  std::string dump;
+  wire::put_bytes(dump, 1, chain());
+  wire::put_bytes(dump, 3, assignment);
+  std::string snapshot;
+  wire::put_bytes(snapshot, 1, dump);
+  for (const std::string& file : {dump, snapshot}) {
+    EXPECT_TRUE(looks_like_module(file));
+    const LoweredModule module = lower_module(file, "dump", {});
+    EXPECT_EQ(module.graph.ops.size(), 4U);
+    EXPECT_EQ(rewrite_module(module, sequence_of({0, 1, 2, 0, 3})),
+              rewrite_module(lower_module(chain(), "chain", {}), sequence_of({0, 1, 2, 0, 3})));
+  }
+}
+
+std::string refusal_of(const std::string& file) {
+  try {
+    lower_module(file, "file", {});
+  } catch (const InputError& error) {
+    return error.what();
+  }
+  return "";
+}
+
+TEST(Hlo, WhatToGiveIsSaidOfModulesWithoutAScheduleAndOfText) {
+  const std::string scheduled = chain();
+  std::string unscheduled;
+  wire::Reader reader(scheduled);
+  while (const auto field = reader.at_end() ? std::nullopt : reader.next()) {
+    if (field->number != 7) unscheduled += scheduled.substr(field->start, reader.place() - field->start);
+  }
+  for (const std::string& file : {unscheduled, std::string("HloModule jit_step, is_scheduled=true\n"),
+                                  std::string("module @jit_step attributes {\n"), std::string("ML\xefR\x0d")}) {
+    EXPECT_TRUE(looks_like_module(file));
+    EXPECT_NE(refusal_of(file).find("give the scheduled module, *after_optimizations.hlo.pb"), std::string::npos)
+        << refusal_of(file);
+  }
+}
+
+TEST(Hlo, WhatIsNotUnderstoodIsNotCalledDamaged) {
+  std::string other;
+  wire::put_bytes(other, 1, "name");
+  wire::put_bytes(other, 5, "no number");
+  for (const std::string& file : {std::string("nonsense"), chain().substr(0, 100), other}) {
+    EXPECT_NE(refusal_of(file), "");
+    EXPECT_EQ(refusal_of(file).find("damaged"), std::string::npos) << refusal_of(file);
+  }
+}
+
 TEST(Hlo, RecomputesAreWrittenAndReadAgain) {
   const LoweredModule module = lower_module(chain(), "chain", {});
   const std::string bytes = rewrite_module(module, sequence_of({0, 1, 2, 0, 3}));

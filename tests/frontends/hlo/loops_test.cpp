@@ -340,6 +340,84 @@ TEST(Loops, DamagedModulesAreRefusedWithALine) {
   EXPECT_GT(rewritten, 100);
 }
 
+/// y reads x after a conditional whose branches both return x as they got it, or after one of which one branch writes there.
+LoweredModule branches(bool both_pass_it) {
+  Builder builder;
+  const std::string given = tuple({kVector});
+  std::vector<std::uint64_t> called;
+  for (const bool passes : {true, both_pass_it}) {
+    const std::string n = called.empty() ? "a" : "b";
+    std::vector<Line> lines{{n + "p", "parameter", given}, element(n + "x", kVector, n + "p", 0)};
+    lines.push_back({n + "t", "tanh", kVector, {n + "x"}});
+    lines.push_back({n + "r", "tuple", tuple({kVector, kVector}), {n + "t", n + (passes ? "x" : "t")}});
+    called.push_back(builder.add("branch_" + n, lines));
+  }
+  std::string calls;
+  for (const std::uint64_t one : called) wire::put_number(calls, 38, one);
+  std::string place;
+  wire::put_bytes(place, 3, "step.py");
+  wire::put_number(place, 4, 12);
+  std::string metadata;
+  wire::put_bytes(metadata, 7, place);
+  builder.add("main", {{"w", "parameter", kVector, {}, number_field(9, 0)},
+                       {"k", "parameter", kIndex, {}, number_field(9, 1)},
+                       {"x", "sine", kVector, {"w"}},
+                       {"g", "tuple", given, {"x"}},
+                       {"c", "conditional", tuple({kVector, kVector}), {"k", "g", "g"}, calls},
+                       element("c0", kVector, "c", 0),
+                       element("c1", kVector, "c", 1),
+                       {"y", "add", kVector, {"x", "c0"}, metadata},
+                       {"s", "sine", kVector, {"c1"}},
+                       {"z", "add", kVector, {"y", "s"}}});
+  return lower_module(builder.module(), "branches", {});
+}
+
+TEST(Loops, WhatAllBranchesReturnAsTheyGotItIsNotDestroyed) {
+  const LoweredModule module = branches(true);
+  ASSERT_EQ(module.graph.ops.size(), 5U);
+  EXPECT_EQ(module.graph.ops[1].outputs.size(), 1U);
+  // s reads x, as an element of what the conditional returns: it cannot be written before that.
+  EXPECT_EQ(module.graph.ops[3].inputs, module.graph.ops[0].outputs);
+  EXPECT_EQ(module.graph.ops[3].after, std::vector<OpId>({OpId(1)}));
+  try {
+    branches(false);
+    FAIL() << "x is overwritten";
+  } catch (const InputError& error) {
+    EXPECT_NE(std::string(error.what()).find("instruction \"y\" (step.py:12): reads memory that"), std::string::npos)
+        << error.what();
+  }
+}
+
+/// Carries (a, b) with the same value at first, which the body swaps, and reads that value after the loop.
+TEST(Loops, WhatIsSwappedAndTheSameIsNotDestroyed) {
+  Builder builder;
+  const std::string state = tuple({kIndex, kVector, kVector});
+  std::string less;
+  wire::put_bytes(less, 63, "LT");
+  const std::uint64_t asks = builder.add("asks", {{"ap", "parameter", state},
+                                                  constant("an", kTrips),
+                                                  element("ai", kIndex, "ap", 0),
+                                                  {"ar", "compare", kTruth, {"ai", "an"}, less}});
+  const std::uint64_t runs = builder.add("runs", {{"p", "parameter", state},
+                                                  constant("one", 1),
+                                                  element("i", kIndex, "p", 0),
+                                                  element("a", kVector, "p", 1),
+                                                  element("b", kVector, "p", 2),
+                                                  {"next", "add", kIndex, {"i", "one"}},
+                                                  {"root", "tuple", state, {"next", "b", "a"}}});
+  std::string calls;
+  for (const std::uint64_t one : {runs, asks}) wire::put_number(calls, 38, one);
+  builder.add("main", {{"w", "parameter", kVector, {}, number_field(9, 0)},
+                       {"k", "parameter", kIndex, {}, number_field(9, 1)},
+                       {"x", "sine", kVector, {"w"}},
+                       {"n", "negate", kIndex, {"k"}},
+                       {"g", "tuple", state, {"n", "x", "x"}},
+                       {"l", "while", state, {"g"}, calls},
+                       element("e", kVector, "l", 1),
+                       {"y", "add", kVector, {"x", "e"}}});
+  EXPECT_EQ(lower_module(builder.module(), "swapped", {}).graph.ops.size(), 4U);
+}
+
 TEST(Loops, TheLargestLoopIsNamed) {
   const std::optional<LoopMemory> loop = largest_loop(loops());
   ASSERT_TRUE(loop.has_value());

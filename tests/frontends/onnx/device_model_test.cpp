@@ -22,8 +22,8 @@ std::string two_layers() {
 DevicesRequest request_of_three() {
   DevicesRequest request;
   // 1024 operations take 1024 ns, or half; 768 bytes take less.
-  request.devices.push_back({.name = "gpu", .machine = {"gpu", 2e9, 1e12, 0, 3.5}});
-  request.devices.push_back({.name = "cpu", .machine = {"cpu", 1e9, 1e12, 1e-6}});
+  request.devices.push_back({.name = "gpu", .machine = {"gpu", 1e12, 0, 3.5, {{"fp32", 2e9}}}});
+  request.devices.push_back({.name = "cpu", .machine = {"cpu", 1e12, 1e-6, 0, {{"fp32", 1e9}}}});
   request.devices.push_back({.name = "host", .store = true});
   request.links.push_back({DeviceId(0), DeviceId(2), {.bandwidth = 2e9, .bandwidth_back = 1e9, .latency = 1e-6}});
   request.links.push_back({DeviceId(0), DeviceId(1), {.bandwidth = 1e9, .bandwidth_back = 1e9, .power = 2}});

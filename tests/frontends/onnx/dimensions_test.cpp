@@ -49,6 +49,18 @@ TEST(Dimensions, OpenDimensionIsSetByInputAndAxis) {
   EXPECT_EQ(value_named(model.network(with({{"x[0]", 5}})), "y").shape, (Shape{5, 4}));
 }
 
+TEST(Dimensions, OneOfTheUsersThatLeavesNothingIsToldIfItDoes) {
+  const Network nothing = symbolic_model().network(with({{"batch", 0}, {"size", 10}}));
+  ASSERT_EQ(nothing.warnings.size(), 1U);
+  EXPECT_EQ(nothing.warnings[0], "--dim batch=0 leaves no output any elements");
+  ModelBuilder cached;
+  cached.input("x", {2, 4})
+      .input("past", {symbol("length"), 4})
+      .node("Concat", {"past", "x"}, {"y"})
+      .set("axis", std::int64_t{0});
+  EXPECT_TRUE(cached.output("y").network(with({{"length", 0}})).warnings.empty());
+}
+
 TEST(Dimensions, AnEmptyOneIsToldAsWhatItIs) {
   ModelBuilder model;
   model.input("x", {2, 0}).node("Relu", {"x"}, {"y"}).output("y");

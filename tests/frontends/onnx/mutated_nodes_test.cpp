@@ -43,7 +43,11 @@ enum class Reading { inference, training, around_unknown };
 std::string refusal(const std::string& bytes, Reading how) {
   OnnxOptions options{.allow_unknown = how == Reading::around_unknown};
   if (how == Reading::training) options.training.emplace();
-  return remora::test::refusal_of([&] { read_onnx(bytes, "mutated.onnx", options); });
+  const auto read = [&] { return remora::test::refusal_of([&] { read_onnx(bytes, "mutated.onnx", options); }); };
+  std::string plain = read();
+  options.axes = true;
+  ensure(read() == plain, "axes are no reason to refuse a model");
+  return plain;
 }
 
 /// Ends the process with 1 unless the model is read or refused with one line; whether it was read.

@@ -4,6 +4,7 @@
 #include "frontends/onnx/train/training.hpp"
 
 #include <cstdint>
+#include <string>
 
 #include <gtest/gtest.h>
 
@@ -51,6 +52,23 @@ TEST(Differentiate, ReadsWhatEachLayersGradientNeeds) {
   EXPECT_EQ(inputs_of(network, "n:r/grad"), (Names{"grad(r)", "r"}));
   EXPECT_EQ(inputs_of(network, "n:c/grad"), (Names{"grad(c)", "x"}));
   EXPECT_EQ(network.warnings, Names{});
+}
+
+TEST(Differentiate, AnOutputThatIsANumberIsNotReadForItsGradient) {
+  NetworkBuilder builder;
+  const ValueId w = builder.parameter("w");
+  const auto part = [&](const std::string& k) {
+    const ValueId y = builder.op("MatMul", {builder.input("x" + k), w}, "y" + k);
+    return builder.op("ReduceSum", {y}, "l" + k, Shape{});
+  };
+  const ValueId a = part("1");
+  const ValueId b = part("2");
+  const ValueId wide = builder.op("MatMul", {builder.input("x3"), w}, "wide");
+  const Network network = differentiate(builder.build({builder.op("Add", {a, b}, "sum", Shape{}), wide}), kFixed);
+  expect_well_formed(network);
+  EXPECT_EQ(inputs_of(network, "loss"), (Names{"wide", "sum"}));
+  EXPECT_EQ(inputs_of(network, "loss/grad"), (Names{"wide"}));
+  EXPECT_EQ(outputs_of(network, "loss/grad"), (Names{"grad(wide)", "grad(sum)"}));
 }
 
 TEST(Differentiate, SetsPhasesTypesAndOrigins) {

@@ -229,7 +229,7 @@ TEST(Unrolling, WeightsScannedByTheRoundHaveOneGradient) {
   // Each backward op writes the gradient of its own layer.
   OnnxOptions roofline = training();
   roofline.machine.launch_overhead = 0;
-  roofline.machine.rate = 1e30;
+  roofline.machine.rates["fp32"] = 1e30;
   roofline.machine.bandwidth = 1e9;
   for (const Op& op : model.graph(roofline).ops) {
     if (op.type != "MatMulGrad") continue;

@@ -161,58 +161,6 @@ TEST(Markup, ReplacesWhatXmlDoesNotAllow) {
   EXPECT_EQ(escaped("\uFFFC\uFFFD\xEF\xBF\xBE\xEF\xBF\xBF!"), "\uFFFC\uFFFD\uFFFD\uFFFD!");
 }
 
-TEST(ChromeTrace, HasAnEventForEachStepOnAClockOfMicroseconds) {
-  const test::SolvedGraph& solved = test::solved_graphs().front();
-  const ScheduleProfile profile = profile_of(solved.graph, solved.schedule);
-  std::ostringstream out;
-  write_trace(out, *solved.graph, solved.schedule.steps, solved.schedule.budget, "ns");
-  const json trace = json::parse(out.str());
-  // The first of the solved graphs is a layered one: all its tensors are produced.
-  Bytes kept = solved.graph->fixed_memory;
-  for (const Tensor& tensor : solved.graph->tensors) kept += tensor.keep ? tensor.size : Bytes(0);
-  double now = 0;
-  std::size_t steps = 0;
-  std::size_t recomputes = 0;
-  std::vector<double> budget_at;
-  for (const json& event : trace["traceEvents"]) {
-    EXPECT_NEAR(event["ts"].get<double>(), now, 1e-6);
-    if (event["ph"] == "C") {
-      EXPECT_EQ(event["args"].size(), 1U) << "viewers stack the amounts of one counter";
-      if (event["name"] == "budget") {
-        EXPECT_EQ(event["args"]["bytes"], solved.schedule.budget.count());
-        budget_at.push_back(now);
-        continue;
-      }
-      EXPECT_EQ(event["name"], "memory");
-      const bool last = steps == profile.after.memory.size();
-      EXPECT_EQ(event["args"]["bytes"], (last ? kept : profile.after.memory[steps]).count());
-      continue;
-    }
-    if (event["ph"] == "M") {
-      EXPECT_EQ(event["args"]["name"], "device");
-      continue;
-    }
-    EXPECT_EQ(event["ph"], "X");
-    EXPECT_EQ(event["name"], solved.graph->ops[profile.after.ops[steps]].name);
-    if (event["cat"] == "recompute") ++recomputes;
-    now += event["dur"].get<double>();
-    ++steps;
-  }
-  EXPECT_EQ(budget_at, (std::vector<double>{0, now}));
-  EXPECT_EQ(steps, profile.after.ops.size());
-  EXPECT_EQ(recomputes, profile.recomputes.size());
-  EXPECT_NEAR(now, static_cast<double>(solved.schedule.duration.count()) / 1000, 1e-6);
-}
-
-TEST(ChromeTrace, SaysWhenItsMicrosecondsAreNone) {
-  std::ostringstream out;
-  const Instance instance(test::figure_1(), {});
-  write_trace(out, instance.graph(), steps_of(instance, input_order(instance)), Bytes(4), "flop");
-  const json trace = json::parse(out.str());
-  EXPECT_EQ(trace["otherData"]["duration_unit"], "a microsecond here is one flop");
-  EXPECT_EQ(trace["traceEvents"].back()["ts"], 5);
-}
-
 TEST(MemoryFigure, BundlesStepsAtTheirLargest) {
   for (const test::SolvedGraph& solved : test::solved_graphs()) {
     const ScheduleProfile profile = profile_of(solved.graph, solved.schedule);

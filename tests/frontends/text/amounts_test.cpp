@@ -14,6 +14,9 @@ namespace {
 TEST(Texts, AreShortAndExact) {
   EXPECT_EQ(bytes_text(Bytes(1023)), "1023 B");
   EXPECT_EQ(bytes_text(Bytes(3) + Bytes(3LL << 30)), "3.00 GiB");
+  EXPECT_EQ(exact_bytes_text(Bytes(1536)), "1.50 KiB (1536 bytes)");
+  EXPECT_EQ(exact_bytes_text(Bytes(1)), "1 B (1 byte)");
+  EXPECT_EQ(budget_text(Bytes(1), Bytes(0), Bytes(4)), "1 B (1 byte, 25.0 % of the peak)");
   EXPECT_EQ(duration_text(Duration(1234567), "ns"), "1.23 ms");
   EXPECT_EQ(duration_text(Duration(1234567), "flop"), "1,234,567 flop");
   EXPECT_EQ(duration_text(Duration(12), ""), "12");

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Container, Iterable
 from typing import Any
 
 import torch
+from executorch.exir import memory
 from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops
 from torch.fx import Node
@@ -62,6 +65,27 @@ def may_repeat(node: Node) -> bool:
     return op is not None and torch.Tag.nondeterministic_seeded not in op.tags
 
 
+FOLD = (
+    "fold it into a constant, which is not in the arena: to_edge(constant_prop_pass(exported.run_decompositions())), "
+    "with constant_prop_pass of executorch.exir.passes.constant_prop_pass"
+)
+"""Suggestion for the result of a node that is `folded`."""
+
+
+def folded(nodes: Iterable[Node], constants: Container[str]) -> set[Node]:
+    """The nodes that are computed from constants alone, such as copies of weights that are transposed.
+
+    `constants`: names of placeholders.
+    """
+    found: set[Node] = set()
+    for node in nodes:
+        inputs = [n for n in node.all_input_nodes if n.target is not memory.alloc]
+        known = [n in found or n.op == "get_attr" or n.name in constants for n in inputs]
+        if node.op == "call_function" and known and all(known):
+            found.add(node)
+    return found
+
+
 def expect_supported(node: Node) -> None:
     """Rejects graphs that the graph above does not describe correctly."""
     op = overload(node)
@@ -83,4 +107,22 @@ def expect_supported(node: Node) -> None:
         if not isinstance(value, torch.Tensor):
             raise InputError(f"node {node.name}", f"gives {type(value).__name__}, and recomputes are for tensors alone")
         if not all(isinstance(size, int) for size in value.shape):
-            raise InputError(f"node {node.name}", f"has the shape {list(value.shape)}, which is not constant")
+            raise InputError(f"node {node.name}", f"has the shape {_shape_text(value.shape)}, which is not constant")
+
+
+def _shape_text(shape: Iterable[int | torch.SymInt]) -> str:
+    """A shape, in which symbolic sizes have the names that the user gave them (``Dim("height")``), if any."""
+    return f"[{', '.join(_named(size) if isinstance(size, torch.SymInt) else str(size) for size in shape)}]"
+
+
+def _named(size: torch.SymInt) -> str:
+    shapes: Any = size.node.shape_env
+    text = str(size)
+    for symbol in size.node.expr.free_symbols:
+        sources = [source.name for source in shapes.var_to_sources.get(symbol, ())]
+        texts = [name if isinstance(name, str) else name() for name in sources]  # a method in older versions
+        # Of a multiple of a dimension, the dimension itself is a source.
+        known = [shapes.source_name_to_debug_name.get(name, name) for name in texts]
+        name = next((name for name in known if name.isidentifier()), str(symbol))
+        text = re.sub(rf"\b{symbol}\b", name, text)
+    return text

@@ -14,7 +14,7 @@ room for it, large ones first.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from executorch.exir.tensor import TensorSpec
 from torch.fx import GraphModule
 
 from remora.errors import InputError
-from remora.executorch._nodes import OFFSETS
+from remora.executorch._nodes import FOLD, OFFSETS, folded
 from remora.limits import Limits
 from remora.placement import Buffer, Placement, place
 
@@ -101,7 +101,7 @@ def planning_algo(
         for spec in roots:
             memories.setdefault(spec.mem_id or 1, _Memory(alignment, known)).specs.append(spec)
     else:
-        _fill_banks(roots, memories, banks, alignment, limits)
+        _fill_banks(roots, memories, banks, alignment, limits, _copies_of_weights(graph_module))
     result = MemoryAlgoResult({}, [0] * (max([1, *memories]) + 1))
     for number, memory in memories.items():
         result.bufsizes[number] = memory.write_to(result.spec_dict, number, limits, extra_padding)
@@ -165,6 +165,13 @@ def _known(graph_module: Any) -> dict[TensorSpec, int]:
         for at, offset in node.meta.get(OFFSETS, {}).items():
             known.setdefault(specs[at] if isinstance(specs, (list, tuple)) else specs, offset)
     return known
+
+
+def _copies_of_weights(graph_module: Any) -> set[TensorSpec]:
+    """The tensors that a program computes from weights alone."""
+    nodes = graph_module.graph.nodes if isinstance(graph_module, GraphModule) else ()
+    weights = {n.name for n in nodes if n.op == "placeholder" and getattr(n.meta.get("spec"), "const", False)}
+    return {n.meta["spec"] for n in folded(nodes, weights) if isinstance(n.meta.get("spec"), TensorSpec)}
 
 
 def _position(spec: TensorSpec) -> tuple[int, int, int]:
@@ -232,7 +239,12 @@ def _inside(spec: TensorSpec, placed: dict[TensorSpec, SpecAllocResult], alignme
 
 
 def _fill_banks(
-    specs: Sequence[TensorSpec], memories: dict[int, _Memory], banks: TargetMemoryMap, alignment: int, limits: Limits
+    specs: Sequence[TensorSpec],
+    memories: dict[int, _Memory],
+    banks: TargetMemoryMap,
+    alignment: int,
+    limits: Limits,
+    copies: Container[TensorSpec],
 ) -> None:
     """Chooses a memory for each tensor: its own, or the first bank that has room for it, large tensors first."""
     if others := {spec.device.name for spec in specs if spec.device != DeviceType.CPU}:
@@ -241,23 +253,44 @@ def _fill_banks(
     for spec in specs:
         if spec.mem_id is not None:
             memories.setdefault(spec.mem_id, _Memory(alignment)).specs.append(spec)
+    pinned = {number: list(memory.specs) for number, memory in memories.items()}
+    left = _left(banks, memories, free, limits)
+    if not left:
+        return
+    enough = []
     for bank in banks.banks:
-        free = _fill(bank, memories[bank.mem_id], free, limits)
-    if free:
-        first = banks.banks[0]
-        rest = [spec for spec in specs if spec.mem_id in (None, first.mem_id)]
-        raise BankPlacementError(
-            f"no bank has room for {len(free)} of {len(specs)} tensors, the largest of them {free[0].nbytes()} bytes; "
-            f"the banks are {banks.describe()}; {_enough(first, memories[first.mem_id], rest, limits)}"
-        )
+        number = bank.mem_id
+        for all_of_it in ([*memories[number].specs, *left], [*pinned[number], *free]):
+            more = _missing(memories[number], all_of_it, limits)
+            emptied = {n: replace(memory, specs=list(pinned[n]), found=None) for n, memory in memories.items()}
+            emptied[number].capacity = (memories[number].capacity or 0) + more
+            if not _left(banks, emptied, free, limits):
+                enough.append((more, bank))
+                break
+    more, bank = min(enough, key=lambda row: row[0])  # the first bank may hold everything
+    fold = f"; the largest one is computed from weights alone: {FOLD}" if left[0] in copies else ""
+    raise BankPlacementError(
+        f"no bank has room for {len(left)} of {len(specs)} tensors, the largest of them {left[0].nbytes()} bytes; "
+        f"the banks are {banks.describe()}; {bank.size + more} bytes are enough for bank {bank.name}, {more} more than "
+        f"it has{fold}"
+    )
 
 
-def _enough(bank: Bank, memory: _Memory, specs: Sequence[TensorSpec], limits: Limits) -> str:
-    """The size of a bank that holds these tensors."""
+def _left(
+    banks: TargetMemoryMap, memories: dict[int, _Memory], free: Sequence[TensorSpec], limits: Limits
+) -> list[TensorSpec]:
+    """Fills the banks in their order, and returns the tensors for which none has room."""
+    left = list(free)
+    for bank in banks.banks:
+        left = _fill(bank, memories[bank.mem_id], left, limits)
+    return left
+
+
+def _missing(memory: _Memory, specs: Sequence[TensorSpec], limits: Limits) -> int:
+    """Bytes that a memory lacks to hold these tensors, at least one; a few too many where the search ends early."""
     assert memory.capacity is not None
     whole = _Memory(memory.alignment, memory.known, specs=sorted(specs, key=_position))
-    size = bank.size - memory.capacity + whole.place(limits).arena
-    return f"{size} bytes are enough for bank {bank.name} to hold all {len(specs)}"
+    return max(1, whole.place(limits).arena - memory.capacity)
 
 
 def _fill(bank: Bank, memory: _Memory, candidates: Sequence[TensorSpec], limits: Limits) -> list[TensorSpec]:
@@ -283,9 +316,10 @@ def _fill(bank: Bank, memory: _Memory, candidates: Sequence[TensorSpec], limits:
         if memory.place(limits):
             break
         if len(taken) == len(pinned):
+            more = _missing(memory, pinned, limits)
             raise BankPlacementError(
                 f"bank {bank.name} has no room for the {len(pinned)} tensors that have to lie in it; "
-                f"{_enough(bank, memory, pinned, limits)}"
+                f"{bank.size + more} bytes are enough for these, {more} more than it has"
             )
         del taken[max(len(pinned), len(taken) - back) :]
         back *= 2

@@ -34,7 +34,17 @@ from torch.utils.flop_counter import flop_registry
 import remora
 from remora._arguments import Budget
 from remora.asking import ask
-from remora.executorch._nodes import OFFSETS, base, expect_supported, is_item, is_view, may_repeat, overload, results
+from remora.executorch._nodes import (
+    OFFSETS,
+    base,
+    expect_supported,
+    folded,
+    is_item,
+    is_view,
+    may_repeat,
+    overload,
+    results,
+)
 from remora.executorch._refusal import refusal_text
 from remora.limits import Limits
 
@@ -111,7 +121,7 @@ class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
         graph, nodes = program.graph(self.cost, self.alignment)
         found = ask(graph, self.budget, self.limits, order="input", addresses=True, alignment=self.alignment)
         if isinstance(found, remora.NoSchedule):
-            found.args = (refusal_text(found, nodes, self.alignment),)
+            found.args = (refusal_text(found, nodes, folded(program.nodes, program.constants), self.alignment),)
             raise found
         self.schedule = found
         return ExportedProgramPassResult(program.written(found, nodes), True)

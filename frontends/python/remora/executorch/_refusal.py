@@ -3,12 +3,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from torch.fx import Node
 
 from remora.errors import Infeasible, NoSchedule
-from remora.executorch._nodes import overload
+from remora.executorch._nodes import FOLD, overload
 from remora.graph import Op
 
 _SPLIT = (
@@ -16,15 +16,18 @@ _SPLIT = (
 )
 
 
-def refusal_text(error: NoSchedule, nodes: Mapping[Op, Node], alignment: int) -> str:
-    """Text of a refusal for users who know the program but not its graph; arenas are multiples of `alignment`."""
+def refusal_text(error: NoSchedule, nodes: Mapping[Op, Node], folded: Container[Node], alignment: int) -> str:
+    """Text of a refusal for users who know the program but not its graph; arenas are multiples of `alignment`.
+
+    `folded`: nodes that are computed from constants alone.
+    """
     refusal = error.refusal
     node = nodes.get(refusal.op) if refusal.op is not None else None
     what = "the program's start, with all its inputs," if node is None else _described(node)
     state = sum(tensor.size for tensor in error.answer.graph.tensors if tensor.producer is None)
     needed = f"needs {refusal.needed} bytes at once" + (f", {state} of them for state" if state else "")
     reasons = {
-        "op": f"{what} alone {needed}; {_SPLIT}",
+        "op": f"{what} alone {needed}; {_suggestion(error, nodes, folded)}",
         "event": f"{what} {needed}, with what cannot be recomputed",
         "kept": f"the program's end, with all its outputs, {needed}",
         "search": "proved for the order of the program's nodes",
@@ -34,6 +37,19 @@ def refusal_text(error: NoSchedule, nodes: Mapping[Op, Node], alignment: int) ->
     budgets = _budgets(error, alignment)
     text = f"no schedule stays within {error.answer.budget} bytes: {reasons[refusal.reason]}"
     return f"{text}; {budgets}" if budgets else text
+
+
+def _suggestion(error: NoSchedule, nodes: Mapping[Op, Node], folded: Container[Node]) -> str:
+    """Suggestion for an op that is too large by itself."""
+    op = error.refusal.op
+    tensors = (*op.inputs, *op.outputs) if op is not None else ()
+    made = [(t.size, nodes.get(t.producer)) for t in tensors if t.producer is not None]
+    size, node = max((row for row in made if row[1] in folded), key=lambda row: row[0], default=(0, None))
+    if node is None:
+        return _SPLIT
+    it = f"{size} of them are the result of {node.name} ({overload(node)}), which is computed from weights alone"
+    rest = f"; for the rest, {_SPLIT}" if error.refusal.needed - size > error.answer.budget else ""
+    return f"{it}: {FOLD}{rest}"
 
 
 def _budgets(error: NoSchedule, alignment: int) -> str:

@@ -31,6 +31,11 @@ class AutoCheckpoint(Choosing, Callback):
         """Chooses and applies the plan, once."""
         if self.chosen:
             return
+        if not pl_module.automatic_optimization:
+            raise rt.CheckpointError(
+                "the module optimizes by itself (automatic_optimization = False): its training_step trains, so it "
+                "cannot be tried; call remora.torch.auto_checkpoint with a loss of your own before the training"
+            )
         self.chosen = True
         own = pl_module.__dict__.copy()
         for name in ("log", "log_dict"):

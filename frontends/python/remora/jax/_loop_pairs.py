@@ -247,7 +247,7 @@ class _Loops:
         beyond = self.taken - self.smallest.predicted
         written, found = _without_stacks(self.smallest.written, rest, self.before, self.allowed, measure, beyond)
         recomputes = found.recomputes + self.smallest.recomputes if written else 0
-        return written, replace(found, bound=0.0, recomputes=recomputes)
+        return written, replace(found, bound=None, recomputes=recomputes)
 
     def _given(self, found: _Rewritten, taken: int) -> tuple[bytes | None, Plan]:
         name, donated = self.search.graph.name, self.search.donated

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
+from itertools import accumulate
 
 import remora
 from remora import _engine
@@ -33,10 +34,14 @@ LIMITS = Limits(work_limit=2_000)
 """A second or so for a module of some hundred instructions, and the same plan every time."""
 
 _ATTEMPTS = 8
+_NAMED = 2
+"""So many arrays are named where a budget is not met."""
 _STEP = 100
 _SHORTENINGS = 4
 _NEAR = 0.01
 """Overhead this near to its bound is good enough."""
+_ROUNDING = 1e-9
+"""Two sums of the same durations differ by less."""
 _MOST = 0.5
 """A loop with so much of the temporaries is named where a budget is not met."""
 _CALLING = ("call", "conditional", "while")
@@ -62,10 +67,12 @@ class Plan:
         predictions by the modelled rules if `plan_module` is called alone.
     least : int
         The minimum that was found for them, in bytes. Where `note` says that the budget is not met, it is enough.
-    bound : float
-        No schedule of this module in its order within the budget has less overhead; 0 where nothing was planned.
+    bound : float or None
+        No schedule of this module in its order within the budget has less overhead. None if no bound is known: nothing
+        was planned, loops were, or XLA packs the schedule into less memory than the modelled rules do.
     overhead : float
-        Extra duration as a part of the duration, by a roofline: a prediction, not a measurement.
+        Extra duration as a part of the duration, by a roofline: a prediction, not a measurement. Below 0 if loops stack
+        fewer values and no longer write and read them.
     recomputes : int
         Instructions that run once more.
     undonated : int
@@ -80,7 +87,7 @@ class Plan:
     before: int
     temporaries: int
     least: int
-    bound: float = 0.0
+    bound: float | None = None
     overhead: float = 0.0
     recomputes: int = 0
     undonated: int = 0
@@ -93,10 +100,12 @@ class Plan:
             return f"{self.module}: {_said(self.before)} of temporaries fit within {_said(self.budget)} as they are"
         donations = f"; {_said(self.undonated)} of donated memory is not reused" if self.undonated else ""
         bound = f" (at least {100 * self.bound:.2f} %)" if self.bound else ""
+        overhead = f"{100 * self.overhead:.2f} % overhead{bound}"
+        if self.overhead < 0:
+            overhead = f"{-100 * self.overhead:.2f} % less time predicted, since loops stack fewer values"
         return (
             f"{self.module}: {_said(self.before)} of temporaries become {_said(self.temporaries)} "
-            f"(budget {_said(self.budget)}) with {self.recomputes} recomputes, {100 * self.overhead:.2f} % overhead"
-            f"{bound}{donations}"
+            f"(budget {_said(self.budget)}) with {self.recomputes} recomputes, {overhead}{donations}"
         )
 
 
@@ -213,6 +222,7 @@ class Search:
         self.enough: int | None = None
         self.bound = 0.0
         self.why = self.hint = ""
+        self.lowest: Sequence[Op] = self.graph.ops
 
     def run(
         self, before: int, allowed: int, measure: Callable[[bytes], int], beyond: int | None = None
@@ -255,7 +265,7 @@ class Search:
             before,
             found.taken,
             min(self.least, found.taken),
-            bound=chosen.bound,
+            bound=None if self.loop or chosen.bound > found.overhead + _ROUNDING else chosen.bound,
             overhead=found.overhead,
             recomputes=len(found.ops) - len(self.graph.ops),
             undonated=self.donated,
@@ -309,6 +319,8 @@ class Search:
             for op in self.recomputable:
                 op.recompute = True
             found = self._sound(lambda: _ops_of(lowest(self.graph, self.limits, order="input")))
+            if found and slack == 0:
+                self.lowest = found[1]
             tried = found and self._tried(*found, measure, always=True)
             if tried and tried.taken <= self.allowed:
                 return self._shortened(tried, self._slack_of(tried), above, measure)
@@ -435,34 +447,64 @@ class Search:
 
     def _loop_said(self) -> str:
         """Suggestions if a loop has most of the temporaries and nothing inside of it can be recomputed."""
-        name, place, size = self.module.largest_loop()
+        name, place, size, inside, is_checkpointed = self.module.largest_loop()
         if self.hint or size < _MOST * self.before or self.module.pairs():
             return ""
         share = min(100, round(100 * size / self.before))
         where = f"{name}, {place}" if place else name
+        belongs = f"; {share} % of the temporaries belong to one loop ({where}), "
+        if is_checkpointed:
+            # What checkpoint_loops saves less of are carries.
+            advice = "divide its work into smaller iterations"
+            if 2 * inside <= size:
+                advice = "use remora.jax.checkpoint_loops"
+            return f"{belongs}whose body jax.checkpoint recomputes already: {advice}"
         return (
-            f"; {share} % of the temporaries belong to one loop ({where}), inside of which nothing is recomputed: "
+            f"{belongs}inside of which nothing is recomputed: "
             "use remora.jax.checkpoint_loops, give its body jax.checkpoint, or unroll it"
         )
 
     def _op_said(self) -> str:
         """The instruction that exceeds the budget by itself, if there is one."""
         found = ask(self.graph, self._within(1.0), self.limits, order="input")
-        op = found.refusal.op if isinstance(found, NoSchedule) and found.refusal.reason == "op" else None
-        if op is None or op.type in _CALLING:
+        refusal = found.refusal if isinstance(found, NoSchedule) and found.refusal.reason == "op" else None
+        if refusal is None or refusal.op is None or refusal.op.type in _CALLING:
             return ""
-        place = self.module.source_line(op.index)
-        where = f"{op.name}, {place}" if place else op.name
-        size = op.workspace + sum(tensor.size for tensor in {*op.inputs, *op.outputs})
+        # What lies in the memory of something else counts once.
+        size = refusal.needed - self.graph.fixed_memory
         return (
-            f"; one instruction ({where}) takes {_said(size)} at once with what it reads and writes, which no plan "
-            "changes: split it, such as by smaller batches"
+            f"; one instruction ({self._where(refusal.op)}) takes {_said(size)} at once with what it reads and writes, "
+            "which no plan changes: split it, such as by smaller batches"
         )
 
+    def _arrays_said(self) -> str:
+        """The largest arrays when those of the schedule with the lowest known peak are largest together.
+
+        Each counts, also where one may lie in the memory of another: XLA may place them apart.
+        """
+        self._within(0.0)
+        schedule = replayed(self.graph, self.lowest)
+        changes = [0] * (len(schedule) + 1)
+        for stay in schedule.residences:
+            changes[stay.first_step] += stay.tensor.size
+            changes[stay.last_step + 1] -= stay.tensor.size
+        sizes = list(accumulate(changes))
+        at = max(range(len(schedule)), key=sizes.__getitem__)
+        there = {stay.tensor for stay in schedule.residences if stay.first_step <= at <= stay.last_step}
+        makers = {tensor: op for op in self.graph.ops for tensor in op.outputs}
+        largest = sorted(there, key=lambda tensor: (-tensor.size, tensor.name))[:_NAMED]
+        named = [f"{self._where(makers[one])} ({_said(one.size)})" for one in largest if one.size >= sizes[at] // 10]
+        return f"; the largest arrays at its peak are those of {' and '.join(named)}" if named else ""
+
+    def _where(self, op: Op) -> str:
+        """The name of an instruction, with the line of the program that it comes from if that is known."""
+        place = self.module.source_line(op.index)
+        return f"{op.name}, {place}" if place else op.name
+
     def _left(self, why: str) -> Plan:
-        said = self._loop_said() or self._op_said()
+        said = self._loop_said() or self._op_said() or self._arrays_said()
         note = (
             f"{_said(self.allowed)} of {_said(self.before)} is not met; the minimum found is "
             f"{_said(self.least)} ({why}){said}{self.hint}"
         )
-        return Plan(self.graph.name, self.allowed, self.before, self.before, self.least, bound=self.bound, note=note)
+        return Plan(self.graph.name, self.allowed, self.before, self.before, self.least, note=note)

@@ -60,7 +60,7 @@ class Roofline:
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Roofline:
-        """Reads a device file.
+        """Reads a device file, or takes the known device of that name.
 
         Raises
         ------
@@ -69,17 +69,19 @@ class Roofline:
         OSError
             If the file cannot be read.
         """
-        place, text = file_text(path)
-        read = _engine.Machine.read(text, place)
-        return cls(read.name, read.rate, read.bandwidth, read.launch)
+        read = _engine.Machine.find(os.fspath(path))
+        if read is None:
+            place, text = file_text(path)
+            read = _engine.Machine.read(text, place)
+        return cls(read.name, read.rates["fp32"], read.bandwidth, read.launch)
 
     def to_json(self) -> str:
-        """The text of a device file (examples/devices)."""
+        """The text of a device file."""
         data = {
             "name": self.name,
-            "peak_flops": self.peak_flops,
+            "rates": {"fp32": self.peak_flops},
             "bandwidth": self.bandwidth,
-            "launch_overhead": self.launch_overhead,
+            "launch": self.launch_overhead,
             "source": "measured by python -m remora.onnx calibrate",
         }
         return json.dumps(data, indent=2) + "\n"

@@ -15,20 +15,18 @@ See docs/guide/pytorch.md.
 import importlib
 from typing import TYPE_CHECKING
 
-from remora._arguments import renamed
-
 from .carry.checkpoints import apply_checkpoints, checkpoints, remove_checkpoints
 from .checking.check import Check, check
 from .checking.differences import Difference
 from .checking.first import FirstOp
 from .checking.ops import Phase
-from .checking.state import Kind
 from .errors import BudgetError, CaptureError, CheckError, RemoraWarning, SolverError, TorchError
 from .fit import FitDevice, FitPlan, FitTable, Largest, fit_table, largest, measure_device, plan
 from .ledger import Part, Report, report
 from .options import Options
 from .planning import Choice, Plan
 from .step import CheckpointError
+from .walk import Kind
 from .ways.checkpoint import auto_checkpoint
 from .ways.parts import Backend, backend, plans, unwrap, wrap
 from .ways.step import TrainStep, padded, scale_of, train_step
@@ -81,23 +79,10 @@ __all__ = [
 if TYPE_CHECKING:
     from .ways.fsdp import auto_fsdp
     from .ways.pipeline import auto_pipeline
-else:  # for type checkers the renamed ones are gone
-    _renamed = renamed(
-        __name__,
-        dict.fromkeys(("CheckpointPlan", "FsdpPlan", "PipelineFit"), ("Plan", Plan))
-        | {
-            "apply_fsdp_plan": ("apply_checkpoints", apply_checkpoints),
-            "fsdp_plan": ("checkpoints", checkpoints),
-            "remove_fsdp_plan": ("remove_checkpoints", remove_checkpoints),
-        },
-    )
-    # They load torch.distributed, which not every PyTorch has.
+else:  # They load torch.distributed, which not every PyTorch has.
     _late = {"auto_fsdp": ".ways.fsdp", "auto_pipeline": ".ways.pipeline"}
-    _gone = ("Device", "DevicePlan", "DeviceTrainStep", "TrainDevice", "train_step_over")
 
     def __getattr__(name):
-        if name in _gone:
-            raise AttributeError(f"{__name__}.{name} is gone: auto_checkpoint also offloads; train_step recomputes")
-        if name in _late:
-            return getattr(importlib.import_module(_late[name], __name__), name)
-        return _renamed(name)
+        if name not in _late:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return getattr(importlib.import_module(_late[name], __name__), name)

@@ -3,11 +3,13 @@
 
 from __future__ import annotations
 
-import contextlib
+import re
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
+import torch
 from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback, TorchDynamoException
 
 from remora._engine import bytes_text, part_of_peak_text
@@ -21,8 +23,10 @@ _HINTS = {
     "gradients behind the step",
     "torch._dynamo.disable": "FSDP's hooks are such a call: give each block that fully_shard shards to "
     "remora.torch.wrap, and not the whole model",
-    "the function `backward`": "backward() cannot be traced under a TorchFunctionMode: exit that mode before the step "
-    "is called",
+    "torch/autograd/__init__.py` should not be traced": "Call it as torch.autograd.backward or torch.autograd.grad, "
+    "not by a name of its own",
+    "already consumed grad_fn": "Two calls of backward() or torch.autograd.grad() pass through the same ops: give "
+    "retain_graph=True to all but the last, or detach what they share",
     "Sparse": "Sparse gradients (Embedding(sparse=True)) have sizes that depend on data: use sparse=False",
     "does not support RNN": "Write the layer with LSTMCell or GRUCell in a loop, or wrap the other parts",
     "FloatTrueDiv(1.0": "BatchNorm with momentum=None divides by a counter: give it a number as momentum",
@@ -35,10 +39,15 @@ _HINTS = {
     "activation, use remora.torch.wrap",
     "optim/optimizer.py": "Call the optimizer's step() outside of this step",
     "does not have a grad_fn": "Is the step called under torch.no_grad(), or has no parameter a gradient?",
-    "requires_grad_()": "Models that checkpoint their own blocks call it on the embedding's output: switch the "
-    "model's gradient checkpointing off, since the schedule decides what is recomputed",
+    "HOP: Unsafe side effect\n  Higher Order Operator: autograd.Function": "An autograd.Function changes something "
+    "outside of it{place}, such as the gradients of parameters that are not its arguments: pass them to apply() and "
+    "return their gradients; or use remora.torch.auto_checkpoint, which captures nothing",
+    "returning intermediate with requires_grad_()": "A result is computed from a tensor on which the module itself "
+    "calls requires_grad_(): take the loss inside a function for remora.torch.train_step, or make that tensor outside. "
+    "If transformers or PEFT call it, switch the model's gradient checkpointing off: the schedule decides what is "
+    "recomputed",
 }
-"""Suggestions for code that PyTorch rejects, by a part of its message."""
+"""Suggestions for code that PyTorch rejects, by a part of its message: a file's name may also be of the user's code."""
 
 
 class TorchError(ShortenTraceback, Error):  # Dynamo wraps all other exceptions of a backend
@@ -68,18 +77,21 @@ class CaptureError(TorchError):
     """The step holds something that cannot be scheduled; the message names the op."""
 
 
-@contextlib.contextmanager
-def in_plain_words() -> Iterator[None]:
-    """Reports errors of Dynamo's capture without its advice; our own errors are raised unchanged."""
-    try:
-        yield
-    except TorchError as error:
-        raise error.with_traceback(None) from error.__cause__
-    except BackendCompilerFailed as error:
-        inner = error.inner_exception
-        raise CaptureError(f"the captured step cannot be planned: {type(inner).__name__}: {_hinted(inner)}") from inner
-    except TorchDynamoException as error:
-        raise CaptureError(f"PyTorch cannot capture this step: {_hinted(error)}") from error
+class in_plain_words:  # noqa: N801
+    """Reports errors of Dynamo's capture without its advice; our own errors are raised without its frames."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, traceback: object) -> None:
+        if isinstance(error, TorchError):
+            raise error.with_traceback(None) from error.__cause__
+        if isinstance(error, BackendCompilerFailed):
+            inner = error.inner_exception
+            said = f"{type(inner).__name__}: {_hinted(inner)}"
+            raise CaptureError(f"the captured step cannot be planned: {said}") from inner
+        if isinstance(error, TorchDynamoException):
+            raise CaptureError(f"PyTorch cannot capture this step: {_hinted(error)}") from error
 
 
 def _hinted(error: BaseException) -> str:
@@ -87,8 +99,20 @@ def _hinted(error: BaseException) -> str:
     lines = str(error).splitlines()
     end = next((i for i, line in enumerate(lines) if line.strip().startswith(_ADVICE)), len(lines))
     text = "\n".join(lines[:end]).strip()
-    hint = next((f"{hint}. PyTorch says: " for part, hint in _HINTS.items() if part in text), "")
+    said, _, stack = text.partition("from user code:")
+    hints = (hint for part, hint in _HINTS.items() if part in (text if part.endswith(".py") else said))
+    hint = next((f"{hint}. PyTorch says: " for hint in hints), "").replace("{place}", _place(stack))
     return f"{hint}{text}"
+
+
+def _place(stack: str) -> str:
+    """The innermost line of code that is neither PyTorch's nor ours, as " (file:line)"; "" if there is none."""
+    libraries = tuple(str(Path(file).parent) for file in (torch.__file__, __file__))
+    found = [m for m in _FRAME.finditer(stack) if not m[1].startswith(libraries)]
+    return f" ({found[-1][1]}:{found[-1][2]})" if found else ""
+
+
+_FRAME = re.compile(r'File "([^"]+)", line (\d+)')
 
 
 def first_line(text: object) -> str:
@@ -123,7 +147,7 @@ class BudgetError(TorchError):
         An op that needs more than the budget by itself, whatever is recomputed; "" if there is none.
 
     The message has the amounts as percentages, too: of what the step without a schedule (`unscheduled`) takes above
-    `fixed`, and names that step (`of`).
+    `fixed`, and names that step (`of`) and what was looked for (`plan`).
     """
 
     def __init__(
@@ -136,20 +160,24 @@ class BudgetError(TorchError):
         lower: int = 0,
         op: tuple[str, int] | None = None,
         of: str = "",
+        plan: str = "schedule",
+        cause: str = "",
     ) -> None:
         def amount(size: int) -> str:
             return f"{bytes_text(size)} ({part_of_peak_text(size, fixed, unscheduled)})"
 
         lower = min(lower, least)
-        verdict = "no schedule stays within" if proved else "no schedule was found within"
-        why = f": {op[0]} alone needs {bytes_text(op[1])} while it runs. {TOO_LARGE}" if op is not None else ""
-        known = enough_text(least, lower if lower > fixed or lower == least else 0, amount)
+        verdict = f"no {plan} {'stays' if proved else 'was found'} within"
+        why = f": {cause}" if cause else ""
+        why = f": {op[0]} alone needs {bytes_text(op[1])} while it runs. {TOO_LARGE}" if op is not None else why
+        says_more = lower > max(fixed, budget + 1) or lower == least  # than that the budget is not enough
+        known = enough_text(least, lower if says_more else 0, amount)
         whole = f"; 100 % is the peak of {of}" if of else ""
         super().__init__(f"{verdict} {amount(budget)}{why}; {known}{whole}")
         self.budget, self.least, self.proved, self.lower = budget, least, proved, lower
         self.op = op[0] if op is not None else ""
         self._given: dict[str, Any] = {"budget": budget, "least": least, "proved": proved, "fixed": fixed}
-        self._given |= {"unscheduled": unscheduled, "lower": lower, "op": op, "of": of}
+        self._given |= {"unscheduled": unscheduled, "lower": lower, "op": op, "of": of, "plan": plan, "cause": cause}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(self._given.values())

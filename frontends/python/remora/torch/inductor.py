@@ -7,7 +7,8 @@
     model = torch.compile(model)
 
 See docs/guide/inductor.md. Inductor's caches ask the partitioner for a name (`uuid`), which is that of these sources
-and of the settings: whatever was compiled with them is found again, and nothing is partitioned then.
+and of the settings: whatever was compiled with them is found again, and nothing is partitioned then. Graphs above their
+budget are not kept in AOTAutograd's cache, so that each process partitions them, without a search, and warns.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from .capture.before import Before, before_this_graph, this_graph
 from .cost.kernels import Calls
 from .decide.partitions import KnownPartitions, Search, file_of, key_of, partition_of, sources
 from .errors import CaptureError, TorchError, warn
-from .internals import instead
+from .internals import cached_if, instead
 from .job import same_answer
 from .ledger import place_of_capture
 from .measure import Timed
@@ -78,6 +79,8 @@ class Partitioner(CustomPartitionerFn):
         self._frames: set[Any] = set()
         self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
         self._compiled: Planned | None = None  # the one whose parts Inductor compiles now
+        self._warned = False  # true while Inductor compiles a graph about which every process is to be warned
+        self._enough: dict[str, int] = {}  # by place: what a warning called enough: bytes, or tenths of a percent
         kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
         self.settings = {name: value for name, value in asdict(options).items() if name in kept}
         self._calls = Calls(options.cost, options.say)
@@ -96,6 +99,7 @@ class Partitioner(CustomPartitionerFn):
         self._patches.callback(self._watch_ends, False)
         timed = functools.partial(self._timed, GraphLowering.compile_to_module)
         self._patches.enter_context(instead(GraphLowering, "compile_to_module", lambda graph: timed(graph)))
+        self._patches.enter_context(cached_if(lambda: not self._warned))
         # A backward part that is compiled later, out of these settings, would be another one than planned.
         self._patches.enter_context(functorch_config.patch(force_non_lazy_backward_lowering=True))
 
@@ -114,7 +118,7 @@ class Partitioner(CustomPartitionerFn):
 
     def _guarded(self, _: object = None) -> None:
         """Lets Inductor reject fusions that raise a peak; no partitioned graph is being compiled any more."""
-        self._compiled = None
+        self._compiled, self._warned = None, False
         for name, value in self._guard.items():
             setattr(config, name, value)
 
@@ -158,6 +162,7 @@ class Partitioner(CustomPartitionerFn):
         try:
             chosen, plan = self._chosen(joint, before.held)
         except CaptureError as error:
+            self._warned = True
             warn(f"a graph cannot be planned, and runs without a budget: {error}")
             self._unguarded()
             return joint.parted(None)
@@ -247,12 +252,28 @@ class Partitioner(CustomPartitionerFn):
                 "its results lead to the other one"
             )
         if not plan.promised:
-            kept = f", {held:,} of them kept by what ran before it" if held else ""
-            warn(
-                f"budget not met: the smallest known partition of this graph needs {plan.predicted_peak:,} bytes "
-                f"(budget {plan.budget:,}){kept}; it is used"
-            )
+            self._warned = True
+            self._warn_of(plan, held)
         self.options.say(str(plan), end="\n")
+
+    def _warn_of(self, plan: Plan, held: int) -> None:
+        """Warns of a plan above its budget, unless a warning has named a budget that is enough for it, too."""
+        where, peak, fixed = place_of_capture(""), plan.predicted_peak, plan.fixed_memory
+        if self.options.is_share:  # rounded up
+            needed = -(-1000 * (peak - fixed) // (plan.unscheduled_peak - fixed))
+            enough = f'"{needed / 10:g}%"'
+        else:
+            needed = peak + self.options.reserve
+            enough = str(needed)
+        if needed <= self._enough.get(where, 0):
+            return
+        self._enough[where] = needed
+        kept = f", {held:,} of them kept by what ran before it" if held else ""
+        warn(
+            f"budget not met: the graph of {where} is compiled with a peak of {peak:,} bytes{kept}, "
+            f"{peak - plan.budget:,} more than its budget of {plan.budget:,} bytes. This is the smallest peak that was "
+            f"found: budget={enough} is enough; a larger time_limit may find less"
+        )
 
     def _chosen(self, joint: Joint, held: int) -> tuple[Partition, Plan]:
         """The partition, the same on all processes of a job; `held`: bytes kept of what ran before."""
@@ -266,11 +287,11 @@ class Partitioner(CustomPartitionerFn):
                 search = Search(joint, known, self.options, own, self.options.say)
             assert known.stock is not None
             budget = self.options.in_bytes(Sizes(joint.fixed, known.stock.peak(Later()), "")) - held
-            asked = [budget, later.needed, later.gradients]
-            if asked not in known.asked:
+            asked, limit = [budget, later.needed, later.gradients], self.options.time_limit
+            if not known.has_looked(asked, limit):
                 search = search or Search(joint, known, self.options, own, self.options.say)
                 search.look(budget)
-                known.asked.append(asked)
+                known.asked.append([*asked, limit])
                 known.write()
             chosen = known.best(budget) or known.least()
             return [asdict(chosen), asdict(known.stock), budget]
@@ -353,9 +374,3 @@ def uninstall() -> None:
     if not isinstance(partitioner, Partitioner):
         raise TorchError("no partitioner of remora is installed")
     partitioner.leave()
-
-
-def __getattr__(name: str) -> None:
-    is_gone = name in ("knapsack_solver", "runtime_estimator")
-    why = "is gone: install(budget) keeps the peak within a budget" if is_gone else "does not exist"
-    raise AttributeError(f"{__name__}.{name} {why}")

@@ -9,6 +9,7 @@ for the length of a call, or read what it writes.
 from __future__ import annotations
 
 import contextlib
+import functools
 import inspect
 import re
 import sys
@@ -69,6 +70,7 @@ the autograd node that runs, and hooks that a captured step would leave out:
 results of a CUDA graph that are still in use:
     torch._C._storage_Use_Count torch.cuda.CUDAGraph
 Inductor's compiler, its lowering, and its partitioner:
+    torch._functorch._aot_autograd.autograd_cache.AOTAutogradCache
     torch._functorch._aot_autograd.graph_compile.collect_fw_donated_buffer_idxs
     torch._functorch.partitioners.choose_saved_values_set torch._functorch.partitioners.estimate_runtime
     torch._inductor.async_compile.AsyncCompile torch._inductor.compile_fx.compile_fx_backward
@@ -104,6 +106,12 @@ def _names(table: str) -> Iterator[Name]:
 
 NAMES: tuple[Name, ...] = (
     *_names(_ALWAYS),
+    Name(
+        "torch._dynamo.variables.tensor.TensorVariable._collect_backward_inputs",
+        "an autograd.Function that takes gradients in its backward",
+        since="2.15",
+        without="such a function is rejected where backward() is inside of what is captured",
+    ),
     Name(
         "torch.distributed.fsdp._fully_shard._fsdp_state.FSDPState._fsdp_param_groups",
         "the groups of parameters of a module that FSDP2 shards",
@@ -148,6 +156,43 @@ def instead(owner: Any, name: str, value: Any) -> Iterator[None]:
             delattr(owner, name)
         else:
             setattr(owner, name, own)
+
+
+class Instead:
+    """Replaces attributes from the first thread that enters to the last one that leaves.
+
+    `replaced`: called by the first one; gives owners, names of their attributes, and values.
+    """
+
+    def __init__(self, replaced: Callable[[], Iterable[tuple[Any, str, Any]]]) -> None:
+        self._replaced = replaced
+        self._entered = 0
+        self._entering = threading.Lock()
+        self._stack = contextlib.ExitStack()
+
+    def __enter__(self) -> None:
+        with self._entering:
+            for owner, name, value in self._replaced() if not self._entered else ():
+                self._stack.enter_context(instead(owner, name, value))
+            self._entered += 1
+
+    def __exit__(self, *_: object) -> None:
+        with self._entering:
+            self._entered -= 1
+            if not self._entered:
+                self._stack.close()
+
+
+@functools.cache
+def while_traced(traced: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that is its own one, but for Dynamo, which traces another one that is given the own one first."""
+
+    def either(*arguments: Any, **named: Any) -> Any:
+        if torch.compiler.is_dynamo_compiling():
+            return traced(own, *arguments, **named)
+        return own(*arguments, **named)
+
+    return either
 
 
 # -- Kernels that are hidden while a step is captured ------------------------------------------------------------------
@@ -290,6 +335,21 @@ def stock_choice() -> Callable[..., list[Any]]:
     with _partitioning:
         found: Callable[..., list[Any]] = partitioners.choose_saved_values_set
         return found
+
+
+@contextlib.contextmanager
+def cached_if(may_keep: Callable[[], bool]) -> Iterator[None]:
+    """Lets AOTAutograd keep a compiled graph in its cache only where a function says so when it would be kept."""
+    from torch._functorch._aot_autograd.autograd_cache import AOTAutogradCache
+
+    own = AOTAutogradCache.save
+
+    def save(*args: Any, **named: Any) -> None:
+        if may_keep():
+            own(*args, **named)
+
+    with instead(AOTAutogradCache, "save", staticmethod(save)):
+        yield
 
 
 _REUSE = re.compile(r"^\s*(\w+) = (?:reinterpret_tensor\()?(\w+).*; del \2  # reuse$", re.MULTILINE)

@@ -8,6 +8,8 @@ each compilation is listened to as well.
 
 from __future__ import annotations
 
+import inspect
+import time
 import types
 import weakref
 from collections.abc import Iterator, Sequence
@@ -40,7 +42,9 @@ class Part:
     Attributes
     ----------
     where : str
-        The function, its file and line.
+        The function, or the module that was wrapped, its file and line.
+    shapes : str
+        Types and shapes of its arguments that belong to no module: "int64[3, 16]".
     plan : Plan or None
     reason : str
         Why there is no plan; "" where there is one.
@@ -56,12 +60,15 @@ class Part:
 
     where: str
     training: bool
+    shapes: str = ""
     plan: Any = None
     reason: str = ""
     checkpoints: int = 0
     accumulates: bool = False
     batch: list[int] = field(default_factory=list)
     parameters: list[weakref.ref[torch.nn.Parameter]] = field(default_factory=list, repr=False)
+    changed: str = field(default="", repr=False)  # shapes of arguments that had others when it was captured before
+    begun: float = field(default=0.0, repr=False)  # when the call began that captured it
 
     def keep(self, plan: Plan) -> None:
         """The plan of this part, which learns of the checkpoints that were taken out."""
@@ -105,30 +112,42 @@ class Report:
         lines = ["the budget holds for the whole step" if self.holds else "the budget does not hold for the whole step"]
         for part in self.parts:
             kind = "training" if part.training else "without gradients"
-            lines.append(f"{part.where}, {kind}: {part.plan if part.plan is not None else part.reason}")
+            of = f" of {part.shapes}" if part.shapes else ""
+            lines.append(f"{part.where}{of}, {kind}: {part.plan if part.plan is not None else part.reason}")
         lines += [f"outside of every plan: {text}" for text in self.outside]
         return "\n".join(lines)
 
 
 class Ledger:
-    """Keeps book of the graphs of one `Backend` or step."""
+    """Keeps book of the graphs of one `Backend` or step; `where`: the user's place, if the code captured is ours."""
 
-    def __init__(self) -> None:
+    def __init__(self, where: str = "") -> None:
+        self.where = where
         self.parts: list[Part] = []
         self.outside: list[str] = []
         self.frames: set[int] = set()
+        self.begun: float | None = None  # when the call began that may capture something
         self._shapes: dict[tuple[int, str], int] = {}
+        # by frame, the shapes of the arguments of each of its captures
+        self._known: dict[int, list[dict[str, tuple[int, ...]]]] = {}
         self._reported: set[str] = set()
         _ledgers.add(self)
 
-    def add(self, inputs: Sequence[Any], training: bool) -> Part:
-        """A new part, for the graph that is captured now; says so where it was captured before."""
-        where, frame = place_of_capture("a graph"), _frame()
+    def add(self, inputs: Sequence[Any], training: bool, given: dict[str, torch.Tensor]) -> Part:
+        """A new part, for the graph that is captured now; says so where it was captured before.
+
+        `given`: those of its inputs that belong to no module, by the user's names.
+        """
+        where, frame = self.where or place_of_capture("a graph"), _frame()
         kept = [weakref.ref(t) for t in inputs if isinstance(t, torch.nn.Parameter)]
         leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None]
         gradients = {id(t.grad) for t in leaves}
         accumulates = any(id(t) in gradients for t in inputs)
         part = Part(where, training, accumulates=accumulates, parameters=kept)
+        part.begun = self.begun or time.perf_counter()
+        types = (f"{str(t.dtype).removeprefix('torch.')}{[int(n) for n in t.shape]}" for t in given.values())
+        part.shapes = ", ".join(types)
+        part.changed = self._new_shapes(frame, {name: tuple(t.shape) for name, t in given.items()})
         self.parts.append(part)
         self.frames.add(frame)
         self._tell_repeated(where, frame, inputs)
@@ -169,6 +188,25 @@ class Ledger:
                 "with further shapes will run eagerly, without a budget; raise that limit, or pad to fewer shapes",
                 f"calls of {where} with shapes beyond the first {limit}",
             )
+
+    def tell_shapes(self, part: Part) -> None:
+        """Tells that a part was planned for shapes that are new, and what that took; the first capture is expected.
+
+        Not where `torch.compile` is the user's: it has its own log of what it compiles again.
+        """
+        if part.changed and self.begun is not None:
+            self.tell(
+                f"{part.where} has a plan for new shapes: {part.changed}. Capture and planning took "
+                f"{time.perf_counter() - part.begun:.1f} s; remora.torch.padded makes a few shapes of many lengths"
+            )
+
+    def _new_shapes(self, frame: int, shapes: dict[str, tuple[int, ...]]) -> str:
+        """The shapes that differ from those of the frame's latest capture; "" if it is the first, or all were there."""
+        known = self._known.setdefault(frame, [])
+        before, is_new = (known or [shapes])[-1], shapes not in known
+        known.append(shapes)
+        new = (f"{name} {shape}" for name, shape in shapes.items() if before.get(name, shape) != shape)
+        return ", ".join(new) if is_new else ""
 
     def _tell_repeated(self, where: str, frame: int, inputs: Sequence[Any]) -> None:
         shapes = str([(tuple(t.shape), t.dtype) if isinstance(t, torch.Tensor) else None for t in inputs])
@@ -215,6 +253,13 @@ def place_of_capture(otherwise: str) -> str:
     """Function, file and line of the code that Dynamo captures now."""
     code = next(_codes(), None)
     return f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else otherwise
+
+
+def place_of_module(module: torch.nn.Module) -> str:
+    """A module's class, and file and line of its forward."""
+    code = getattr(inspect.unwrap(type(module).forward), "__code__", None)
+    place = f" ({code.co_filename}:{code.co_firstlineno})" if code is not None else ""
+    return f"{type(module).__name__}{place}"
 
 
 def _frame() -> int:

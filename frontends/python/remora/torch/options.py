@@ -36,18 +36,19 @@ class SizedStep(Protocol):
 
 @dataclass
 class Sizes:
-    """A step in bytes; `of` says what step that is, for a refusal."""
+    """A step in bytes; for a refusal, `of` says what step that is, and `plan` what is looked for."""
 
     fixed: int
     unscheduled: int
     of: str
+    plan: str = "schedule"
 
     def refusal(
-        self, budget: int, least: int, options: Options, proved: bool = False, lower: int | None = None
+        self, budget: int, least: int, options: Options, proved: bool = False, lower: int | None = None, cause: str = ""
     ) -> BudgetError:
         """The error of a budget, from amounts less what is reserved; what is proved of the budget is a lower bound."""
         lower = lower if lower is not None else budget + 1 if proved else 0
-        found = BudgetError(budget, least, proved, self.fixed, self.unscheduled, lower, of=self.of)
+        found = BudgetError(budget, least, proved, self.fixed, self.unscheduled, lower, None, self.of, self.plan, cause)
         return found.beside(options.reserve)
 
 
@@ -135,11 +136,6 @@ class Options:
         TypeError, ValueError, InputError
             Names the option, and what it may be.
         """
-        if str(self.fuse) == "program":
-            raise ValueError(
-                "fuse: 'program' is gone; True compiles regions, and remora.torch.inductor.install puts Inductor's own "
-                "kernels under a budget"
-            )
         for name, allowed in _CHOICES.items():
             if getattr(self, name) not in allowed:
                 raise ValueError(f"{name}: {getattr(self, name)!r} is none of {', '.join(map(repr, allowed))}")

@@ -255,7 +255,9 @@ class Plan:
             ratio = self.measured_time / self.predicted_time
             took = f", kernels {self.predicted_time / 1e6:.1f} ms{took} ({ratio:.0%})"
         bound = f", bound {self.bound / max(1, self.unscheduled_time) - 1:+.2%}" if self.bound else ""
-        times = f"; time {self.overhead:+.2%}{took}{bound}" if self.unscheduled_time else ""
+        # The time of a partition that does not meet its budget is no overhead of meeting it.
+        is_met = self.partition is None or self.promised
+        times = f"; time {self.overhead:+.2%}{took}{bound}" if self.unscheduled_time and is_met else ""
         if not self.budget:
             return f"{self._decision()}{times}"
         ran = f", measured {bytes_text(self.measured_peak)}" if self.measured_peak else ""
@@ -268,8 +270,8 @@ class Plan:
 
     def _decision(self) -> str:
         if self.partition is not None:
-            missed = "" if self.promised else ", NOT within the budget"
-            return f"{bytes_text(self.partition.saved_bytes)} saved by the forward part{missed}"
+            missed = "" if self.promised else "BUDGET NOT MET: "
+            return f"{missed}{bytes_text(self.partition.saved_bytes)} saved by the forward part"
         if self.found is not None:
             instead = f" in place of {self.checkpoints} checkpoints of the model" if self.checkpoints else ""
             return f"{len(self.found.graph)} ops, {self.recomputes} recomputes{instead}"

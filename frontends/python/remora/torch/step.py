@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import contextlib
+import functools
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ import torch
 from .errors import TorchError
 from .job import ALONE, gathered
 from .measure import Clock, allocated, random_state, rounded
+from .state import State
+from .walk import hooked
 
 Outcome = dict[str, torch.Tensor]
 """Tensors that a step left behind, by their names; on the CPU."""
@@ -26,6 +29,8 @@ class CheckpointError(TorchError):
 @dataclass
 class EagerStep:
     """A training step of a model: what is run, and what it must find each time.
+
+    Hooks run as they will when the model is trained, such as those that step an optimizer in the backward.
 
     `loss` gives the scalar whose `backward()` is called.
     """
@@ -50,23 +55,26 @@ class EagerStep:
             loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
 
+    @functools.cached_property
+    def hooks(self) -> dict[str, Any]:
+        """The user's hooks, and the optimizers that these may step."""
+        return hooked(self.model)
+
+    @functools.cached_property
+    def state(self) -> State:
+        """All that the step can change, as it is before the first run."""
+        parameters = dict(self.model.named_parameters())
+        return State({**self.hooks, **parameters, "the loss": self.loss, "the model": self.model}, lazily=True)
+
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """Restores generators, buffers and gradients afterwards."""
-        buffers = [(b, b.detach().clone()) for b in self.model.buffers()]
-        gradients = [(p, p.grad) for p in self.model.parameters()]
-        for p, _ in gradients:
-            p.grad = None
-        devices = [self.device] if self.device.type == "cuda" else []
-        try:
-            with torch.random.fork_rng(devices):
-                yield
-        finally:
-            for p, gradient in gradients:
-                p.grad = gradient
-            with torch.no_grad():
-                for buffer, value in buffers:
-                    buffer.copy_(value)
+        """Restores what the step changes: parameters, optimizers of hooks, buffers, generators, gradients."""
+        with self.state.run():
+            yield
+
+
+PARAMETER = "the parameter "
+"""How the names of parameters begin in an outcome."""
 
 
 def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
@@ -82,7 +90,8 @@ def outcome_of(step: EagerStep) -> Outcome:
         values = {"the loss": step.run().cpu()}
         gradients = ((f"the gradient of {n}", p.grad) for n, p in step.model.named_parameters())
         buffers = ((f"the buffer {n}", b) for n, b in step.model.named_buffers())
-        found = [(name, value.detach()) for name, value in (*gradients, *buffers) if value is not None]
+        parameters = ((f"{PARAMETER}{n}", p) for n, p in step.model.named_parameters() if step.hooks)
+        found = [(name, v.detach()) for name, v in (*gradients, *buffers, *parameters) if v is not None]
         # Of a sharded tensor, this process's part.
         own = [(name, value.to_local() if hasattr(value, "to_local") else value) for name, value in found]
         values |= {name: value.to("cpu", copy=True) for name, value in own}
@@ -123,11 +132,21 @@ class Reference:
         self.values = outcome_of(step)
         self._range: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}  # of the elements of what is unsteady
         self._runs(3 if step.device.type == "cuda" else 1)
+        self._refuse_hidden()
 
     @property
     def unsteady(self) -> list[str]:
         """Names of the values that differ from one eager run to the next."""
         return list(self._range)
+
+    def _refuse_hidden(self) -> None:
+        """Rejects hooks that train the model with a state that is not restored: only parameters then differ."""
+        names = [name for name in self._range if name.startswith(PARAMETER)]
+        if names and len(names) == len(self._range):
+            raise CheckpointError(
+                f"{names[0]} is updated by a hook whose own state cannot be found and restored, so that no step can be "
+                "tried before the training: plan first and register the hook then"
+            )
 
     def _runs(self, count: int) -> None:
         """Runs the step some more times."""

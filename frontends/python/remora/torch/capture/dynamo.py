@@ -47,10 +47,10 @@ def compiled_step(
         check = take_checks(module, inputs)
         refuse_hooks(inputs, names)
         _expect_backward(module)
-        part = ledger.add(inputs, training=True)
+        given = given_to(module, inputs)
+        part = ledger.add(inputs, training=True, given=given)
         part.count_checkpoints(module)
-        mine = (t for t, node in zip(inputs, places, strict=True) if not _is_of_a_module(t, node))
-        part.batch = [span_of(t) * t.element_size() for t in mine if t.layout == torch.strided]
+        part.batch = [span_of(t) * t.element_size() for t in given.values() if t.layout == torch.strided]
         with capturing():
             run = whole(module, inputs)
 
@@ -62,7 +62,7 @@ def compiled_step(
 
         return checked
 
-    compiled = Traced(torch.compile(function, fullgraph=True, dynamic=False, backend=backend), trace_autograd_ops=True)
+    compiled = Traced(torch.compile(function, fullgraph=True, dynamic=False, backend=backend))
 
     def called(*arguments: Any, **options: Any) -> Any:
         if torch.is_anomaly_enabled():
@@ -137,11 +137,15 @@ def dropout(x: torch.Tensor, p: float, train: bool | None) -> torch.Tensor:
     return result
 
 
-def _is_of_a_module(argument: Any, node: fx.Node) -> bool:
-    """True for what is no tensor, a parameter, a gradient, or a module's buffer."""
-    if not isinstance(argument, torch.Tensor) or isinstance(argument, torch.nn.Parameter):
-        return True
-    return re.search(r"\._buffers\b|\.grad$", _source_of(node)) is not None
+def given_to(module: fx.GraphModule, inputs: Sequence[Any]) -> dict[str, torch.Tensor]:
+    """The tensors among a graph's inputs that are no parameters, gradients or buffers, by the user's names."""
+    found: dict[str, torch.Tensor] = {}
+    for node, t in zip(module.graph.find_nodes(op="placeholder"), inputs, strict=True):
+        is_of_a_module = isinstance(t, torch.nn.Parameter) or re.search(r"\._buffers\b|\.grad$", _source_of(node))
+        if isinstance(t, torch.Tensor) and not is_of_a_module:
+            name = name_of_input(node)
+            found[node.name if name in found else name] = t
+    return found
 
 
 def _source_of(node: fx.Node) -> str:
@@ -155,7 +159,8 @@ def name_of_input(node: fx.Node) -> str:
     text = _source_of(node)
     text = re.sub(r"\._(modules|parameters|buffers)", "", text)
     text = re.sub(r"\['([^']*)'\]", r".\1", text)
-    text = re.sub(r"^[LG]\.", "", text)
+    text = re.sub(r"^[LG]\.(named\.)?", "", text)
+    text = re.sub(r"^arguments\[(\d+)\]", r"argument \1", text)
     return re.sub(r"\b(\w+)\.__closure__\[\d+\]\.cell_contents", r"\1's variable", text) or str(node.name)
 
 

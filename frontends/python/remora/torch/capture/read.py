@@ -14,6 +14,7 @@ from torch.utils import _pytree as pytree
 from ..errors import CaptureError
 from .graph import Cut, Op, StepGraph, Storage, is_random, may_run_again, tensors_in
 from .regions import Region
+from .shapes import reads_shape_only, without_source
 
 _NORMALIZATIONS = (
     torch.ops.aten.native_layer_norm,
@@ -46,12 +47,17 @@ class _Reader:
     def __init__(self, step: StepGraph, pure: Sequence[str]) -> None:
         self.step, self.pure = step, pure
         self.value, self.needs, self.storages = step.value, step.needs, step.storages
+        self._rewrites = False
         self._given: set[int] = set()  # storages that are handed out as gradients
         self._changed: set[int] = set()  # arguments of the step
+        # what is made from a tangent: whether a gradient exists is read from it, even where its shape is all that is
+        self._of_tangents: set[fx.Node] = set(step.cut.tangents) if step.cut is not None else set()
 
     def read(self) -> None:
         for node in list(self.step.module.graph.nodes)[:-1]:
             self._add(node)
+        if self._rewrites:
+            self.step.module.recompile()
         if self.step.cut is not None and self.step.cut_op is None:
             self._add_cut()
         for node in self.step.results():
@@ -87,6 +93,13 @@ class _Reader:
             self.needs[node] = [self.step.add_storage(node.name, self.value[node], True)]
 
     def _add_call(self, node: fx.Node) -> None:
+        if not self._of_tangents.isdisjoint(node.all_input_nodes):
+            self._of_tangents.add(node)
+        elif reads_shape_only(node):
+            filled = without_source(node, self._run(node))
+            self._rewrites = True
+            if filled is not None:
+                self._add_call(filled)
         target = node.target
         if self.step.cut is not None and self.step.cut_op is None and self.step.is_behind_cut(node):
             self._add_cut()
@@ -108,6 +121,8 @@ class _Reader:
         self.value[node] = value = self._truly_typed(node, self._run(node))
         if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is not None:
             self.value[node] = value = int(value)
+        if isinstance(value, (bool, int, float)) and self._stands_for(node, value):
+            return
         if any(isinstance(leaf, _SYMBOLS) for leaf in pytree.tree_leaves(value)):
             raise CaptureError(
                 f"{node.name}: {target} gives a number that is known only when it runs; return the tensor, "
@@ -133,6 +148,13 @@ class _Reader:
             raise CaptureError(f"{node.name}: {target} gives new memory and an alias of an argument at once")
         else:
             self._add_op(node, read, made)
+
+    def _stands_for(self, node: fx.Node, number: float) -> bool:
+        """Gives a number that follows from shapes to all that read it; True if nothing reads its node any more."""
+        for user in [u for u in node.users if u.op != "output"]:
+            self._rewrites = True
+            user.args, user.kwargs = fx.node.map_arg((user.args, user.kwargs), lambda n: number if n is node else n)
+        return not node.users
 
     def _read_by(self, node: fx.Node) -> list[int]:
         return list(dict.fromkeys(s for a in self.step.arguments(node) for s in self.needs.get(a, [])))
@@ -247,12 +269,12 @@ class _Reader:
         return True
 
     def _is_gradient(self, node: fx.Node) -> bool:
-        """Dynamo gives each gradient an `empty_like` and a `copy`. The copy is left out where it changes nothing.
+        """Dynamo gives each gradient empty memory and a `copy`. The copy is left out where it changes nothing.
 
         As autograd itself does: a gradient is handed out as it is if it lies like its parameter in memory of its own.
         """
         place, source = (self.step.resolve(n) for n in node.args[:2])  # type: ignore[arg-type]
-        if place.target is not torch.ops.aten.empty_like.default:
+        if place.target not in (torch.ops.aten.empty_strided.default, torch.ops.aten.empty_like.default):
             return False
         like, value = self.value[place], self.value[source]
         if (like.dtype, like.shape, like.device) != (value.dtype, value.shape, value.device):

@@ -32,8 +32,8 @@ MARKED = "FSDP::pre_backward"
 class _Storages:
     """Numbers for storages, in the order in which they are first seen; the same step has the same numbers."""
 
-    def __init__(self, fixed: Iterable[torch.Tensor], device: torch.device) -> None:
-        self.fixed = {t.untyped_storage()._cdata for t in fixed}
+    def __init__(self, fixed: Iterable[int], device: torch.device) -> None:
+        self.fixed = set(fixed)
         self.device, self.sizes = device, list[int]()
         self.living: dict[int, tuple[int, StorageWeakRef]] = {}
 
@@ -48,6 +48,8 @@ class _Storages:
         there = self.living.get(key)
         if there is not None and not there[1].expired():  # type: ignore[no-untyped-call]
             return there[0], False
+        if not storage.resizable():  # numpy's memory, or a file's
+            return FIXED, False
         self.living[key] = len(self.sizes), StorageWeakRef(storage)  # type: ignore[no-untyped-call]
         self.sizes.append(rounded(storage.nbytes(), self.device))
         return len(self.sizes) - 1, True
@@ -63,17 +65,18 @@ class _Storages:
 
 
 class _Forward(TorchDispatchMode):  # type: ignore[no-untyped-call]
-    """Writes the forward's events down."""
+    """Writes the forward's events down; `others`: storages that are there before the step, in addition to its own."""
 
-    def __init__(self, model: torch.nn.Module, fixed: list[torch.Tensor], device: torch.device) -> None:
+    def __init__(self, step: EagerStep, others: Iterable[int] = ()) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
-        self.trace, self.clock, self.device = Trace(), Clock(device), device
-        self.storages = _Storages(fixed, device)
+        self.trace, self.clock, self.device = Trace(), Clock(step.device), step.device
+        self.storages = _Storages([*(t.untyped_storage()._cdata for t in step.fixed), *others], step.device)
+        self.foreign = set[int]()
+        self.ended = False
         self.marks: list[tuple[Any, Any]] = []
         self.stack: list[int] = []
         self.counts: dict[str, int] = {}
         self.maker: dict[int, EagerOp] = {}
-        self.model = model
 
     def add(self, kind: Event, number: int) -> None:
         self.trace.events += [(Event.FREE, s) for s in self.storages.dead()]
@@ -94,6 +97,7 @@ class _Forward(TorchDispatchMode):  # type: ignore[no-untyped-call]
             self.marks.append((start, self.clock.mark()))
         op.random = not torch.equal(before, random_state(self.device))
         op.made += [s for s, new in foreign if new]
+        self.foreign.update(s for s, new in foreign if new)
         for tensor in pytree.tree_leaves(result):
             if isinstance(tensor, torch.Tensor):
                 storage, new = self.storages.number(tensor)
@@ -116,13 +120,18 @@ class _Forward(TorchDispatchMode):  # type: ignore[no-untyped-call]
                 if storage in self.maker:
                     self.maker[storage].foreign = True
 
-    def pack(self, tensor: torch.Tensor) -> int:
+    def pack(self, tensor: torch.Tensor) -> _Place:
         self.trace.saved.append(self.storages.number(tensor)[0])
         self.add(Event.SAVE, len(self.trace.saved) - 1)
-        return len(self.trace.saved) - 1
+        return _Place(self, len(self.trace.saved) - 1)
 
-    def unpack(self, _: int) -> torch.Tensor:
+    def unpack(self, _: _Place) -> torch.Tensor:
         raise CheckpointError("the forward asks for a gradient itself (autograd.grad, a gradient penalty)")
+
+    def left(self) -> list[int]:
+        """Storages that no op made, and that are still there: of what the loss closes over, such as the targets."""
+        there = self.storages.living.items()
+        return [key for key, (s, weak) in there if s in self.foreign and not weak.expired()]  # type: ignore[no-untyped-call]
 
     @contextlib.contextmanager
     def call(self, name: str, module: torch.nn.Module, arguments: Any) -> Iterator[None]:
@@ -153,14 +162,25 @@ class _Forward(TorchDispatchMode):  # type: ignore[no-untyped-call]
                     self.trace.changed.add(f"{name}.{key}".lstrip("."))
 
 
+class _Place:
+    """A saved tensor's place. If autograd lets go of it in the forward, no backward asks for it (`detach`)."""
+
+    def __init__(self, recorder: _Forward, number: int) -> None:
+        self.recorder, self.number = recorder, number
+
+    def __del__(self) -> None:
+        if not self.recorder.ended:
+            self.recorder.add(Event.RELEASE, self.number)
+
+
 def traced(step: EagerStep) -> Trace:
     """Runs a step a few times, and writes down what it does. The model is left as it was."""
     if torch._C._autograd._profiler_enabled():
         raise CheckpointError("a step is measured by PyTorch's profiler, which runs already: end it first")
     with step.kept():
         step.run()  # kernels prepare themselves once
-    timed, call_seconds = _timed(step)
-    recorder, memory = _forward(step)
+    timed, call_seconds, others = _timed(step)
+    recorder, memory = _forward(step, others)
     saves, backward = _backward(step)
     trace = recorder.trace
     if [op.name for op in timed.ops] != [op.name for op in trace.ops] or len(trace.saved) != saves:
@@ -222,8 +242,9 @@ def _read_backward(trace: Trace, threads: list[list[tuple[str, int]]], device: t
     What a forward storage gives back when the last saved tensor lets go of it is not the backward's own.
     """
     holders = [0] * len(trace.sizes)
-    for storage in trace.saved:
-        if storage != FIXED:
+    released = {number for kind, number in trace.events if kind is Event.RELEASE}
+    for number, storage in enumerate(trace.saved):
+        if storage != FIXED and number not in released:
             holders[storage] += 1
     dead = {number for kind, number in trace.events if kind is Event.FREE}
     held = most = 0
@@ -278,8 +299,8 @@ RUNS = 3
 """Number of timings of the forward's modules; the minimum counts, as other work disturbs the others more."""
 
 
-def _timed(step: EagerStep) -> tuple[Trace, list[float]]:
-    """A trace with the seconds of the step and of each op; and those of each call."""
+def _timed(step: EagerStep) -> tuple[Trace, list[float], list[int]]:
+    """A trace with the seconds of the step and of each op; those of each call; and storages that are always there."""
     clock = Clock(step.device)
     marks: list[tuple[Any, Any]] = []
 
@@ -309,25 +330,28 @@ def _timed(step: EagerStep) -> tuple[Trace, list[float]]:
             step.model.zero_grad(set_to_none=True)
             del loss
     best = [min(row) for row in zip(*calls, strict=True)]
-    recorder = _Forward(step.model, step.fixed, step.device)
+    recorder = _Forward(step)
     with step.kept(), saved_tensors_hooks(recorder.pack, recorder.unpack), recorder:
         start = clock.mark()
-        step.run(backward=False)
+        loss = step.loss()
+        recorder.ended = True
         under = clock.between(start, clock.mark())
+    del loss
     trace = recorder.trace
     for op, (start, end) in zip(trace.ops, recorder.marks, strict=True):
         op.seconds = clock.between(start, end)
     trace.mode_seconds = min(max(0.0, under - min(forwards)) / max(1, len(trace.ops)), 1e-4)
     trace.seconds = min(whole)
-    return trace, best
+    return trace, best, recorder.left()
 
 
-def _forward(step: EagerStep) -> tuple[_Forward, list[list[tuple[str, int]]]]:
-    recorder = _Forward(step.model, step.fixed, step.device)
+def _forward(step: EagerStep, others: list[int]) -> tuple[_Forward, list[list[tuple[str, int]]]]:
+    recorder = _Forward(step, others)
     with step.kept(), profiled(step.device) as memory:
         with saved_tensors_hooks(recorder.pack, recorder.unpack), _entered(step.model, recorder.call), recorder:
-            loss = step.run(backward=False)
+            loss = step.loss()
             recorder.add(Event.FREE, FIXED)  # the end, with all that died
+        recorder.ended = True
         del loss
     return recorder, memory
 

@@ -110,11 +110,17 @@ class ShardedStep(EagerStep):
 
     @contextlib.contextmanager
     def kept(self) -> Iterator[None]:
-        """As of any step: gradients are those of shards."""
+        """As of any step: gradients are those of shards, and what a module has as its parameters."""
+        self._reshard()
+        with super().kept():
+            try:
+                yield
+            finally:
+                self._reshard()
+
+    def _reshard(self) -> None:
         for unit in self.units.values():
             unit.reshard()
-        with super().kept():
-            yield
 
 
 def step_of(

@@ -4,21 +4,26 @@
 A functional graph allocates where eager PyTorch works in place. Two forms of this are undone:
 
 * A pointwise op whose first argument is the whole of a storage that no other op reads (a ReLU after a normalization, a
-  sum of two branches) runs in place, right after the op that made the storage. To the schedule the two are one op:
+  sum with an earlier value) runs in place, right after the op that made the storage. To a schedule the two are one op:
 
       convolution -> a -> relu -> b        becomes        [convolution, relu_] -> b
+
+  If it also reads what need not be there when that storage is made, the two stay apart: as one op, each part of a sum
+  would have to wait for the parts before it, so that no order could finish a part before the next begins.
 
 * An update whose new value is a pointwise function of the old one, which no other op reads (`grad + new`), happens in
   place as soon as possible. All other updates wait until everything has run, so that no op reads them too early.
 
-An op may also take over the storage of an input that other ops read, if a schedule releases that input right after it
-(and recomputes it for the others): the graph says so (`in_place`), and the program does it where it applies.
+Such an op may take over the storage of an input if a schedule releases that input right after it, and so may an op
+whose input others read (it is recomputed for them): the graph says so (`in_place`), and the program does it where it
+applies.
 
 The values are equal bit for bit: PyTorch runs one kernel for both forms.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import torch
@@ -28,7 +33,7 @@ from .graph import Op, StepGraph, Storage, Taking, is_random
 
 
 def simplify(step: StepGraph) -> None:
-    """Joins the ops of a step that work in place; O(ops²) at worst, and seldom more than O(ops)."""
+    """Joins the ops of a step that work in place; O(ops * edges) at worst."""
     for op in list(step.ops):
         if op.nodes:
             _join(step, op)
@@ -53,19 +58,43 @@ def in_place_form(node: fx.Node) -> Any:
 
 
 def _join(step: StepGraph, op: Op) -> None:
-    """Joins `op` with the op that made the storage of its first argument, if it may take that."""
+    """Joins `op` with the op that made the storage of its first argument, if it may take that.
+
+    If it reads something else that comes later, it only follows that op directly, and may take over the storage there.
+    """
     node = op.nodes[0]
     form = in_place_form(node)
     if form is None or len(op.outputs) != 1:
         return
-    places = (0, 1) if _commutes(node) else (0,)
-    for place in places:
+    apart: list[Op] = []
+    maker = {s: o for o in step.ops for s in o.outputs}
+    for place in (0, 1) if _commutes(node) else (0,):
         taken = _whole_storage(step, node, place)
-        if taken is not None and _may_take(step, op, node.args[place], taken):
-            _take(step, op, taken, form)
-            if place == 1:
-                step.swapped.add(node)
-            return
+        if taken is None or not _may_take(step, op, node.args[place], taken):
+            continue
+        if step.cut is None and not _reads_before(op, taken, maker):
+            apart.append(maker[taken])
+            continue
+        _take(step, op, taken, form)
+        if place == 1:
+            step.swapped.add(node)
+        return
+    if apart:
+        step.ops.remove(apart[0])
+        step.ops.insert(step.ops.index(op), apart[0])
+
+
+def _reads_before(op: Op, taken: int, maker: Mapping[int, Op]) -> bool:
+    """True if all that `op` reads besides a storage exists whenever the maker of that storage runs."""
+    head = maker[taken]
+    late = {maker[s] for s in op.inputs if s != taken and s in maker} - {head}
+    ahead, seen = [head], {head}
+    while late and ahead:
+        new = {maker[s] for s in ahead.pop().inputs if s in maker} - seen
+        ahead += new
+        seen |= new
+        late -= new
+    return not late
 
 
 def _offer_storages(step: StepGraph) -> None:

@@ -2,7 +2,8 @@
 """One eager training step, written down as a list of events: what `problem.eager` replays under a plan.
 
     forward   an op ran (what it made, the most it took, its time); a storage died, though autograd kept nothing;
-              a module was entered and left, with which tensors; autograd saved a tensor
+              a module was entered and left, with which tensors; autograd saved a tensor, or let go of one that no
+              backward asks for
     backward  a saved tensor was asked for; it was let go of; between these, what the backward ops took and gave back
 
 `capture.record` makes it.

@@ -11,12 +11,9 @@ one that failed it when the first form was traced.
 
 from __future__ import annotations
 
-import contextlib
-import functools
 import logging
 import random
 import sys
-import threading
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
@@ -29,8 +26,9 @@ from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import TorchError
-from ..internals import instead, setting_of
+from ..internals import Instead, setting_of, while_traced
 from .graph import storage_of
+from .nested import nested_gradients
 
 SHAPES = 64
 """So many shapes of one step are captured before Dynamo gives up."""
@@ -47,10 +45,10 @@ class _MaskedError(TorchError):
 
 
 class Traced:
-    """A compiled function; `patches`: settings of Dynamo while it is called."""
+    """A compiled function."""
 
-    def __init__(self, compiled: Callable[..., Any], **patches: Any) -> None:
-        self._compiled, self._patches = compiled, patches
+    def __init__(self, compiled: Callable[..., Any]) -> None:
+        self._compiled = compiled
         self._masked: set[Any] = set()  # the shapes that have no form without masks
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
@@ -59,13 +57,13 @@ class Traced:
         if shapes not in self._masked:
             drawn = random.getstate()
             try:
-                with _settings(**self._patches), _unmasked():
+                with _settings(), nested_gradients, _unmasked:
                     return self._compiled(*arguments, **named)
             except _MaskedError as error:
                 random.setstate(drawn)  # Dynamo draws Python's numbers ahead of the graph that checks
                 if not error.traced:
                     self._masked.add(_shapes(arguments, named))
-        with _settings(**self._patches):
+        with _settings(), nested_gradients:
             return self._compiled(*arguments, **named)
 
 
@@ -74,57 +72,33 @@ def _shapes(arguments: Any, named: Any) -> Any:
     return tuple((leaf.shape, leaf.stride(), leaf.dtype) for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
-def _settings(**patches: Any) -> Any:
+def _settings() -> Any:
     """Configures Dynamo for a capture: up to `SHAPES` shapes, no log lines, printing deferred."""
     config = torch._dynamo.config
     ignored = {getattr(logging.Logger, name) for name in _LOGGING if hasattr(logging.Logger, name)}
     wanted = {
         "recompile_limit": max(SHAPES, config.recompile_limit),
+        "trace_autograd_ops": True,  # gradients that are taken inside: the step's own, and those of the model
         "optimize_ddp": False,  # else DistributedDataParallel's buckets cut the graph, and each part has a budget
         "reorderable_logging_functions": {*config.reorderable_logging_functions, print, warnings.warn},
         "ignore_logging_functions": setting_of({*config.ignore_logging_functions, *ignored}),
     }
-    return config.patch({**wanted, **patches})
+    return config.patch(wanted)
 
 
 _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once")
 """Methods of `logging.Logger`, some of which transformers adds."""
 
 
-_entered = 0
-_entering = threading.Lock()
-_stack = contextlib.ExitStack()
+def _readers() -> Iterator[tuple[Any, str, Any]]:
+    """Replacements of transformers' functions."""
+    masking = sys.modules.get("transformers.masking_utils")
+    for name, traced in _READERS.items():
+        if hasattr(masking, name):
+            yield masking, name, while_traced(traced, getattr(masking, name))
 
 
-@contextlib.contextmanager
-def _unmasked() -> Iterator[None]:
-    """Replaces transformers' functions, from the first thread that enters to the last one that leaves."""
-    global _entered
-    with _entering:
-        masking = sys.modules.get("transformers.masking_utils")
-        for name, traced in _READERS.items() if not _entered else ():
-            if hasattr(masking, name):
-                _stack.enter_context(instead(masking, name, _while_traced(traced, getattr(masking, name))))
-        _entered += 1
-    try:
-        yield
-    finally:
-        with _entering:
-            _entered -= 1
-            if not _entered:
-                _stack.close()
-
-
-@functools.cache
-def _while_traced(traced: Callable[..., Any], own: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that is its own one, but for Dynamo, which traces another one that is given the own one first."""
-
-    def either(*arguments: Any, **named: Any) -> Any:
-        if torch.compiler.is_dynamo_compiling():
-            return traced(own, *arguments, **named)
-        return own(*arguments, **named)
-
-    return either
+_unmasked = Instead(_readers)
 
 
 def _without_padding(own: Any, padding_mask: torch.Tensor | None, *arguments: Any, **named: Any) -> bool:

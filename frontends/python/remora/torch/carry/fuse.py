@@ -15,7 +15,9 @@ is to be recomputed. A region is a connected set of ops of one level:
     addmm 1 -> add 2 -> | kept | -> layer_norm 3 -> addmm 4      two, where the sum is kept and the norm recomputed
 
 Every path that leaves a region reaches a higher level, so none leads back into it: the regions form a graph without
-cycles. O(edges). A region of the backward pass computes some values of the forward pass for itself (`carry.inline`).
+cycles. Regions stay apart that would meet only where each hands over a small part of what it reads, as the parts of a
+sum of losses do: they may run one after the other. O(edges). A region of the backward pass computes some values of the
+forward pass for itself (`carry.inline`).
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ from ..capture.regions import Region, decomposed
 from ..cost.calls import made_like
 from ..errors import CaptureError
 from ..measure import measuring
-from .inline import Inlined, Values
+from .inline import SMALL, Inlined, Values
 
 _PLAIN = frozenset(("full", "cat", "clone", "where", "index", "embedding", "gather", "var_mean", "constant_pad_nd"))
 _PLAIN |= {
@@ -46,6 +48,7 @@ _PLAIN |= {
     "select_scatter",
     "convert_element_type",
     "empty_permuted",
+    "empty_strided",
     "expand",
     "copy",
     "fill",
@@ -107,6 +110,7 @@ def _regions(step: StepGraph, loops: Mapping[Op, bool], again: Container[fx.Node
     colour = {op: (backward, op.nodes[0] in again) for op, backward in loops.items()}
     level: dict[Op, int] = {}
     leader: dict[Op, Op] = {}
+    widest: dict[Op, int] = {}  # by leader, the bytes of the largest storage that its region reads
 
     def first(op: Op) -> Op:
         while leader[op] is not op:
@@ -116,13 +120,25 @@ def _regions(step: StepGraph, loops: Mapping[Op, bool], again: Container[fx.Node
     for op in step.ops:
         before = list(dict.fromkeys(maker[s] for s in op.inputs if s in maker))
         joined = [b for b in before if op in colour and colour.get(b) == colour[op]]
+        top = max((level[b] + (b not in joined) for b in before), default=0)
+        parts = [b for b in joined if level[b] == top]
+        if len({first(b) for b in parts}) > 1:
+            joined = [b for b in joined if b not in parts or SMALL * _handed(step, [b], [op]) > widest[first(b)]]
         level[op] = max((level[b] + (b not in joined) for b in before), default=0)
         leader[op] = op
+        widest[op] = max((step.storages[s].size for s in op.inputs if not step.storages[s].fixed), default=0)
         for other in joined:
             if level[other] == level[op]:
-                leader[first(other)] = first(op)
-    _join_readers(step, colour, leader, first)
+                widest[op] = max(widest[op], widest[first(other)])
+                leader[first(other)] = op
+    _join_readers(step, colour, leader, first, widest)
     return {op: ops for ops in _members(step.ops, first).values() if len(ops) > 1 for op in ops}
+
+
+def _handed(step: StepGraph, ops: Iterable[Op], readers: Iterable[Op]) -> int:
+    """Bytes that some ops hand to others."""
+    read = {s for op in readers for s in op.inputs}
+    return sum(step.storages[s].size for op in ops for s in op.outputs if s in read)
 
 
 def _members(ops: Iterable[Op], first: Callable[[Op], Op]) -> dict[Op, list[Op]]:
@@ -133,9 +149,13 @@ def _members(ops: Iterable[Op], first: Callable[[Op], Op]) -> dict[Op, list[Op]]
 
 
 def _join_readers(
-    step: StepGraph, colour: Mapping[Op, tuple[bool, bool]], leader: dict[Op, Op], first: Callable[[Op], Op]
+    step: StepGraph,
+    colour: Mapping[Op, tuple[bool, bool]],
+    leader: dict[Op, Op],
+    first: Callable[[Op], Op],
+    widest: dict[Op, int],
 ) -> None:
-    """Joins regions to the one region that reads them, where that keeps no more memory.
+    """Joins regions to the one region that reads them, where that keeps no more memory; not parts of a sum of losses.
 
     All paths that leave such a region lead into that one, so no cycle arises. In the backward pass they depend on the
     forward alone, and have a level far below that of their reader.
@@ -153,6 +173,11 @@ def _join_readers(
             if len(behind) != 1 or colour.get(target := behind.pop()) != colour[head]:
                 continue
             made = {s for op in ops for s in op.outputs}
+            there = [op for op in colour if first(op) is target]
+            reads = {s for op in there for s in op.inputs}.difference(made, *(op.outputs for op in there))
+            is_part = any(not step.storages[s].fixed for s in reads)
+            if is_part and SMALL * _handed(step, ops, there) <= widest[first(head)]:
+                continue
             held = [
                 step.storages[s].size
                 for s in {s for op in ops for s in op.inputs} - made

@@ -24,7 +24,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from ..capture.graph import Op, Run, StepGraph, Taking
+from ..capture.graph import Op, Run, StepGraph, Taking, tensors_in
 from ..errors import CaptureError
 from .arena import Arena, library
 
@@ -187,9 +187,7 @@ class Writer:
 
 def generator_of(step: StepGraph, node: fx.Node) -> torch.Generator:
     """The generator from which a random node draws."""
-    device = next(
-        (v.device for v in [step.value[n] for n in step.arguments(node)] if isinstance(v, torch.Tensor)), step.device
-    )
+    device = next((t.device for t in tensors_in(step.value[node])), step.device)
     if device.type == "cuda":
         return torch.cuda.default_generators[device.index or 0]
     return torch.default_generator

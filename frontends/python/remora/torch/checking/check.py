@@ -4,7 +4,7 @@
 Plain eager is the user's own code with every `torch.utils.checkpoint` replaced by a plain call, and with whatever is
 compiled or runs by Remora run as it is written. What the two leave is compared. Where something differs, plain eager
 runs a second time, to tell wrong numbers from numbers that differ from run to run; then both run once more with their
-ops noted (`checking.ops`), to find the first op that differs. In the end all is as it was before (`checking.state`).
+ops noted (`checking.ops`), to find the first op that differs. In the end all is as it was before (`state`).
 """
 
 from __future__ import annotations
@@ -23,11 +23,12 @@ from torch.utils import _pytree as pytree
 from ..errors import CheckError
 from ..internals import instead
 from ..job import gathered
+from ..state import Outcome, State
+from ..walk import Kind, hooks_of
 from .differences import Difference, described, differences
 from .first import FirstOp, first_between, first_of_recompute, made_again
 from .ops import Call, Phase, Recorder
 from .plain import plainly
-from .state import Kind, Outcome, State, hooks_of
 
 SHOWN = 4
 """So many differences are reported in full."""

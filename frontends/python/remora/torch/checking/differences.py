@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from .state import Kind, Outcome, same
+from ..state import Outcome, same
+from ..walk import Kind
 
 FAR = 10.0
 """A difference is wrong, though two eager runs differ there, if it is so many times as large as theirs."""

@@ -45,9 +45,21 @@ class Fitting:
         peak = _peak_of(plan)
         if peak > budget:
             proved = from_first(lambda: self.proved and self.problem.proves, CheckpointError, self.group)
-            raise sizes.refusal(budget, peak, options, proved)
+            raise sizes.refusal(budget, peak, options, proved, cause=self._emptiness())
         plan.budget = budget
         return plan
+
+    def _emptiness(self) -> str:
+        """Says that nothing can be checkpointed, and why; "" if something can."""
+        family = self.problem.family
+        if any(family.classes):
+            return ""
+        excluded = [(name, reason) for name, reason in family.excluded.items() if name]
+        why = f" ({len(excluded)} cannot run again, as {excluded[0][0]}, which {excluded[0][1]})" if excluded else ""
+        return (
+            f"nothing in this model can be checkpointed: no module inside it would free memory{why}. Put its layers "
+            "into modules of their own, or use remora.torch.wrap, which recomputes single ops"
+        )
 
     def _tried(self, make: Callable[[], Plan | None]) -> Plan | None:
         """The plan that the first process makes, with its cost on each process."""

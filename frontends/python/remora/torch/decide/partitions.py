@@ -10,12 +10,13 @@ later.
 
 from __future__ import annotations
 
+import bisect
 import functools
 import json
 import math
 import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -39,8 +40,10 @@ CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
 SMALL = 256
 """A value is small that takes no more than this part of what PyTorch saves."""
-SHARES = (0.7, 0.6, 0.5, 0.4)
+SHARES = tuple(tenth / 10 for tenth in range(10))
 """Values of PyTorch's own memory budget, whose partitions are candidates in addition to ours."""
+BESIDE = 0.05
+"""So far from the best of them, two more values are looked at if no partition fits."""
 SOLVERS = ("dp", "greedy", "ilp")
 """Solvers with which PyTorch chooses the saved values, in addition to the one that is set."""
 NEEDED = 2
@@ -60,7 +63,8 @@ class KnownPartitions(Known[Partition]):
         super().__init__(path)
         self.later = later
         self.rows = [partition_of(row) for row in self.document.get("rows", [])]
-        self.asked: list[list[int]] = self.document.get("asked", [])  # budgets, and what later graphs asked for
+        # budgets, what later graphs asked for, and the time limits of the searches in seconds
+        self.asked: list[list[float]] = self.document.get("asked", [])
         self.stock = partition_of(self.document["stock"]) if self.document else None
 
     def figures(self, row: Partition) -> tuple[int, float]:
@@ -83,6 +87,10 @@ class KnownPartitions(Known[Partition]):
         found = self.smallest()
         assert found is not None, "Inductor's own partition is known"
         return found
+
+    def has_looked(self, question: list[int], time_limit: float) -> bool:
+        """True if a search for as long as this, or longer, has answered the question."""
+        return any(row[:-1] == question and row[-1] >= time_limit for row in self.asked)
 
     def write(self) -> None:
         """Writes what is known, so that it is not looked for again."""
@@ -205,6 +213,8 @@ class Search:
         self._takes = 0.0  # seconds that the last lowering took
         self._kept: dict[Any, tuple[Half, Half]] = {}  # the parts that were lowered last, and the smallest ones
         self._saved = joint.stock()
+        self._points = {frozenset(self._saved): self._saved}  # saved values of PyTorch's choices, each set once
+        self._shares: dict[tuple[float, Any], tuple[str, ...]] = {}
         if known.stock is None:
             known.stock = self._stock.partition
 
@@ -212,7 +222,8 @@ class Search:
         """Looks for the shortest partition within a budget, in bytes with the graph's arguments.
 
         No lowering starts that would end after the time limit, unless no partition fits yet: then up to `NEEDED`
-        choices of the engine, the smallest one that it finds, and the one that saves fewest bytes are lowered.
+        choices of the engine, the smallest one that it finds, the one that saves fewest bytes, and those of PyTorch's
+        own memory budget are lowered.
         """
         stock = self.known.stock
         assert stock is not None
@@ -225,7 +236,7 @@ class Search:
                 if not self._is_late and not fits:
                     self._look(self._light, budget)
                     self._look_for_smallest(self._light, budget)
-        self._knapsack(budget)
+        self._look_at_pytorchs(budget)
         best = self.known.best(budget)
         if best is not None and best.guarded and not self._is_late:
             free = self._partition(best.saved, best.order, budget, guarded=False)
@@ -263,37 +274,56 @@ class Search:
         self.joint.calls.measure(launch for half in halves for launch in half.trace.launches)
         return Base(self.joint, halves, partition, fused)
 
-    def _knapsack(self, budget: int) -> None:
-        """Looks at the saved values of PyTorch's knapsack: recomputing may be faster than saving."""
-        points: dict[frozenset[str], tuple[str, ...]] = {}
-        for saved in self._points():
-            if points.setdefault(frozenset(saved), saved) is saved:
-                self._try_point(saved, budget, guarded=False)
-        if self.known.best(budget) is None:
-            for saved in points.values():
-                self._try_point(saved, budget, guarded=True)
+    def _look_at_pytorchs(self, budget: int) -> None:
+        """Looks at the partitions of PyTorch's own memory budget: recomputing may be faster than saving.
 
-    def _try_point(self, saved: tuple[str, ...], budget: int, guarded: bool) -> None:
-        if not self._is_late:
-            found = self._partition(saved, (), budget, guarded)
-            self._say(f"budget {budget:,}: a point of Inductor's knapsack takes {self._peak(found):,}")
-
-    def _points(self) -> Iterator[tuple[str, ...]]:
-        """Saved values of PyTorch's knapsack, by each of its solvers and for values of its budget, within the limit."""
+        Until a partition fits, the time limit does not end this for the solver that is set: then a bisection finds
+        the largest share of SHARES that fits, as a larger one saves more. If none of that fits, the other shares follow
+        in ascending order, as long as what they save could need less than the smallest partition that is known.
+        """
         import torch._functorch.config as functorch
 
-        for solver in dict.fromkeys((functorch.activation_memory_budget_solver, *SOLVERS)):
-            for share in SHARES:
-                if self._is_late:
-                    return
-                try:
-                    saved = self.joint.stock(share, solver)
-                except RuntimeError as error:
-                    if "scipy" not in str(error):
-                        raise
-                    self._say("Inductor's knapsack is not solved by ilp: scipy is not there")
+        own = functorch.activation_memory_budget_solver
+        if self.known.best(budget) is None:
+            shares = sorted({*SHARES, functorch.activation_memory_budget})
+            bisect.bisect_left(shares, True, key=lambda share: not self._fits(self._point(share, own, budget), budget))
+            points = dict[float, Partition]()
+            for share in shares:
+                if self.known.best(budget) is not None:
                     break
-                yield saved
+                points[share] = self._point(share, own, budget)
+                if points[share].between > self._peak(self.known.least()):
+                    break
+            if self.known.best(budget) is None:
+                best = min(points, key=lambda share: self._peak(points[share]))
+                for share in (best - BESIDE, best + BESIDE):
+                    if 0 < share < 1:
+                        self._point(share, own, budget)
+        for guarded in (False, True):
+            for solver in dict.fromkeys((own, *SOLVERS)):
+                for share in reversed(SHARES):
+                    if self._is_late or (guarded and self.known.best(budget) is not None):
+                        return
+                    self._point(share, solver, budget, guarded)
+
+    def _fits(self, partition: Partition, budget: int) -> bool:
+        return self._peak(partition) <= budget
+
+    def _point(self, share: float, solver: Any, budget: int, guarded: bool = False) -> Partition:
+        """The partition of one share of PyTorch's memory budget; Inductor's own if the solver is not there."""
+        key = share, solver
+        if key not in self._shares:
+            try:
+                saved = self.joint.stock(share, solver)
+            except RuntimeError as error:
+                if "scipy" not in str(error):
+                    raise
+                self._say("PyTorch's solver ilp is not there, as scipy is not")
+                saved = self._saved
+            self._shares[key] = self._points.setdefault(frozenset(saved), saved)
+        found = self._partition(self._shares[key], (), budget, guarded)
+        self._say(f"budget {budget:,}: PyTorch's partition for a share of {share} takes {self._peak(found):,}")
+        return found
 
     def _look(self, base: Base, budget: int) -> None:
         """Asks the engine for schedules of a base, and lowers what they save."""

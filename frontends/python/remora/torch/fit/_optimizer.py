@@ -30,11 +30,11 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "adam": torch.optim.Adam,
     "sgd": torch.optim.SGD,
     "sgd-momentum": lambda parameters: torch.optim.SGD(parameters, lr=0.1, momentum=0.9),
-    "adafactor": torch.optim.Adafactor,
     "rmsprop": torch.optim.RMSprop,
     "adagrad": torch.optim.Adagrad,
+    "adafactor": torch.optim.Adafactor,
 }
-"""By the name that the command line and `plan` take."""
+"""By the name that `remora fit` and `plan` take; training_memory.cpp has what they allocate, for ONNX models."""
 
 
 @dataclass(frozen=True)

@@ -133,8 +133,8 @@ def class_of(node: fx.Node) -> str:
 
 @functools.cache
 def known_devices() -> dict[str, FitDevice]:
-    """The devices of the engine's table, by name."""
-    return {machine.name: _device(machine) for machine in _engine.Machine.known()}
+    """The devices of the engine's table whose memory is known, by name."""
+    return {machine.name: _device(machine, machine.name) for machine in _engine.Machine.known() if machine.memory}
 
 
 def device_of(given: str | os.PathLike[str] | FitDevice) -> FitDevice:
@@ -152,16 +152,18 @@ def device_of(given: str | os.PathLike[str] | FitDevice) -> FitDevice:
             raise InputError(text, f"cannot be read as a device: {error}") from None
     found = _engine.Machine.find(text)
     if found is not None:
-        return _device(found)
+        return _device(found, text)
     raise InputError("device", f"{text!r} is none of {', '.join(known_devices())}, and no file (*.json)")
 
 
 def device_from(text: str, place: str) -> FitDevice:
     """A device from the text of its file; InputError names the key that is missing or has no sense."""
-    return _device(_engine.Machine.read_measured(text, place))
+    return _device(_engine.Machine.read(text, place), place)
 
 
-def _device(machine: _engine.Machine) -> FitDevice:
+def _device(machine: _engine.Machine, place: str) -> FitDevice:
+    if not machine.memory:
+        raise InputError(place, "$.memory: missing; whether something fits depends on it")
     values = {field.name: getattr(machine, field.name) for field in fields(FitDevice)}
     return FitDevice(**values | {"range": tuple(machine.range), "aliases": tuple(machine.aliases)})
 

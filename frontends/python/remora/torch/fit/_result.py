@@ -234,7 +234,10 @@ class FitPlan:
             again = self.step.recomputes if self.step is not None else 0
             return f"fits, with {again} recomputes" if again else "fits without recompute"
         why = "no schedule stays within it" if self.proved else "no schedule was found within it"
-        if self.op:
+        resident = sum(item.size for item in self.items if item.when == "throughout")
+        if resident > self.budget:
+            why = f"{bytes_text(resident)} are allocated throughout"
+        elif self.op:
             why = f"{self.op} alone takes more. {TOO_LARGE}"
         elif self.update > self.budget:
             why = "the update alone takes more"

@@ -30,7 +30,9 @@ from ..capture.read import read_step
 from ..capture.simplify import simplify
 from ..errors import CaptureError
 from ..ledger import Ledger
+from ..state import State
 from ..step import loss_in
+from ..walk import hooked
 from ._absent import standing_in
 
 PRECISIONS = {
@@ -81,7 +83,9 @@ class Subject:
 
         # Dynamo keeps what it captured by code object, and each plan is of its own.
         own = types.FunctionType(step.__code__.replace(), step.__globals__, "step", None, step.__closure__)
-        with self.mode, standing_in(self.device):
+        # What hooks and the loss do to lists and counters, Dynamo does as well.
+        state = State({**hooked(self.model), "the loss": self.loss}, lazily=True)
+        with state.run(), self.mode, standing_in(self.device):
             compiled = compiled_step(own, compiler, ledger)
             for _ in range(1 + accumulate):
                 compiled(self.batch)

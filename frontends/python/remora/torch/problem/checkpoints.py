@@ -37,7 +37,7 @@ class EagerProblem:
         with step.kept():
             eager_peak = trace.fixed + peak_of(step)
         self.fixed = gathered(trace.fixed, group)
-        self.sizes = Sizes(self.fixed[0], max(gathered(eager_peak, group)), self.of)
+        self.sizes = Sizes(self.fixed[0], max(gathered(eager_peak, group)), self.of, "choice of checkpoints")
         self.seconds = trace.seconds
         self.replay = _replay_of(step, trace)
         trace.fixed += max(0, eager_peak - self.replayed([])[0])  # what no trace shows

@@ -107,6 +107,7 @@ class _Run:
         self.frames: dict[int, _Frame] = {}
         self.frame_of: dict[int, _Frame] = {}  # of a saved tensor
         self.offloaded: set[int] = set()
+        self.released: set[int] = set()  # saved tensors
         self.stack: list[_Frame] = []
 
     def run(self) -> Replayed:
@@ -229,6 +230,7 @@ class _Run:
 
     def _release(self, number: int) -> None:
         storage = self.trace.saved[number]
+        self.released.add(number)
         if number in self.offloaded:
             self.now -= self.sizes[storage]
             return
@@ -243,7 +245,7 @@ class _Run:
 
     def _forget(self, frame: _Frame) -> None:
         frame.live -= 1
-        if not frame.live:
+        if not frame.live and all(other is not frame for other in self.stack):
             self._end(frame)
 
     def _end(self, frame: _Frame) -> None:
@@ -291,8 +293,9 @@ class _Run:
                 if self.frames[number].outer is frame:
                     frame.arguments[number] = held
                     self._hold(held)
-            elif kind is Event.SAVE and self.frame_of.get(number) is frame and self.trace.saved[number] != FIXED:
-                self._hold([self._copy(frame, self.trace.saved[number])])
+            elif kind is Event.SAVE and self.frame_of.get(number) is frame and number not in self.released:
+                storages = [self.trace.saved[number]]
+                self._hold(self._copy(frame, storage) for storage in storages if storage != FIXED)
         for copy in frame.copies.values():
             self._die(copy)
         self._let_go(borrowed)

@@ -42,8 +42,8 @@ def auto_checkpoint(
 
     The model stays eager and is changed in place: parameters, their names, the state dictionary and classes stay, and
     results, gradients, buffers and generators are bitwise equal to those without checkpoints, which is checked. A few
-    steps are run; afterwards parameters, buffers, gradients and generators are as they were. `checkpoints(model)` has
-    the plan, `remove_checkpoints(model)` undoes it.
+    steps are run; afterwards parameters, buffers, gradients, generators, and what hooks and the loss change are as they
+    were. `checkpoints(model)` has the plan, `remove_checkpoints(model)` undoes it.
 
     Parameters
     ----------
@@ -74,7 +74,8 @@ def auto_checkpoint(
     BudgetError
         If no plan of the family stays within the budget; `least` is a budget that is enough for one.
     CheckpointError
-        If the step cannot be traced, or differs from eager when it is run again.
+        If the step cannot be traced, differs from eager when it is run again, or trains the model by a hook with a
+        state that cannot be restored.
     """
     options = Options(budget, reserve, time_limit=time_limit, threads=threads, seed=seed).checked()
     refuse(model)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import functools
 import threading
+import time
 import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -19,7 +20,7 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils import _pytree as pytree
 
-from ..capture.dynamo import boxed, capturing, results_of
+from ..capture.dynamo import boxed, capturing, given_to, results_of
 from ..capture.joint import cut_of, keep_old_values, reached_by
 from ..capture.traced import Traced, take_checks
 from ..carry.arena import Arena, Memory
@@ -27,7 +28,7 @@ from ..carry.halves import Half, halves_of
 from ..carry.program import Program
 from ..decide.step import planned, read_graph, scheduled
 from ..errors import BudgetError, CaptureError, in_plain_words
-from ..ledger import Ledger, Part, listener
+from ..ledger import Ledger, Part, listener, place_of_module
 from ..options import Options
 from ..planning import Plan
 from ..problem.aten import StepProblem
@@ -59,8 +60,8 @@ def wrap(
     budget. Without gradients (`torch.no_grad`, `torch.inference_mode`, nothing that requires one) the module runs as if
     it were not wrapped, unless `inference=True`.
 
-    A percentage is turned into bytes by the first training graph; smaller batches then have the same bytes, larger ones
-    the percentage of their own peak.
+    A percentage is turned into bytes by the largest batch so far. Plans of smaller batches that came before it keep
+    their budget, and a warning says so.
 
     Parameters
     ----------
@@ -77,7 +78,7 @@ def wrap(
             f"wrap takes a torch.nn.Module, not {type(module).__name__}; remora.torch.train_step takes a function"
         )
     is_sharded = _is_sharded(module)
-    backend = Backend(options, breaks=False)
+    backend = Backend(options, breaks=False, where=place_of_module(module))
 
     def run(*arguments: Any, **named: Any) -> Any:
         # A frame of its own: of PyTorch's own, such as those of Sequential, Dynamo leaves some out before version 2.15.
@@ -90,6 +91,7 @@ def wrap(
     def called(*arguments: Any, **named: Any) -> Any:
         if not backend.options.inference and not _wants_gradients(module, arguments, named):
             return run(*arguments, **named)
+        backend.ledger.begun = time.perf_counter()
         with in_plain_words():
             results = compiled(*arguments, **named)
         if not backend.ledger.parts:
@@ -178,12 +180,12 @@ class Backend:
         What was captured; `report` tells it.
     """
 
-    def __init__(self, options: Options, breaks: bool = True) -> None:
+    def __init__(self, options: Options, breaks: bool = True, where: str = "") -> None:
         if options.cuda_graph:
             raise ValueError("cuda_graph: only the steps of train_step run as CUDA graphs")
         self.options = options
         self.plans: list[Plan] = []
-        self.ledger: Ledger = Ledger()
+        self.ledger: Ledger = Ledger(where)
         self.limit: int | None = None  # a percentage, in bytes
         self._may_break = breaks
         listener.listen()
@@ -208,7 +210,7 @@ class Backend:
                 int(size)  # a plan is for shapes that are numbers: Dynamo then captures others anew
         given = [t for t in inputs if isinstance(t, torch.Tensor)]
         training = torch.is_grad_enabled() and any(t.requires_grad for t in given)
-        part = self.ledger.add(inputs, training)
+        part = self.ledger.add(inputs, training, given_to(module, inputs))
         part.count_checkpoints(module)
         self.ledger.read_break(module, part.where)
         self.ledger.tell_last(part.where)
@@ -236,7 +238,15 @@ class Backend:
 
     def in_bytes(self, problem: StepProblem) -> Options:
         """The options with the budget in bytes."""
-        options, self.limit = self.options.fixed_in_bytes(problem, self.limit)
+        before = self.limit
+        options, self.limit = self.options.fixed_in_bytes(problem, before)
+        slower = any(plan.predicted_time > plan.unscheduled_time for plan in self.plans)
+        if before not in (None, self.limit) and slower:
+            self.ledger.tell(
+                "the budget is a percentage, and a larger batch has raised it. The plans of smaller batches that came "
+                "before keep their smaller budget, and may recompute more than they need: begin with the largest "
+                "batch, or give the budget in bytes"
+            )
         return options
 
 
@@ -328,6 +338,7 @@ class _Parts:
     def _keep_plan(self, plan: Plan) -> None:
         self.part.keep(plan)
         self.owner.plans.append(plan)
+        self.owner.ledger.tell_shapes(self.part)
 
     def half(self, name: str, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         half = self.halves[name]

@@ -121,7 +121,7 @@ def _measured(step: ScheduledStep, schedule: Any, modes: int) -> tuple[StageProb
     fixed = sum(rounded(t.nbytes, device) for t in (*module.parameters(), *module.buffers()))
     fixed += sum(rounded(p.nbytes, device) for p in module.parameters() if p.requires_grad)
     return StageProblem.of(
-        problem, Sizes(fixed, fixed + peak, "the stage's step without checkpoints"), modes
+        problem, Sizes(fixed, fixed + peak, "the stage's step without checkpoints", "choice of checkpoints"), modes
     ), reference
 
 

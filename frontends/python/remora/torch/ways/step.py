@@ -7,7 +7,9 @@ loss and backward are one graph, and any schedule of it can run. `ways.parts` ha
 
 from __future__ import annotations
 
+import contextlib
 import functools
+import itertools
 import time
 import weakref
 from collections.abc import Callable, Sequence
@@ -29,7 +31,7 @@ from ..carry.program import Program
 from ..decide.schedules import sweep_graph
 from ..decide.step import planned, read_graph
 from ..errors import BudgetError, CaptureError
-from ..ledger import Ledger
+from ..ledger import Ledger, Part
 from ..measure import rounded
 from ..options import Options, check_budget
 from ..planning import Plan
@@ -63,7 +65,7 @@ def train_step(
         stands outside.
     budget : int or str
         Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of the memory that
-        the captured step uses beyond that if nothing is recomputed.
+        the captured step uses beyond that if nothing is recomputed. The largest batch so far turns it into bytes.
     reserve, cost, fuse, arena, cuda_graph, order, pure, time_limit, threads, seed, cache, progress, plan
         As in `Options`.
 
@@ -131,6 +133,9 @@ class _Captured:
     plan: Plan
     program: Program
     reached: int  # the smallest peak of its plans so far
+    part: Part  # of the ledger
+    limit: int | None  # what a percentage was when it was planned, in bytes
+    ran: int = 0  # the number of the call that ran it last
 
 
 class TrainStep:
@@ -143,7 +148,7 @@ class TrainStep:
         self._limit: int | None = None  # a percentage, in bytes
         self._captured: list[_Captured] = []
         self._memory = Memory() if options.arena else None
-        self._start = 0.0
+        self._calls = itertools.count(1)
         # Dynamo's cache outlives the step, and must not keep its model.
         weak = weakref.WeakMethod(self._compile)
         self._compiled = compiled_step(function, lambda module, inputs: alive(weak)(module, inputs), self.ledger)
@@ -155,14 +160,14 @@ class TrainStep:
 
     @property
     def plan(self) -> Plan:
-        """The plan of the latest captured graph."""
+        """The plan of the latest call."""
         if not self._captured:
             raise CaptureError("nothing is planned before the first call")
-        return self._captured[-1].plan
+        return max(self._captured, key=lambda captured: captured.ran).plan
 
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Runs the step."""
-        self._start = time.perf_counter()
+        self.ledger.begun = time.perf_counter()
         return self._compiled(*arguments, **options)
 
     def set_budget(self, budget: int | str) -> None:
@@ -170,6 +175,8 @@ class TrainStep:
         check_budget(budget)
         options = replace(self.options, budget=budget)
         limit: int | None = None
+        for captured in self._captured:
+            _, limit = options.fixed_in_bytes(captured.problem, limit)
         found = []
         for captured in self._captured:
             problem = captured.problem
@@ -180,20 +187,33 @@ class TrainStep:
                 if options.fuse or options.arena:
                     raise  # each budget has regions, or addresses, of its own
                 raise refusal.knowing(captured.reached + problem.states + options.reserve) from None
-        for captured, (plan, program) in zip(self._captured, found, strict=True):
-            captured.plan, captured.program = plan, self._recorded(program, captured.problem)
-            captured.reached = min(captured.reached, plan.predicted_peak)
         self.options, self._limit = options, limit
+        for captured, (plan, program) in zip(self._captured, found, strict=True):
+            self._replace(captured, plan, program)
+
+    def _replace(self, captured: _Captured, plan: Plan, program: Program) -> None:
+        captured.plan, captured.program = plan, self._recorded(program, captured.problem)
+        captured.reached, captured.limit = min(captured.reached, plan.predicted_peak), self._limit
+        captured.part.keep(plan)
+
+    def _run(self, captured: _Captured, arguments: list[Any]) -> list[Any]:
+        """Runs a captured step, planned again if it recomputes and a larger batch has raised the budget since."""
+        if captured.limit != self._limit and captured.plan.predicted_time > captured.plan.unscheduled_time:
+            options, _ = self.options.fixed_in_bytes(captured.problem, self._limit)
+            captured.limit = self._limit
+            with contextlib.suppress(BudgetError):  # the plan that it has stays within the budget
+                self._replace(captured, *planned(captured.problem, options, self._memory))
+        return captured.program.run(arguments)
 
     def sweep(self, points: int = 12, time_limit: float = 60.0) -> remora.Curve:
-        """Finds predicted time against budget for the latest captured graph, in so many seconds."""
+        """Finds predicted time against budget for the graph of the latest call, in so many seconds."""
         return sweep_graph(self.plan.found.graph, points, time_limit, self.options)
 
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
-        seconds = {"capture": time.perf_counter() - self._start}
+        part = self.ledger.parts[-1]
+        seconds = {"capture": time.perf_counter() - part.begun}
         name = str(getattr(self.function, "__qualname__", "step"))
         problem = read_graph(module, self.options, None, seconds, name)
-        part = self.ledger.parts[-1]
         problem.step.accumulates = part.accumulates
         if self.options.cuda_graph:
             device = problem.step.device
@@ -205,10 +225,19 @@ class TrainStep:
         options, self._limit = self.options.fixed_in_bytes(problem, self._limit)
         plan, program = planned(problem, options, self._memory, seconds)
         part.keep(plan)
-        captured = _Captured(problem, plan, self._recorded(program, problem), plan.predicted_peak)
+        recorded = self._recorded(program, problem)
+        captured = _Captured(problem, plan, recorded, plan.predicted_peak, part, self._limit)
         self._captured.append(captured)
-        weak = weakref.ref(captured)
-        return boxed(lambda arguments: alive(weak).program.run(arguments))
+        self.ledger.tell_shapes(part)
+        step, weak, calls = weakref.ref(self), weakref.ref(captured), self._calls
+
+        def run(arguments: list[Any]) -> list[Any]:
+            owner: TrainStep = alive(step)
+            found: _Captured = alive(weak)
+            found.ran = next(calls)
+            return owner._run(found, arguments)
+
+        return boxed(run)
 
     def _recorded(self, program: Program, problem: StepProblem) -> Program:
         """The program, or the CUDA graph of it."""
