@@ -26,7 +26,8 @@ import contenders
 import torch
 
 from remora.torch import fit
-from remora.torch.fit._fit import Question, capture
+from remora.torch.fit._fit import capture
+from remora.torch.fit._question import Question
 from remora.torch.fit._rates import Work, work_in
 from remora.torch.fit._subject import WithoutMemory
 
@@ -67,7 +68,7 @@ class Row:
 def captured(name: str, device: str, measured: dict[str, dict[str, Any]]) -> Row:
     with WithoutMemory():
         _, inputs, loss, _ = contenders.NETWORKS[name]()
-    found = capture(Question(lambda: contenders.NETWORKS[name]()[0], loss, device=device), inputs)
+    found = capture(Question(lambda: contenders.NETWORKS[name]()[0], inputs, loss, device=device))
     problem, step = found.problem, found.problem.step
     work = Counter(work_in(step, node) for op in step.ops for node in op.nodes)
     return Row(name, problem.unscheduled - problem.fixed, len(step.ops), work, measured)

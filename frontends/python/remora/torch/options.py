@@ -52,8 +52,22 @@ class Sizes:
         return found.beside(options.reserve)
 
 
+@dataclass(kw_only=True)
+class Solving:
+    """How the engine is asked, and what for; `Options` explains it."""
+
+    order: Literal["input", "free", "auto"] = "input"
+    pure: tuple[str, ...] = ()
+    time_limit: float = 15.0
+    threads: int = 0
+    seed: int = 1
+    cache: bool = True
+    progress: bool = False
+    plan: str | Sequence[str] = ""
+
+
 @dataclass
-class Options:
+class Options(Solving):
     """How a step is planned: the parameters of `train_step` and `wrap`, and the options of the backend.
 
     Attributes
@@ -103,15 +117,7 @@ class Options:
     fuse: bool = False
     arena: bool = False
     cuda_graph: bool = False
-    order: Literal["input", "free", "auto"] = "input"
-    pure: tuple[str, ...] = ()
     inference: bool = False
-    time_limit: float = 15.0
-    threads: int = 0
-    seed: int = 1
-    cache: bool = True
-    progress: bool = False
-    plan: str | Sequence[str] = ""
 
     @staticmethod
     def of(given: Mapping[str, Any]) -> Options:

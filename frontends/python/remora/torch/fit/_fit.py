@@ -12,8 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -25,11 +24,12 @@ from ..capture.graph import tensors_in
 from ..cost.calls import Cost, adopt_sizes, by_flops, measured
 from ..decide.step import solve
 from ..errors import BudgetError
-from ..options import Options, check_budget
+from ..options import Options
 from ..planning import Plan
 from ..problem.aten import StepProblem
 from ._memory import Item, Sharding, shard_graph, size_of, throughout
-from ._optimizer import Optimizer, OptimizerMemory, optimizer_memory, optimizer_of
+from ._optimizer import OptimizerMemory, optimizer_memory, optimizer_of
+from ._question import Question, asks
 from ._rates import FitDevice, device_of
 from ._result import FitPlan, holes_of
 from ._smaller import Smaller
@@ -87,31 +87,8 @@ class Captured:
         return max(size + self.reserve, self.update) if asked.is_share else size
 
 
-def plan(
-    model: Any,
-    batch: Any,
-    loss: Callable[..., torch.Tensor] | None = None,
-    *,
-    budget: int | str | None = None,
-    device: str | os.PathLike[str] | FitDevice | None = None,
-    optimizer: str | Optimizer | None = None,
-    precision: str = "fp32",
-    ranks: int = 1,
-    sharding: str = "ddp",
-    average: bool = False,
-    accumulate: int = 1,
-    reserve: int = 0,
-    train: bool = True,
-    cost: str | None = None,
-    order: str = "input",
-    pure: tuple[str, ...] = (),
-    time_limit: float = 15.0,
-    threads: int = 0,
-    seed: int = 1,
-    cache: bool = True,
-    progress: bool = False,
-    plan: str | Sequence[str] = "",
-) -> FitPlan:
+@asks(Question)
+def plan(question: Question) -> FitPlan:
     """Plans a training step without allocating a parameter: if it fits, and with which overhead.
 
     Parameters
@@ -162,51 +139,10 @@ def plan(
     CaptureError
         If PyTorch cannot capture the step.
     """
-    question, solver = asked(locals())
-    return under_budget(capture(question, batch), budget, solver)
+    return under_budget(capture(question), question.budget, question.solver)
 
 
-@dataclass(frozen=True)
-class Question:
-    """A request about a step, whatever its batch and its budget; names are those of `plan`."""
-
-    model: Any
-    loss: Callable[..., torch.Tensor] | None
-    device: str | os.PathLike[str] | FitDevice | None = None
-    optimizer: str | Optimizer | None = None
-    precision: str = "fp32"
-    ranks: int = 1
-    sharding: str = "ddp"
-    average: bool = False
-    train: bool = True
-    accumulate: int = 1
-    reserve: int = 0
-    cost: str | None = None
-
-    def __post_init__(self) -> None:
-        if self.cost not in (None, "measured", "flops"):
-            raise InputError("cost", f"{self.cost!r} is none of measured, flops")
-        for name, least in (("accumulate", 1), ("reserve", 0)):
-            value = getattr(self, name)
-            if isinstance(value, bool) or not isinstance(value, int) or value < least:
-                raise InputError(name, f"{value!r} is not a whole number of at least {least}")
-
-
-def asked(given: Mapping[str, Any]) -> tuple[Question, Options]:
-    """The request, and limits of the engine: from the parameters of `plan` by name, and perhaps others."""
-    budget = given["budget"]
-    if budget is not None:
-        check_budget(budget)
-    question = Question(**{f.name: given[f.name] for f in fields(Question) if f.name in given})
-    solver = {f.name: given[f.name] for f in fields(Options) if f.name in given and f.name not in _ELSEWHERE}
-    return question, Options.of(solver)
-
-
-_ELSEWHERE = ("budget", "cost", "reserve")
-"""Options that are part of the question."""
-
-
-def capture(question: Question, batch: Any) -> Captured:
+def capture(question: Question) -> Captured:
     """A step with all that lies on its device."""
     place, target = _place(question.device)
     sharding = Sharding(question.ranks, question.sharding)
@@ -215,7 +151,7 @@ def capture(question: Question, batch: Any) -> Captured:
         raise InputError("cost", '"measured" runs ops on the device, which is not there')
     make = optimizer_of(question.optimizer)
     start = time.perf_counter()
-    subject = subject_of(question.model, batch, question.loss, question.precision, place, question.train)
+    subject = subject_of(question.model, question.batch, question.loss, question.precision, place, question.train)
     found = subject.graph(question.accumulate > 1)
     step, trained = found.step, found.trained
     state = optimizer_memory(make, trained, place, subject.mode)

@@ -8,8 +8,7 @@ fit, and then the interval between the last two is bisected.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -19,14 +18,10 @@ from torch.utils import _pytree as pytree
 from remora._engine import bytes_text
 from remora.errors import InputError
 
-from ..options import Options
-from ._fit import Captured, Question, asked, capture, on_device, under_budget
-from ._optimizer import Optimizer
-from ._rates import FitDevice, device_of
+from ._fit import Captured, capture, on_device, under_budget
+from ._question import SizeQuestion, TableQuestion, asks
+from ._rates import device_of
 from ._result import FitPlan
-
-MOST = 1 << 20
-"""No larger size is tried."""
 
 
 @dataclass
@@ -68,34 +63,8 @@ class Largest:
         return "\n".join(lines)
 
 
-def largest(
-    model: Any,
-    batch: Any,
-    loss: Callable[..., torch.Tensor] | None = None,
-    *,
-    over: str = "batch",
-    multiple: int = 1,
-    most: int = MOST,
-    budget: int | str | None = None,
-    device: str | os.PathLike[str] | FitDevice | None = None,
-    optimizer: str | Optimizer | None = None,
-    precision: str = "fp32",
-    ranks: int = 1,
-    sharding: str = "ddp",
-    average: bool = False,
-    accumulate: int = 1,
-    reserve: int = 0,
-    train: bool = True,
-    cost: str | None = None,
-    order: str = "input",
-    pure: tuple[str, ...] = (),
-    time_limit: float = 15.0,
-    threads: int = 0,
-    seed: int = 1,
-    cache: bool = True,
-    progress: bool = False,
-    plan: str | Sequence[str] = "",
-) -> Largest:
+@asks(SizeQuestion)
+def largest(question: SizeQuestion) -> Largest:
     """Finds the largest batch or length that fits, with recompute and without.
 
     Parameters
@@ -116,47 +85,41 @@ def largest(
     InputError
         If something that is given cannot be read.
     """
-    question, solver = asked(locals())
-    of_size = _sizes(batch, over)
-    search = _Search(question, of_size, budget, solver, multiple, max(1, most // multiple))
-    return search.found(over)
+    return _Search(question, _sizes(question.batch, question.over)).found()
 
 
 @dataclass
 class _Search:
-    question: Question
+    question: SizeQuestion
     of_size: Callable[[int], Any]
-    budget: int | str | None
-    solver: Options
-    multiple: int
-    most: int  # this one and those below are in multiples
-    captured: dict[int, Captured] = field(default_factory=dict)
+    captured: dict[int, Captured] = field(default_factory=dict)  # by size, in multiples
     plans: dict[int, FitPlan] = field(default_factory=dict)
 
-    def found(self, over: str) -> Largest:
+    def found(self) -> Largest:
         without = self._last(lambda n: self._plain(n) <= self._limit(), self._guess)
         within = self._last(lambda n: self._plan(n).fits, None, max(1, without))
         tried = sorted(n for n, plan in self.plans.items() if plan.fits)
-        above = self.plans.get(within + 1)
+        above, multiple = self.plans.get(within + 1), self.question.multiple
         return Largest(
-            over,
-            without * self.multiple,
-            within * self.multiple,
-            [(n * self.multiple, self.plans[n]) for n in tried],
+            self.question.over,
+            without * multiple,
+            within * multiple,
+            [(n * multiple, self.plans[n]) for n in tried],
             above is not None and above.proved,
         )
 
     def _last(self, fits: Callable[[int], bool], guess: Callable[[int, int], int] | None, start: int = 1) -> int:
         """The last size that fits, where all smaller ones do."""
-        low, high = 0, self.most + 1
+        most = max(1, self.question.most // self.question.multiple)
+        low, high = 0, most + 1
         at = start
         while low + 1 < high:
             if fits(at):
                 low = at
             else:
                 high = at
-            if high > self.most:
-                following = guess(low, self.most) if guess is not None and low > start else 2 * max(1, low)
+            if high > most:
+                following = guess(low, most) if guess is not None and low > start else 2 * max(1, low)
             else:
                 following = guess(low, high - 1) if guess is not None and low else (low + high) // 2
             at = min(max(following, low + 1), high - 1)
@@ -172,18 +135,19 @@ class _Search:
 
     def _capture(self, n: int) -> Captured:
         if n not in self.captured:
-            self.captured[n] = capture(self.question, self.of_size(n * self.multiple))
+            batch = self.of_size(n * self.question.multiple)
+            self.captured[n] = capture(replace(self.question, batch=batch))
         return self.captured[n]
 
     def _plain(self, n: int) -> int:
         return max(self._capture(n).unscheduled, self._capture(n).update)
 
     def _limit(self) -> int:
-        return self._capture(1).limit(self.budget)
+        return self._capture(1).limit(self.question.budget)
 
     def _plan(self, n: int) -> FitPlan:
         if n not in self.plans:
-            self.plans[n] = under_budget(self._capture(n), self._limit(), self.solver)
+            self.plans[n] = under_budget(self._capture(n), self._limit(), self.question.solver)
         return self.plans[n]
 
 
@@ -210,29 +174,8 @@ def _sizes(batch: Any, over: str) -> Callable[[int], Any]:
     return lambda n: pytree.tree_map(lambda leaf: sized(leaf, n), batch)
 
 
-def fit_table(
-    models: Mapping[str, tuple[Any, ...]],
-    devices: Iterable[str | FitDevice],
-    *,
-    budget: int | str | None = None,
-    optimizer: str | Optimizer | None = None,
-    precision: str = "fp32",
-    ranks: int = 1,
-    sharding: str = "ddp",
-    average: bool = False,
-    accumulate: int = 1,
-    reserve: int = 0,
-    train: bool = True,
-    cost: str | None = None,
-    order: str = "input",
-    pure: tuple[str, ...] = (),
-    time_limit: float = 15.0,
-    threads: int = 0,
-    seed: int = 1,
-    cache: bool = True,
-    progress: bool = False,
-    plan: str | Sequence[str] = "",
-) -> FitTable:
+@asks(TableQuestion)
+def fit_table(question: TableQuestion) -> FitTable:
     """Plans each of some models for each of some devices.
 
     Parameters
@@ -244,21 +187,19 @@ def fit_table(
     threads, seed, cache, progress, plan
         As in `plan`.
     """
-    given = locals()
-    targets = [device_of(device) for device in devices]
+    targets = [device_of(device) for device in question.devices]
     if not targets:
         raise InputError("devices", "there is none")
     rows: dict[str, list[FitPlan]] = {}
-    for name, (model, batch, *loss) in models.items():
+    for name in question.models:
         first = targets[0]
-        question, solver = asked({**given, "model": model, "loss": loss[0] if loss else None, "device": first})
-        captured = capture(question, batch)
+        captured = capture(question.of(name, first))
         found = []
         for target in targets:
             if target.kind != first.kind:
-                captured, first = capture(replace(question, device=target), batch), target
+                captured, first = capture(question.of(name, target)), target
             there = on_device(captured, target)
-            found.append((there, under_budget(there, budget, solver)))
+            found.append((there, under_budget(there, question.budget, question.solver)))
         _share_least(found)
         rows[name] = [plan for _, plan in found]
     return FitTable([target.name for target in targets], rows)

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What is asked about a training step: the parameters of `plan`, `largest` and `fit_table`, each of them once."""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import os
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any, ParamSpec, TypeVar
+
+import torch
+
+from remora.errors import InputError
+
+from ..options import Options, Solving, check_budget
+from ._optimizer import Optimizer
+from ._rates import FitDevice
+
+P = ParamSpec("P")
+Q = TypeVar("Q")
+R = TypeVar("R")
+
+MOST = 1 << 20
+"""No larger size is tried."""
+
+
+@dataclass(kw_only=True)
+class Setting(Solving):
+    """All that a question says except for the step and its device; `plan` explains it."""
+
+    budget: int | str | None = None
+    optimizer: str | Optimizer | None = None
+    precision: str = "fp32"
+    ranks: int = 1
+    sharding: str = "ddp"
+    average: bool = False
+    accumulate: int = 1
+    reserve: int = 0
+    train: bool = True
+    cost: str | None = None
+    solver: Options = field(init=False)
+
+    def __post_init__(self) -> None:
+        if self.budget is not None:
+            check_budget(self.budget)
+        if self.cost not in (None, "measured", "flops"):
+            raise InputError("cost", f"{self.cost!r} is none of measured, flops")
+        for name, least in (("accumulate", 1), ("reserve", 0)):
+            value = getattr(self, name)
+            if isinstance(value, bool) or not isinstance(value, int) or value < least:
+                raise InputError(name, f"{value!r} is not a whole number of at least {least}")
+        self.solver = Options(**{f.name: getattr(self, f.name) for f in fields(Solving)}).checked()
+
+
+@dataclass
+class Question(Setting):
+    """What `plan` is asked."""
+
+    model: Any
+    batch: Any
+    loss: Callable[..., torch.Tensor] | None = None
+    device: str | os.PathLike[str] | FitDevice | None = field(default=None, kw_only=True)
+
+
+@dataclass
+class SizeQuestion(Question):
+    """What `largest` is asked."""
+
+    over: str = field(default="batch", kw_only=True)
+    multiple: int = field(default=1, kw_only=True)
+    most: int = field(default=MOST, kw_only=True)
+
+
+@dataclass
+class TableQuestion(Setting):
+    """What `fit_table` is asked."""
+
+    models: Mapping[str, tuple[Any, ...]]
+    devices: Iterable[str | FitDevice]
+
+    def of(self, name: str, device: FitDevice) -> Question:
+        """The question of one model on one device."""
+        setting = {f.name: getattr(self, f.name) for f in fields(Setting) if f.init}
+        return Question(*self.models[name], device=device, **setting)
+
+
+def asks(question: Callable[P, Q]) -> Callable[[Callable[[Q], R]], Callable[P, R]]:
+    """Gives a function of a question the parameters of the question, by name."""
+
+    def of_question(answer: Callable[[Q], R]) -> Callable[P, R]:
+        @functools.wraps(answer)
+        def called(*given: P.args, **words: P.kwargs) -> R:
+            return answer(question(*given, **words))
+
+        result = inspect.signature(answer).return_annotation
+        called.__signature__ = inspect.signature(question).replace(return_annotation=result)  # type: ignore[attr-defined]
+        return called
+
+    return of_question
