@@ -1,10 +1,15 @@
 # SPDX-License-Identifier: Apache-2.0
-"""How a front end asks the engine: a refusal is a value, and every budget is one that the engine takes."""
+"""How a front end asks the engine: a refusal is a value, and every budget is one that the engine takes.
+
+The engine's sum is not always the real memory of a plan: generator states, memory that modules share, collectives and
+what a compiler does are found by a replay, a compilation or a run. So where a plan exceeds its budget, less is asked
+for (`ask_again`).
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING, Literal, TypeVar
 
 from remora._arguments import Budget
 from remora.budgets import BudgetBracket, least_budget
@@ -20,6 +25,12 @@ if TYPE_CHECKING:
     from remora.limits import SolveWords
     from remora.modes import Modes
     from remora.progress import Progress
+
+Asked = TypeVar("Asked")
+Decision = TypeVar("Decision")
+
+TRIES = 4
+"""How often a decision is asked for."""
 
 
 def ask(
@@ -74,3 +85,48 @@ def reached(graph: Graph, bracket: BudgetBracket) -> Schedule | None:
 def replayed(graph: Graph, ops: Iterable[OpLike], order: Literal["input", "free"] = "free") -> Schedule:
     """The schedule that runs these ops one after the other, with its exact peak."""
     return evaluate(graph, ops, order=order)
+
+
+def ask_again(
+    first: Asked,
+    decide: Callable[[Asked], Decision | None],
+    following: Callable[[Asked, Decision], Asked | None],
+    tries: int = TRIES,
+) -> Decision | None:
+    """The one loop that asks for less: the first decision that is good enough.
+
+    `decide`: a decision for what is asked, first of all for `first`; None if there is none. `following`: what is asked
+    next, by the real cost of a decision; None if that is good enough. None if there is no decision, or none of so many
+    is good enough.
+    """
+    asked: Asked | None = first
+    for _ in range(tries):
+        assert asked is not None
+        found = decide(asked)
+        asked = None if found is None else following(asked, found)
+        if asked is None:
+            return found
+    return None
+
+
+def within(
+    budget: int, decide: Callable[[int], Decision | None], peak_of: Callable[[Decision], int]
+) -> Decision | None:
+    """The first decision whose real peak stays within a budget in bytes, asking for as much less as one exceeds it."""
+    return within_each([budget], lambda asked: decide(asked[0]), lambda found: [peak_of(found)])
+
+
+def within_each(
+    budgets: Sequence[int],
+    decide: Callable[[list[int]], Decision | None],
+    peaks_of: Callable[[Decision], Sequence[int]],
+) -> Decision | None:
+    """Like `within`, with a budget for each of several devices."""
+
+    def less(asked: list[int], found: Decision) -> list[int] | None:
+        excess = [peak - budget for peak, budget in zip(peaks_of(found), budgets, strict=True)]
+        if max(excess) <= 0:
+            return None
+        return [size - max(0, over) for size, over in zip(asked, excess, strict=True)]
+
+    return ask_again(list(budgets), decide, less)

@@ -21,7 +21,7 @@ from itertools import accumulate
 
 import remora
 from remora import _engine
-from remora.asking import ask, lowest, replayed
+from remora.asking import ask, ask_again, lowest, replayed
 from remora.errors import InputError, NoSchedule
 from remora.graph import Graph, Op, core_of, made_graph, op_at
 from remora.limits import Limits
@@ -286,28 +286,37 @@ class Search:
 
     def _in_order(self, measure: Callable[[bytes], int], other: _Tried | None = None) -> _Tried | None:
         """A plan in the order of the graph, if it may be shorter than the other; `why` tells why there is none."""
-        slack = 1.0
         above: float | None = None
-        for attempt in range(1, _ATTEMPTS + 1):
+        attempts, gives_up = 0, other is not None
+        self.why = "XLA packs the schedules that were found into more"
+
+        def decide(slack: float) -> tuple[float, _Tried] | None:
+            nonlocal gives_up
+            if slack <= -1:
+                return None
             found = self._sound(partial(self._solved, slack))
             if found is None:
-                self.why = "no schedule within the budget was found"
-                return self._of_least(above, measure)
+                self.why, gives_up = "no schedule within the budget was found", False
+                return None
             if other is not None and self._overhead(found[1]) >= _WORSE * other.overhead:
                 return None
-            tried = self._tried(*found, measure)
-            if tried.taken <= self.allowed:
-                return tried if above is None else self._shortened(tried, slack, above, measure)
-            above = slack
-            excess = tried.taken - self.allowed
+            return slack, self._tried(*found, measure)
+
+        def less(slack: float, found: tuple[float, _Tried]) -> float | None:
+            nonlocal above, attempts
+            excess = found[1].taken - self.allowed
+            if excess <= 0:
+                return None
+            above, attempts = slack, attempts + 1
             if slack > 0:
-                slack = max(0.0, slack - max(0.5, excess / max(1, self.module.outputs)))
-            else:
-                slack -= max(excess / self._room(), attempt / _STEP)
-            if slack <= -1:
-                break
-        self.why = "XLA packs the schedules that were found into more"
-        return None if other is not None else self._of_least(above, measure)
+                return max(0.0, slack - max(0.5, excess / max(1, self.module.outputs)))
+            return slack - max(excess / self._room(), attempts / _STEP)
+
+        fitting = ask_again(1.0, decide, less, _ATTEMPTS)
+        if fitting is None:
+            return None if gives_up else self._of_least(above, measure)
+        slack, tried = fitting
+        return tried if above is None else self._shortened(tried, slack, above, measure)
 
     def _of_least(self, above: float | None, measure: Callable[[bytes], int]) -> _Tried | None:
         """From the schedule with the lowest known peak, which XLA may pack better than is asked for, if it fits.

@@ -27,9 +27,8 @@ from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
 import remora
-from remora.asking import ask, replayed
+from remora.asking import TRIES, ask, replayed, within
 from remora.torch.capture.graph import StepGraph
-from remora.torch.decide.within import TRIES, within
 from remora.torch.options import Options, Sizes
 
 OUTSIDE = ("lm_head", "loss")

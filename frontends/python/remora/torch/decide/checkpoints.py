@@ -9,13 +9,14 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
+from remora.asking import within
+
 from ..job import ALONE, from_first
 from ..options import Options
 from ..planning import Plan
 from ..problem.checkpoints import EagerProblem
 from ..step import CheckpointError, Reference
 from .modes import Chosen, ModePlans, ModeSearch
-from .within import within
 
 SHARED = 0.001
 """If units share less than this part of the budget, one search is enough."""

@@ -26,7 +26,7 @@ from torch import fx
 
 import remora
 from remora._engine import engine_schema
-from remora.asking import ask, lowest
+from remora.asking import TRIES, ask, ask_again, lowest
 
 from ..capture.launches import Look, look_of
 from ..measure import device_name, kernel_modes
@@ -34,7 +34,7 @@ from ..options import Options
 from ..problem.loops import CUT, Half, graph_of, merged
 from ..problem.partition import Joint, Later, Partition, vals
 from ..store import digest, write_json
-from .within import TRIES, Known
+from .known import Known
 
 CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
@@ -327,27 +327,37 @@ class Search:
 
     def _look(self, base: Base, budget: int) -> None:
         """Asks the engine for schedules of a base, and lowers what they save."""
-        asked, low, high = budget, self.joint.fixed, 0
-        for tries in range(TRIES):
+        low, high, tries = self.joint.fixed, 0, 0
+
+        def decide(asked: int) -> tuple[int, int] | None:
+            """The peak of a schedule, and that of the partition that it names."""
+            nonlocal tries
             enough = tries >= NEEDED or self.known.best(budget) is not None
+            tries += 1
             if asked >= base.graph.baseline_peak or (self._is_late and enough):
-                return
+                return None
             schedule = self._schedule(base.graph, asked)
             if schedule is None:
-                return
-            found = self._partition(*base.chosen(schedule), budget)
-            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {self._peak(found):,}")
-            if self._peak(found) > budget:
-                high = schedule.peak
-                excess = round((self._peak(found) - budget) * (SAFE if self._is_late else 1))
-                asked = max((low + high) // 2, min(asked - excess, schedule.peak - 1))
-            elif schedule.peak <= (1 + CLOSE) * self._peak(found):
-                return
+                return None
+            peak = self._peak(self._partition(*base.chosen(schedule), budget))
+            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {peak:,}")
+            return schedule.peak, peak
+
+        def following(asked: int, found: tuple[int, int]) -> int | None:
+            nonlocal low, high
+            predicted, peak = found
+            if peak > budget:
+                high = predicted
+                excess = round((peak - budget) * (SAFE if self._is_late else 1))
+                asked = max((low + high) // 2, min(asked - excess, predicted - 1))
+            elif predicted <= (1 + CLOSE) * peak:
+                return None
             else:
-                low = schedule.peak
-                asked = (asked + high) // 2 if high else asked + (schedule.peak - self._peak(found))
-            if high and high - low <= CLOSE * (budget - self.joint.fixed):
-                return
+                low = predicted
+                asked = (asked + high) // 2 if high else asked + (predicted - peak)
+            return None if high and high - low <= CLOSE * (budget - self.joint.fixed) else asked
+
+        ask_again(budget, decide, following)
 
     def _look_for_smallest(self, base: Base, budget: int) -> None:
         """Lowers the choice behind the smallest schedule of a base, if no partition fits yet."""

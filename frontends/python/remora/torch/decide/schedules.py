@@ -25,7 +25,7 @@ from ..job import same_answer
 from ..options import GOOD_ENOUGH, Options
 from ..problem.aten import LATER
 from ..store import answer_file, digest, write_json
-from .within import Known
+from .known import Known
 
 FEW = 2
 """A search begins with so many runs of each op."""

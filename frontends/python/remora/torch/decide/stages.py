@@ -13,6 +13,7 @@ from functools import partial
 from typing import Any
 
 import remora
+from remora.asking import TRIES, within_each
 from remora.pipelining import PipelineOrder
 
 from ..options import Options, Sizes
@@ -21,7 +22,6 @@ from ..problem.checkpoints import EagerProblem, choices_of
 from ..problem.family import family_of
 from ..step import CheckpointError
 from .modes import ModePlans
-from .within import TRIES, within_each
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ from typing import Any
 
 from torch import fx
 
+from remora.asking import within
+
 from ..capture.dynamo import results_of
 from ..capture.graph import Cut, Run
 from ..capture.read import read_step
@@ -28,7 +30,6 @@ from ..options import Options
 from ..planning import Plan
 from ..problem.aten import Replayed, StepProblem
 from .schedules import FIRST, LEAST_SECONDS, schedule_for
-from .within import within
 
 
 def read_graph(
