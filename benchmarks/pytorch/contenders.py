@@ -522,9 +522,9 @@ class Turns:
         """From now on Remora enters to trace and to measure, and when a step is planned."""
         import remora.torch as rt
         from remora.torch.cost.kernels import Calls
-        from remora.torch.decide import step as decided
         from remora.torch.problem.checkpoints import EagerProblem
         from remora.torch.step import Reference
+        from remora.torch.ways import programs as decided
 
         if self.leads or self.file is None:
             return

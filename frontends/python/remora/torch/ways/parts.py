@@ -26,12 +26,12 @@ from ..capture.traced import Traced, take_checks
 from ..carry.arena import Arena, Memory
 from ..carry.halves import Half, halves_of
 from ..carry.program import Program
-from ..decide.step import planned, read_graph, scheduled
 from ..errors import BudgetError, CaptureError, in_plain_words
 from ..ledger import Ledger, Part, listener, place_of_module
 from ..options import Options
 from ..planning import Plan
 from ..problem.aten import StepProblem
+from .programs import planned, read_graph, scheduled
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 

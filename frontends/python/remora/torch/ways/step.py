@@ -29,13 +29,13 @@ from ..carry.arena import Memory
 from ..carry.cuda_graph import Recorded, workspace_in_graph
 from ..carry.program import Program
 from ..decide.schedules import sweep_graph
-from ..decide.step import planned, read_graph
 from ..errors import BudgetError, CaptureError
 from ..ledger import Ledger, Part
 from ..measure import rounded
 from ..options import Options, check_budget
 from ..planning import Plan
 from ..problem.aten import StepProblem
+from .programs import planned, read_graph
 
 
 def train_step(
