@@ -190,7 +190,7 @@ def test_the_least_is_at_most_that_of_every_block_checkpointed(name: str) -> Non
     changed = [
         n for n, _ in case.model.named_buffers() if n.endswith(("running_mean", "running_var", "num_batches_tracked"))
     ]
-    rt.apply_checkpoints(case.model, rt.Plan({name: rt.Choice() for name in blocks}, changed))
+    rt.apply_checkpoints(case.model, rt.CheckpointPlan({name: rt.Choice() for name in blocks}, changed))
     every = case.check().peak
     rt.remove_checkpoints(case.model)
     with pytest.raises(rt.BudgetError) as refusal:
@@ -276,7 +276,7 @@ def test_results_that_a_policy_keeps_are_not_made_again(name: str, blocks: str) 
     state = torch.get_rng_state().nbytes
     for row in (ops[:1], ops[1:], ops):
         choice = rt.Choice(save=tuple(row))
-        plan = rt.Plan({first: choice}, sorted(trace.changed))
+        plan = rt.CheckpointPlan({first: choice}, sorted(trace.changed))
         rt.apply_checkpoints(case.model, rt.Plan.from_json(plan.to_json()))
         measured = case.check().peak
         rates = replays.Rates(state=state)
@@ -287,7 +287,7 @@ def test_results_that_a_policy_keeps_are_not_made_again(name: str, blocks: str) 
 
 def test_what_is_offloaded_comes_back() -> None:
     case = Case("dropout")
-    rt.apply_checkpoints(case.model, rt.Plan({"blocks.0": rt.Choice(offload=True), "blocks.2": rt.Choice()}))
+    rt.apply_checkpoints(case.model, rt.CheckpointPlan({"blocks.0": rt.Choice(offload=True), "blocks.2": rt.Choice()}))
     case.check()
 
 

@@ -24,7 +24,7 @@ from .errors import BudgetError, CaptureError, CheckError, RemoraWarning, Solver
 from .fit import FitDevice, FitPlan, FitTable, Largest, fit_table, largest, measure_device, plan
 from .ledger import Part, Report, report
 from .options import Options
-from .planning import Choice, Plan
+from .planning import CheckpointPlan, Choice, PartitionPlan, Plan, SchedulePlan, StagesPlan
 from .step import CheckpointError
 from .walk import Kind
 from .ways.checkpoint import auto_checkpoint
@@ -38,6 +38,7 @@ __all__ = [
     "Check",
     "CheckError",
     "CheckpointError",
+    "CheckpointPlan",
     "Choice",
     "Difference",
     "FirstOp",
@@ -48,11 +49,14 @@ __all__ = [
     "Largest",
     "Options",
     "Part",
+    "PartitionPlan",
     "Phase",
     "Plan",
     "RemoraWarning",
     "Report",
+    "SchedulePlan",
     "SolverError",
+    "StagesPlan",
     "TorchError",
     "TrainStep",
     "apply_checkpoints",

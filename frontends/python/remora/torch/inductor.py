@@ -40,7 +40,7 @@ from .job import same_answer
 from .ledger import place_of_capture
 from .measure import Timed
 from .options import Options, Sizes
-from .planning import Parted, Plan
+from .planning import Parted, PartitionPlan
 from .problem.partition import Halves, Joint, Later, Partition
 from .store import cache_folder, digest, read_json, write_json
 
@@ -75,7 +75,7 @@ class Partitioner(CustomPartitionerFn):
 
     def __init__(self, options: Options) -> None:
         self.options = options
-        self.plans: list[Plan] = []
+        self.plans: list[PartitionPlan] = []
         self._frames: set[Any] = set()
         self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
         self._compiled: Planned | None = None  # the one whose parts Inductor compiles now
@@ -206,12 +206,12 @@ class Partitioner(CustomPartitionerFn):
     def _later_graphs(self) -> Later:
         return self._later.get(place_of_capture(""), Later())
 
-    def _enter_in_earlier(self, before: Before, plan: Plan) -> None:
+    def _enter_in_earlier(self, before: Before, plan: PartitionPlan) -> None:
         """Reserves, in earlier graphs, the memory of a later one while they wait for their backward parts."""
         earlier = [self._graphs[number] for number in before.graphs if number in self._graphs]
         for graph in earlier:
             old = self.plans[graph.plan]
-            parts = self._parts_of(graph)
+            parts = self.plans[graph.plan].partition
             gradients = parts.later_gradients + before.gradients
             behind = parts.backward_peak + before.gradients
             parts = replace(parts, later_gradients=gradients, backward_peak=behind)
@@ -220,16 +220,11 @@ class Partitioner(CustomPartitionerFn):
             if old.promised and not new.promised:
                 self._ask(graph, 0, gradients, f"{behind:,} bytes with the gradients of later ones")
         if earlier and not plan.promised:
-            most = max(earlier, key=lambda graph: self._parts_of(graph).saved_bytes)
-            parts = self._parts_of(most)
+            most = max(earlier, key=lambda graph: self.plans[graph.plan].partition.saved_bytes)
+            parts = self.plans[most.plan].partition
             lacking = plan.predicted_peak - plan.budget
             needed = self.plans[most.plan].budget - parts.held_before - most.between + lacking
             self._ask(most, needed, parts.later_gradients, f"{lacking:,} bytes too much while a later one runs")
-
-    def _parts_of(self, graph: Planned) -> Parted:
-        parts = self.plans[graph.plan].partition
-        assert parts is not None
-        return parts
 
     def _ask(self, graph: Planned, needed: int, gradients: int, why: str) -> None:
         """Lets a graph leave room when it is planned anew."""
@@ -242,9 +237,9 @@ class Partitioner(CustomPartitionerFn):
             f"and leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
         )
 
-    def _tell(self, plan: Plan) -> None:
+    def _tell(self, plan: PartitionPlan) -> None:
         self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
-        held = plan.partition.held_before if plan.partition is not None else 0
+        held = plan.partition.held_before
         if len(self._frames) == 2 and not held:
             warn(
                 "several graphs are compiled, be it for a graph break or since there are several models. A percentage "
@@ -256,7 +251,7 @@ class Partitioner(CustomPartitionerFn):
             self._warn_of(plan, held)
         self.options.say(str(plan), end="\n")
 
-    def _warn_of(self, plan: Plan, held: int) -> None:
+    def _warn_of(self, plan: PartitionPlan, held: int) -> None:
         """Warns of a plan above its budget, unless a warning has named a budget that is enough for it, too."""
         where, peak, fixed = place_of_capture(""), plan.predicted_peak, plan.fixed_memory
         if self.options.is_share:  # rounded up
@@ -275,7 +270,7 @@ class Partitioner(CustomPartitionerFn):
             f"found: budget={enough} is enough; a larger time_limit may find less"
         )
 
-    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, Plan]:
+    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, PartitionPlan]:
         """The partition, the same on all processes of a job; `held`: bytes kept of what ran before."""
         key, later = key_of(joint, self.options), joint.later
 
@@ -300,7 +295,7 @@ class Partitioner(CustomPartitionerFn):
         row, first, budget = same_answer(f"partition/{digest(question)}", found)
         chosen, stock = partition_of(row), partition_of(first)
         parted = Parted(chosen.forward_peak + held, chosen.backward_peak + held, chosen.held, held)
-        plan = Plan(
+        plan = PartitionPlan(
             partition=parted,
             budget=budget + held,
             fixed_memory=joint.fixed,
@@ -320,7 +315,7 @@ class Installed:
         self._partitioner = partitioner
 
     @property
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[PartitionPlan]:
         """Decisions made in this process, graph by graph; graphs that Inductor's caches hold are not listed."""
         return self._partitioner.plans
 

@@ -29,7 +29,7 @@ from .errors import warn
 from .internals import frames
 
 if TYPE_CHECKING:
-    from .planning import Plan
+    from .planning import SchedulePlan
 
 ANEW = 3
 """At this capture of equal shapes a warning says why."""
@@ -45,7 +45,7 @@ class Part:
         The function, or the module that was wrapped, its file and line.
     shapes : str
         Types and shapes of its arguments that belong to no module: "int64[3, 16]".
-    plan : Plan or None
+    plan : SchedulePlan or None
     reason : str
         Why there is no plan; "" where there is one.
     training : bool
@@ -70,7 +70,7 @@ class Part:
     changed: str = field(default="", repr=False)  # shapes of arguments that had others when it was captured before
     begun: float = field(default=0.0, repr=False)  # when the call began that captured it
 
-    def keep(self, plan: Plan) -> None:
+    def keep(self, plan: SchedulePlan) -> None:
         """The plan of this part, which learns of the checkpoints that were taken out."""
         self.plan = plan
         plan.checkpoints = self.checkpoints
@@ -103,9 +103,7 @@ class Report:
         return not self.outside and any(part.plan is not None for part in self.parts if part.training)
 
     def _repr_html_(self) -> str:
-        pictures = [
-            part.plan.found.svg() for part in self.parts if part.plan is not None and part.plan.found is not None
-        ]
+        pictures = [part.plan.found.svg() for part in self.parts if part.plan is not None]
         return display.framed(str(self), "".join(pictures))
 
     def __str__(self) -> str:

@@ -53,31 +53,12 @@ class Parted:
     later_gradients: int = 0
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Plan:
-    """Decisions made for a step.
-
-    The decision is the schedule of a captured step (`found`), what is done with modules (`modules`, `buffers`,
-    `reshard`), the plans of a pipeline's stages (`stages`), or the partition of a joint graph (`partition`).
+    """Figures of a decision for a step; what was decided is one of the classes below.
 
     Attributes
     ----------
-    modules : dict of str to Choice
-        Modules that are checkpointed or offloaded, by their names in `named_modules`.
-    buffers : list of str
-        Buffers that the forward changes: a second run finds their old values, and does not change them again.
-    excluded : dict of str to str
-        Modules that cannot be checkpointed, and why.
-    reshard : dict of str to bool
-        By the name of each module that was given to FSDP2's `fully_shard`, the root ("") among them where it has
-        parameters of its own: whether its gathered parameters are freed after its forward, and gathered again in the
-        backward. Empty for a model that is not sharded.
-    stages : list of Plan
-        Of a pipeline.
-    found : Schedule
-        Of a captured step; `graph` and `schedule` have it in Remora's formats.
-    partition : Parted or None
-        Of Inductor's.
     budget : int
         Bytes, less what is reserved; 0 of a plan without figures, which somebody wrote.
     fixed_memory : int
@@ -92,25 +73,10 @@ class Plan:
         Nanoseconds that no plan within the budget undercuts, as far as predictions go.
     peaks : list of int
         Measured bytes of each process of a job; the other figures are for the largest.
-    outside : int
-        Bytes of `fixed_memory` for results that lie outside the arena; 0 without `arena=True`.
-    checkpoints : int
-        The model's own activation checkpoints, which are taken out: the schedule decides what is recomputed.
-    source : str
-        The generated program.
     seconds : dict
         Time of each part of planning.
-    memory : Memory or None
-        The block that holds the step's tensors, with `arena=True`; it is not saved.
     """
 
-    modules: dict[str, Choice] = field(default_factory=dict)
-    buffers: list[str] = field(default_factory=list)
-    excluded: dict[str, str] = field(default_factory=dict)
-    reshard: dict[str, bool] = field(default_factory=dict)
-    stages: list[Plan] = field(default_factory=list)
-    found: remora.Schedule = None  # type: ignore[assignment]  # there wherever a step was captured
-    partition: Parted | None = None
     budget: int = 0
     fixed_memory: int = 0
     unscheduled_peak: int = 0
@@ -122,32 +88,7 @@ class Plan:
     measured_time: int = 0
     bound: int = 0
     peaks: list[int] = field(default_factory=list)
-    outside: int = 0
-    checkpoints: int = 0
-    source: str = ""
     seconds: dict[str, float] = field(default_factory=dict)
-    memory: Any = field(default=None, repr=False, compare=False)
-
-    @staticmethod
-    def scheduled(found: remora.Schedule, **figures: Any) -> Plan:
-        """The plan of a captured step, with the figures of its schedule."""
-        times = {"predicted_time": found.duration, "unscheduled_time": found.baseline_duration, "bound": found.bound}
-        return Plan(found=found, **{"fixed_memory": found.graph.fixed_memory, **times, **figures})
-
-    @staticmethod
-    def of(given: Plan | str | os.PathLike[str] | Sequence[str]) -> Plan:
-        """A plan, one from a file, or one that checkpoints modules of these names."""
-        if isinstance(given, Plan):
-            return given
-        if isinstance(given, (str, os.PathLike)):
-            return Plan.load(given)
-        return Plan({name: Choice() for name in given})
-
-    @property
-    def kind(self) -> str:
-        """Kind of the plan: "schedule", "partition", "stages" or "checkpoints"."""
-        decided = {"schedule": self.found, "partition": self.partition, "stages": self.stages or None}
-        return next((kind for kind, decision in decided.items() if decision is not None), "checkpoints")
 
     @property
     def promised(self) -> bool:
@@ -159,48 +100,21 @@ class Plan:
         """SHA-256 of the plan without the times of this process; equal on all processes of a job."""
         return digest({n: v for n, v in self.document().items() if n not in ("measured_time", "seconds")})
 
-    @cached_property
-    def graph(self) -> dict[str, Any]:
-        """In the format `remora-graph`."""
-        return json.loads(self.found.graph.to_json())  # type: ignore[no-any-return]
-
-    @cached_property
-    def schedule(self) -> dict[str, Any]:
-        """In the format `remora-schedule`."""
-        return json.loads(self.found.to_json())  # type: ignore[no-any-return]
-
-    @property
-    def arena(self) -> int:
-        """Bytes of the block that holds the step's tensors; 0 without `arena=True`."""
-        return self.found.arena.size if self.found.arena else 0
-
     @property
     def overhead(self) -> float:
         """Predicted time beyond that of the step as it is, as a share of that."""
         return self.predicted_time / self.unscheduled_time - 1 if self.unscheduled_time else 0.0
 
-    @property
-    def recomputes(self) -> int:
-        """How many steps of the schedule run an op again."""
-        return sum(self.found.recomputes.values())
-
     # -- The file --
 
     def to_json(self) -> str:
         """The plan's file; a module that is checkpointed entirely is just its name there."""
-        return json.dumps(self.document(), indent=None if self.kind == "schedule" else 1) + "\n"
+        return json.dumps(self.document(), indent=None if isinstance(self, SchedulePlan) else 1) + "\n"
 
     def document(self) -> dict[str, Any]:
         """The plan as an object of JSON, without what is empty."""
-        value = {name: getattr(self, name) for name in _SAVED}
-        value["modules"] = [_row(name, choice) for name, choice in self.modules.items()]
-        value["stages"] = [stage.document() for stage in self.stages]
-        if self.found is not None:
-            value |= {"graph": self.graph, "schedule": self.schedule}
-        if self.partition is not None:
-            value["partition"] = asdict(self.partition)
-        always = ["modules"] if self.kind == "checkpoints" else []
-        return {"format": FORMAT, "version": 1} | {n: v for n, v in value.items() if v or n in always}
+        value = {f.name: getattr(self, f.name) for f in fields(self) if f.name in _PLAIN}
+        return {"format": FORMAT, "version": 1, **{n: v for n, v in value.items() if v}, **self._decided()}
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes `to_json` into a file."""
@@ -230,53 +144,89 @@ class Plan:
     @staticmethod
     def read(value: dict[str, Any]) -> Plan:
         """Reads what `document` gave."""
-        known = {name: value[name] for name in _SAVED if name in value}
-        reshard = known.get("reshard", {})
-        if not isinstance(reshard, dict) or not all(isinstance(again, bool) for again in reshard.values()):
-            raise InputError("reshard", "must say true or false of each sharded module")
+        known = {name: given for name, given in value.items() if name in _PLAIN}
         if "schedule" in value:
             graph = remora.Graph.from_json(value["graph"])
-            return Plan.scheduled(remora.Schedule.from_json(json.dumps(value["schedule"]), graph), **known)
+            return SchedulePlan(remora.Schedule.from_json(json.dumps(value["schedule"]), graph), **known)
         if "partition" in value:
-            return Plan(partition=Parted(**value["partition"]), **known)
-        modules = dict(_choice(row, f"modules[{i}]") for i, row in enumerate(value.get("modules", [])))
-        return Plan(modules, stages=[Plan.read(stage) for stage in value.get("stages", [])], **known)
+            return PartitionPlan(Parted(**value["partition"]), **known)
+        if "stages" in value:
+            return StagesPlan([CheckpointPlan.of(Plan.read(stage)) for stage in value["stages"]], **known)
+        reshard = value.get("reshard", {})
+        if not isinstance(reshard, dict) or not all(isinstance(again, bool) for again in reshard.values()):
+            raise InputError("reshard", "must say true or false of each sharded module")
+        rows = enumerate(value.get("modules", []))
+        return CheckpointPlan(dict(_choice(row, f"modules[{i}]") for i, row in rows), **known)
 
-    def report(self, path: str | os.PathLike[str]) -> None:
-        """Writes the HTML page that explains the schedule."""
-        self.found.report(path)
+    def _decided(self) -> dict[str, Any]:
+        """What JSON has in another form than the fields."""
+        raise NotImplementedError
 
     def _repr_html_(self) -> str:
-        return display.framed(str(self), self.found.svg() if self.found is not None else "")
+        return display.framed(str(self), "")
 
     def __str__(self) -> str:
         took = f", measured {self.measured_time / 1e6:.1f} ms" if self.measured_time else ""
-        if took and self.partition is not None and self.predicted_time:
+        is_parted = isinstance(self, PartitionPlan)
+        if took and is_parted and self.predicted_time:
             ratio = self.measured_time / self.predicted_time
             took = f", kernels {self.predicted_time / 1e6:.1f} ms{took} ({ratio:.0%})"
         bound = f", bound {self.bound / max(1, self.unscheduled_time) - 1:+.2%}" if self.bound else ""
         # The time of a partition that does not meet its budget is no overhead of meeting it.
-        is_met = self.partition is None or self.promised
+        is_met = not is_parted or self.promised
         times = f"; time {self.overhead:+.2%}{took}{bound}" if self.unscheduled_time and is_met else ""
         if not self.budget:
-            return f"{self._decision()}{times}"
+            return f"{self._text()}{times}"
         ran = f", measured {bytes_text(self.measured_peak)}" if self.measured_peak else ""
         share = part_of_peak_text(self.budget, self.fixed_memory, self.unscheduled_peak)
         whole = f"100 % is the peak of {self.whole}, {bytes_text(self.unscheduled_peak)}"
         return (
-            f"{self._decision()}: peak {bytes_text(self.predicted_peak)}{ran}, budget {bytes_text(self.budget)} "
+            f"{self._text()}: peak {bytes_text(self.predicted_peak)}{ran}, budget {bytes_text(self.budget)} "
             f"({share}; {whole}){times}"
         )
 
-    def _decision(self) -> str:
-        if self.partition is not None:
-            missed = "" if self.promised else "BUDGET NOT MET: "
-            return f"{missed}{bytes_text(self.partition.saved_bytes)} saved by the forward part"
-        if self.found is not None:
-            instead = f" in place of {self.checkpoints} checkpoints of the model" if self.checkpoints else ""
-            return f"{len(self.found.graph)} ops, {self.recomputes} recomputes{instead}"
-        if self.stages:
-            return "; ".join(f"stage {i}: {stage}" for i, stage in enumerate(self.stages))
+    def _text(self) -> str:
+        """What was decided, in a few words."""
+        raise NotImplementedError
+
+
+@dataclass
+class CheckpointPlan(Plan):
+    """What is done with the modules of a model.
+
+    Attributes
+    ----------
+    modules : dict of str to Choice
+        Modules that are checkpointed or offloaded, by their names in `named_modules`.
+    buffers : list of str
+        Buffers that the forward changes: a second run finds their old values, and does not change them again.
+    excluded : dict of str to str
+        Modules that cannot be checkpointed, and why.
+    reshard : dict of str to bool
+        By the name of each module that was given to FSDP2's `fully_shard`, the root ("") among them where it has
+        parameters of its own: whether its gathered parameters are freed after its forward, and gathered again in the
+        backward. Empty for a model that is not sharded.
+    """
+
+    modules: dict[str, Choice] = field(default_factory=dict)
+    buffers: list[str] = field(default_factory=list)
+    excluded: dict[str, str] = field(default_factory=dict)
+    reshard: dict[str, bool] = field(default_factory=dict)
+
+    @staticmethod
+    def of(given: Plan | str | os.PathLike[str] | Sequence[str]) -> CheckpointPlan:
+        """A plan, one from a file, or one that checkpoints modules of these names; InputError for another kind."""
+        if not isinstance(given, (Plan, str, os.PathLike)):
+            return CheckpointPlan({name: Choice() for name in given})
+        found = given if isinstance(given, Plan) else Plan.load(given)
+        if not isinstance(found, CheckpointPlan):
+            raise InputError("plan", f"says nothing of modules: {found}")
+        return found
+
+    def _decided(self) -> dict[str, Any]:
+        return {"modules": [_row(name, choice) for name, choice in self.modules.items()]}
+
+    def _text(self) -> str:
         words = [
             "offloaded" if c.offload else "with results kept" if c.save else "checkpointed"
             for c in self.modules.values()
@@ -286,7 +236,101 @@ class Plan:
         return f"modules: {', '.join(parts) or 'none checkpointed'}{resharded}"
 
 
-_SAVED = tuple(f.name for f in fields(Plan) if f.name not in ("modules", "stages", "found", "partition", "memory"))
+@dataclass
+class StagesPlan(Plan):
+    """The plans of a pipeline's stages."""
+
+    stages: list[CheckpointPlan] = field(default_factory=list)
+
+    def _decided(self) -> dict[str, Any]:
+        return {"stages": [stage.document() for stage in self.stages]}
+
+    def _text(self) -> str:
+        return "; ".join(f"stage {i}: {stage}" for i, stage in enumerate(self.stages))
+
+
+@dataclass
+class PartitionPlan(Plan):
+    """The partition that Inductor makes of a joint graph."""
+
+    partition: Parted
+
+    def _decided(self) -> dict[str, Any]:
+        return {"partition": asdict(self.partition)}
+
+    def _text(self) -> str:
+        missed = "" if self.promised else "BUDGET NOT MET: "
+        return f"{missed}{bytes_text(self.partition.saved_bytes)} saved by the forward part"
+
+
+@dataclass
+class SchedulePlan(Plan):
+    """The schedule of a captured step.
+
+    Attributes
+    ----------
+    found : Schedule
+        `graph` and `schedule` have it in Remora's formats.
+    outside : int
+        Bytes of `fixed_memory` for results that lie outside the arena; 0 without `arena=True`.
+    checkpoints : int
+        The model's own activation checkpoints, which are taken out: the schedule decides what is recomputed.
+    source : str
+        The generated program.
+    memory : Memory or None
+        The block that holds the step's tensors, with `arena=True`; it is not saved.
+    """
+
+    found: remora.Schedule
+    outside: int = 0
+    checkpoints: int = 0
+    source: str = ""
+    memory: Any = field(default=None, repr=False, compare=False)
+
+    @staticmethod
+    def of(found: remora.Schedule, **figures: Any) -> SchedulePlan:
+        """The plan of a captured step, with the figures of its schedule."""
+        times = {"predicted_time": found.duration, "unscheduled_time": found.baseline_duration, "bound": found.bound}
+        return SchedulePlan(found, **{"fixed_memory": found.graph.fixed_memory, **times, **figures})
+
+    @cached_property
+    def graph(self) -> dict[str, Any]:
+        """In the format `remora-graph`."""
+        return json.loads(self.found.graph.to_json())  # type: ignore[no-any-return]
+
+    @cached_property
+    def schedule(self) -> dict[str, Any]:
+        """In the format `remora-schedule`."""
+        return json.loads(self.found.to_json())  # type: ignore[no-any-return]
+
+    @property
+    def arena(self) -> int:
+        """Bytes of the block that holds the step's tensors; 0 without `arena=True`."""
+        return self.found.arena.size if self.found.arena else 0
+
+    @property
+    def recomputes(self) -> int:
+        """How many steps of the schedule run an op again."""
+        return sum(self.found.recomputes.values())
+
+    def report(self, path: str | os.PathLike[str]) -> None:
+        """Writes the HTML page that explains the schedule."""
+        self.found.report(path)
+
+    def _decided(self) -> dict[str, Any]:
+        return {"graph": self.graph, "schedule": self.schedule}
+
+    def _repr_html_(self) -> str:
+        return display.framed(str(self), self.found.svg())
+
+    def _text(self) -> str:
+        instead = f" in place of {self.checkpoints} checkpoints of the model" if self.checkpoints else ""
+        return f"{len(self.found.graph)} ops, {self.recomputes} recomputes{instead}"
+
+
+_PLAIN = {f.name for kind in (CheckpointPlan, StagesPlan, PartitionPlan, SchedulePlan) for f in fields(kind)}
+_PLAIN -= {"modules", "stages", "partition", "found", "memory"}
+"""Fields that JSON has as they are."""
 
 
 def _row(name: str, choice: Choice) -> Any:

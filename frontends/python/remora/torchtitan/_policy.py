@@ -14,7 +14,7 @@ from torchtitan.experiments.graph_trainer.passes import construct_default_graph_
 from torchtitan.experiments.graph_trainer.selective_activation_remat import selective_activation_remat_pass
 from torchtitan.tools.logging import logger
 
-from remora.torch import Plan, TorchError
+from remora.torch import SchedulePlan, TorchError
 from remora.torch.capture.read import read_step
 from remora.torch.cost.calls import adopt_sizes, by_flops, measured
 from remora.torch.decide.schedules import schedule_for
@@ -103,7 +103,8 @@ def tag_policy(module: fx.GraphModule, *, config: Any) -> fx.GraphModule:
             '"remora" does without tags'
         )
     said = f"{len(tagged.again)} ops are recomputed"
-    _say(said, planned, Plan.scheduled(chooser.schedule(tagged.again), budget=budget, predicted_peak=peak, bound=bound))
+    found = chooser.schedule(tagged.again)
+    _say(said, planned, SchedulePlan.of(found, budget=budget, predicted_peak=peak, bound=bound))
     return module
 
 
@@ -130,7 +131,7 @@ def schedule_pass(module: fx.GraphModule, example_inputs: Any = None, *, config:
     if peak > budget:
         raise TorchError(f"the schedule takes {peak:,} bytes as a graph, and the budget is {budget:,}")
     said = f"{sum(found.recomputes.values())} recomputes"
-    _say(said, planned, Plan.scheduled(found, budget=budget, predicted_peak=peak))
+    _say(said, planned, SchedulePlan.of(found, budget=budget, predicted_peak=peak))
     return made
 
 
@@ -146,7 +147,7 @@ def pass_pipeline(traced: Any, config: Any, *, parallel_dims: Any = None) -> lis
     return passes
 
 
-def _say(what: str, planned: Planned, plan: Plan) -> None:
+def _say(what: str, planned: Planned, plan: SchedulePlan) -> None:
     logger.info(
         f"remora: {what}; peak {plan.predicted_peak:,} bytes of {plan.budget:,} ({planned.unscheduled:,} without "
         f"recompute), time {plan.overhead:+.2%}, bound {plan.bound / max(1, plan.unscheduled_time) - 1:+.2%}"

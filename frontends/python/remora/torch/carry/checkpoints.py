@@ -21,11 +21,11 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils import _pytree as pytree
 from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
-from ..planning import Choice, Plan
+from ..planning import CheckpointPlan, Choice, Plan
 from ..step import CheckpointError
 
 Module = TypeVar("Module", bound=torch.nn.Module)
-_plans = weakref.WeakKeyDictionary[torch.nn.Module, tuple[Plan, Callable[[], None] | None]]()
+_plans = weakref.WeakKeyDictionary[torch.nn.Module, tuple[CheckpointPlan, Callable[[], None] | None]]()
 
 
 def apply_checkpoints(model: Module, plan: Plan | str | Path | Sequence[str]) -> Module:
@@ -45,7 +45,7 @@ def apply_checkpoints(model: Module, plan: Plan | str | Path | Sequence[str]) ->
     CheckpointError
         If the model has no such modules, other modules are sharded, or it has a plan or checkpoints already.
     """
-    found = Plan.of(plan)
+    found = CheckpointPlan.of(plan)
     modules = dict(model.named_modules())
     missing = [name for name in [*found.modules, *map(_owner, found.buffers)] if name not in modules]
     if missing:
@@ -95,7 +95,7 @@ def remove_checkpoints(model: Module) -> Module:
 
 
 @contextlib.contextmanager
-def applied(model: torch.nn.Module, plan: Plan) -> Iterator[None]:
+def applied(model: torch.nn.Module, plan: CheckpointPlan) -> Iterator[None]:
     """While it lasts, the model runs by a plan."""
     apply_checkpoints(model, plan)
     try:
@@ -104,7 +104,7 @@ def applied(model: torch.nn.Module, plan: Plan) -> Iterator[None]:
         remove_checkpoints(model)
 
 
-def checkpoints(model: torch.nn.Module) -> Plan:
+def checkpoints(model: torch.nn.Module) -> CheckpointPlan:
     """The plan by which a model runs."""
     if model not in _plans:
         raise CheckpointError(f"this {type(model).__name__} has no checkpoints of remora.torch.auto_checkpoint")

@@ -13,7 +13,7 @@ from remora.asking import within
 
 from ..job import ALONE, from_first
 from ..options import Options
-from ..planning import Plan
+from ..planning import CheckpointPlan
 from ..problem.checkpoints import EagerProblem
 from ..step import CheckpointError, Reference
 from .modes import Chosen, ModePlans, ModeSearch
@@ -29,13 +29,13 @@ class Fitting:
     problem: EagerProblem
     reference: Reference
     options: Options
-    applied: Callable[[Plan], AbstractContextManager[Any]]  # context in which the step runs by a plan
+    applied: Callable[[CheckpointPlan], AbstractContextManager[Any]]  # context in which the step runs by a plan
     group: Any = ALONE  # the processes that run the step together; the first of them searches
     bound: int | None = None  # nanoseconds beyond the step as it is
     proved: bool = False  # that no plan stays within the budget
-    found: list[Plan] = field(default_factory=list)
+    found: list[CheckpointPlan] = field(default_factory=list)
 
-    def run(self) -> Plan:
+    def run(self) -> CheckpointPlan:
         """The plan whose replay and whose runs stay within the budget; raises BudgetError if none is found."""
         options, sizes = self.options, self.problem.sizes
         budget = options.in_bytes(sizes)
@@ -62,7 +62,7 @@ class Fitting:
             "into modules of their own, or use remora.torch.wrap, which recomputes single ops"
         )
 
-    def _tried(self, make: Callable[[], Plan | None]) -> Plan | None:
+    def _tried(self, make: Callable[[], CheckpointPlan | None]) -> CheckpointPlan | None:
         """The plan that the first process makes, with its cost on each process."""
         plan = from_first(lambda: self._bounded(make()), CheckpointError, self.group)
         if plan is not None:
@@ -72,12 +72,12 @@ class Fitting:
             plan.measured_time = round(1e9 * max(trial.seconds for trial in trials))
         return plan
 
-    def _bounded(self, plan: Plan | None) -> Plan | None:
+    def _bounded(self, plan: CheckpointPlan | None) -> CheckpointPlan | None:
         if plan is not None:
             plan.bound = min(plan.predicted_time, plan.unscheduled_time + (self.bound or 0))
         return plan
 
-    def _best(self, asked: int) -> Plan | None:
+    def _best(self, asked: int) -> CheckpointPlan | None:
         """The fastest plan that is known or found.
 
         What units share is summed too often, at most as much as where all of them save most. The first search, with so
@@ -127,5 +127,5 @@ class Fitting:
         return least
 
 
-def _peak_of(plan: Plan) -> int:
+def _peak_of(plan: CheckpointPlan) -> int:
     return max(plan.predicted_peak, plan.measured_peak)

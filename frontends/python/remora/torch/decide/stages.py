@@ -17,7 +17,7 @@ from remora.asking import TRIES, within_each
 from remora.pipelining import PipelineOrder
 
 from ..options import Options, Sizes
-from ..planning import Choice, Plan
+from ..planning import CheckpointPlan, Choice, StagesPlan
 from ..problem.checkpoints import EagerProblem, choices_of
 from ..problem.family import family_of
 from ..step import CheckpointError
@@ -77,7 +77,7 @@ class PipelineFitting:
         microbatches: int,
         order: PipelineOrder,
         shared: Callable[[Any], Any],
-        tried: Callable[[Plan], list[int]],
+        tried: Callable[[StagesPlan], list[int]],
     ) -> None:
         self.stages, self.options, self.shared, self.tried = stages, options, shared, tried
         self.budgets = [given.in_bytes(stage.sizes) for stage, given in zip(stages, options, strict=True)]
@@ -91,9 +91,9 @@ class PipelineFitting:
             remora.Stage(f"stage {i}", s.modes, max(0, size))
             for i, (s, size) in enumerate(zip(stages, fixed, strict=True))
         ]
-        self.latest: Plan | None = None  # that was run
+        self.latest: StagesPlan | None = None  # that was run
 
-    def run(self) -> Plan:
+    def run(self) -> StagesPlan:
         """The plan whose runs stay within the budgets.
 
         Raises BudgetError if a stage exceeds its budget in every mode. Raises CheckpointError if the runs of all
@@ -111,7 +111,7 @@ class PipelineFitting:
             f"{self.latest.peaks[worst]:,} bytes where {self.latest.stages[worst].predicted_peak:,} were predicted"
         )
 
-    def _attempt(self, asked: Sequence[int]) -> Plan | None:
+    def _attempt(self, asked: Sequence[int]) -> StagesPlan | None:
         found = self._engine(self.made, budget=[max(0, size) for size in asked])
         needs = [(need.device, need.least, need.enough) for need in found.needs]
         chosen, bound, needs = self.shared(([row[0] for row in found.choice], found.bound, needs))
@@ -124,15 +124,15 @@ class PipelineFitting:
             raise sizes.refusal(budget, enough, self.options[stage], least > budget, least)
         return None
 
-    def _planned(self, chosen: Sequence[int], bound: int) -> Plan:
+    def _planned(self, chosen: Sequence[int], bound: int) -> StagesPlan:
         """The plan of these modes, and its cost when it runs."""
         step = self._engine(
             [remora.Stage(s.name, [s.modes[m]], s.fixed_memory) for s, m in zip(self.made, chosen, strict=True)]
         )
         assert step.makespan is not None, "without budgets"
-        plan = Plan(unscheduled_time=self.plain, predicted_time=step.makespan, bound=bound)
+        plan = StagesPlan(unscheduled_time=self.plain, predicted_time=step.makespan, bound=bound)
         for stage, m, budget, peak in zip(self.stages, chosen, self.budgets, step.peaks, strict=True):
-            own = Plan(stage.choices[m], stage.changed, budget=budget, predicted_peak=peak)
+            own = CheckpointPlan(stage.choices[m], stage.changed, budget=budget, predicted_peak=peak)
             sizes = stage.sizes
             own.fixed_memory, own.unscheduled_peak, own.whole = sizes.fixed, sizes.unscheduled, sizes.of
             plan.stages.append(own)

@@ -10,12 +10,12 @@ from remora.asking import within
 from ..capture.graph import Run
 from ..errors import BudgetError, SolverError
 from ..options import Options
-from ..planning import Plan
+from ..planning import SchedulePlan
 from ..problem.aten import Replayed, StepProblem
 from .schedules import LEAST_SECONDS, schedule_for
 
 
-def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[Plan, list[Run]]:
+def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[SchedulePlan, list[Run]]:
     """Plans a step under its budget, in a share of the time limit.
 
     Raises BudgetError if no schedule is found within the budget. Raises SolverError if the replays of all that are
@@ -48,7 +48,7 @@ def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[P
         raise refused.beside(options.reserve)
     if found is None or found.peak > budget:
         raise SolverError(f"the schedules that were found for {budget:,} bytes exceed them when they are replayed")
-    plan = Plan.scheduled(
+    plan = SchedulePlan.of(
         found.schedule,
         budget=budget,
         unscheduled_peak=problem.unscheduled,

@@ -25,7 +25,7 @@ from ..cost.calls import Cost, adopt_sizes, by_flops, measured
 from ..decide.step import solve
 from ..errors import BudgetError
 from ..options import Options
-from ..planning import Plan
+from ..planning import SchedulePlan
 from ..problem.aten import StepProblem
 from ._memory import Item, Sharding, shard_graph, size_of, throughout
 from ._optimizer import OptimizerMemory, optimizer_memory, optimizer_of
@@ -214,7 +214,7 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
     """The plan for a captured step within so many bytes; without a number, within the device's memory."""
     device, problem, reserve = captured.device, captured.problem, captured.reserve
     limit = captured.limit(budget)
-    found: Plan | None = None
+    found: SchedulePlan | None = None
     least = lower = captured.update if captured.update > limit else 0
     proved, op = captured.update > limit, ""
     start = time.perf_counter()

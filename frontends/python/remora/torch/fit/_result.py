@@ -17,7 +17,7 @@ from remora._engine import bytes_text, version
 from remora.errors import InputError
 
 from ..errors import TOO_LARGE, enough_text
-from ..planning import Plan
+from ..planning import Plan, SchedulePlan
 from ._memory import Item
 from ._rates import FitDevice, device_from
 
@@ -47,7 +47,7 @@ class FitPlan:
         Bytes for all that lies on the device.
     items : list of Item
         Memory in addition to the step's own tensors; with the gradients, which are part of the step and of the update.
-    step : Plan or None
+    step : SchedulePlan or None
         The schedule, with the graph and both in Remora's formats; None if none fits within the budget.
     unscheduled, peak : int
         Bytes: all that is there at the peak of a step without recompute; of the planned step, 0 without one.
@@ -76,7 +76,7 @@ class FitPlan:
     device: FitDevice | None
     budget: int
     items: list[Item]
-    step: Plan | None
+    step: SchedulePlan | None
     unscheduled: int
     peak: int
     update: int
@@ -178,13 +178,16 @@ class FitPlan:
             raise InputError("", f"is no JSON: {error}") from None
         if not isinstance(value, dict) or value.get("format") != FORMAT or value.get("version") != 1:
             raise InputError("format", f"must be {FORMAT}, version 1")
+        step = Plan.read(value["plan"]) if value.get("plan") else None
+        if step is not None and not isinstance(step, SchedulePlan):
+            raise InputError("plan", "has no schedule")
         names = [name for name in FitPlan.__dataclass_fields__ if name not in ("device", "items", "step")]
         try:
             return FitPlan(
                 **{name: value[name] for name in names},
                 device=device_from(json.dumps(value["device"]), "device") if value["device"] else None,
                 items=[Item(**item) for item in value["items"]],
-                step=Plan.read(value["plan"]) if value["plan"] else None,
+                step=step,
             )
         except (KeyError, TypeError) as error:
             raise InputError("", f"is no plan: {type(error).__name__} {error}") from None

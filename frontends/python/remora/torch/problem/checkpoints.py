@@ -16,7 +16,7 @@ from ..capture.trace import Trace
 from ..job import ALONE, gathered
 from ..measure import Clock, random_state, rounded, timed
 from ..options import Sizes
-from ..planning import Choice, Plan
+from ..planning import CheckpointPlan, Choice
 from ..step import EagerStep, peak_of
 from .eager import Rates, Replay
 from .family import Family, Mode, family_of
@@ -56,10 +56,10 @@ class EagerProblem:
         """Bytes at each event of the trace."""
         return self.replay.run(choices_of(modes)).high
 
-    def plan(self, modes: Sequence[Mode]) -> Plan:
+    def plan(self, modes: Sequence[Mode]) -> CheckpointPlan:
         """A plan with its figures, replayed as a whole."""
         peak, seconds = self.replayed(modes)
-        return Plan(
+        return CheckpointPlan(
             choices_of(modes),
             sorted(self.replay.trace.changed),
             self.family.excluded,

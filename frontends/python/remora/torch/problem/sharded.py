@@ -23,7 +23,7 @@ from typing import Any
 
 from ..capture.sharded import Gather, ShardedStep, ShardedUnit, gather_of, placed
 from ..capture.trace import Event
-from ..planning import Choice, Plan
+from ..planning import CheckpointPlan, Choice
 from .checkpoints import EagerProblem, choices_of
 from .eager import Replay, Replayed
 from .family import Family, Mode, Unit, choices_for, policies_of, refused_in, undominated
@@ -167,7 +167,7 @@ class ShardedProblem(EagerProblem):
         """Bytes at each event of the trace."""
         return self.sharded.high(choices_of(modes), _resharded(modes))
 
-    def plan(self, modes: Sequence[Mode]) -> Plan:
+    def plan(self, modes: Sequence[Mode]) -> CheckpointPlan:
         """A plan with its figures, and the flag of each unit."""
         found, again = super().plan(modes), _resharded(modes)
         outer = {unit.name: unit.outer or unit.name for unit in self.sharded.units}

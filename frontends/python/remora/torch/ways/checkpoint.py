@@ -18,7 +18,7 @@ from ..decide.checkpoints import Fitting
 from ..errors import BudgetError, warn
 from ..job import same_answer
 from ..options import Options
-from ..planning import Plan
+from ..planning import CheckpointPlan, Plan
 from ..problem.checkpoints import EagerProblem
 from ..step import CheckpointError, EagerStep, Reference, loss_of
 from ..store import digest
@@ -102,12 +102,12 @@ def auto_checkpoint(
     _tell_excluded(answer["excluded"])
     if "refused" in answer:
         raise BudgetError(*answer["refused"])
-    plan = Plan.from_json(answer["plan"])
+    plan = CheckpointPlan.of(Plan.from_json(answer["plan"]))
     _tell_slower(plan, step.device)
     return apply_checkpoints(model, plan)
 
 
-def _tell_slower(plan: Plan, device: torch.device) -> None:
+def _tell_slower(plan: CheckpointPlan, device: torch.device) -> None:
     """Says where a plan takes much longer than predicted; on a CPU other work is the usual reason."""
     if device.type == "cpu" or plan.measured_time <= SLOWER * plan.predicted_time:
         return

@@ -20,7 +20,7 @@ from ..carry.checkpoints import Module, applied, apply_checkpoints, refuse_own_c
 from ..decide.checkpoints import Fitting
 from ..job import gathered
 from ..options import Options
-from ..planning import Plan
+from ..planning import CheckpointPlan
 from ..problem.sharded import ShardedProblem
 from ..step import CheckpointError, EagerStep, Reference, loss_of
 from ..store import digest
@@ -90,7 +90,7 @@ def _planned(
     loss: Callable[[], torch.Tensor],
     batch: list[torch.Tensor],
     options: Options,
-) -> Plan:
+) -> CheckpointPlan:
     device = next(iter(units.values()))._get_fsdp_state()._fsdp_param_groups[0].device
     first = EagerStep(model, loss, device, [])
     with first.kept():  # between two steps all is sharded

@@ -29,7 +29,7 @@ from ..carry.program import Program
 from ..errors import BudgetError, CaptureError, in_plain_words
 from ..ledger import Ledger, Part, listener, place_of_module
 from ..options import Options
-from ..planning import Plan
+from ..planning import SchedulePlan
 from ..problem.aten import StepProblem
 from .programs import planned, read_graph, scheduled
 
@@ -133,7 +133,7 @@ def unwrap(module: Module) -> Module:
     return module
 
 
-def plans(module: torch.nn.Module) -> list[Plan]:
+def plans(module: torch.nn.Module) -> list[SchedulePlan]:
     """The plans of a module that was given to `wrap`: one for each captured graph."""
     if module not in _backends:
         raise CaptureError(f"this {type(module).__name__} was not given to remora.torch.wrap")
@@ -175,7 +175,7 @@ class Backend:
 
     Attributes
     ----------
-    plans : list of Plan
+    plans : list of SchedulePlan
     ledger
         What was captured; `report` tells it.
     """
@@ -184,7 +184,7 @@ class Backend:
         if options.cuda_graph:
             raise ValueError("cuda_graph: only the steps of train_step run as CUDA graphs")
         self.options = options
-        self.plans: list[Plan] = []
+        self.plans: list[SchedulePlan] = []
         self.ledger: Ledger = Ledger(where)
         self.limit: int | None = None  # a percentage, in bytes
         self._may_break = breaks
@@ -335,7 +335,7 @@ class _Parts:
         options.say(str(plan), end="\n")
         return ahead.module, behind.module
 
-    def _keep_plan(self, plan: Plan) -> None:
+    def _keep_plan(self, plan: SchedulePlan) -> None:
         self.part.keep(plan)
         self.owner.plans.append(plan)
         self.owner.ledger.tell_shapes(self.part)

@@ -22,7 +22,7 @@ from ..decide.stages import PipelineFitting, StageProblem
 from ..job import gathered
 from ..measure import rounded
 from ..options import Options, Sizes, check_budget
-from ..planning import Plan
+from ..planning import StagesPlan
 from ..problem.checkpoints import EagerProblem
 from ..step import CheckpointError, Reference, peak_of
 
@@ -41,7 +41,7 @@ def auto_pipeline(
     threads: int = 0,
     seed: int = 1,
     **kwargs: Any,
-) -> Plan:
+) -> StagesPlan:
     """Checkpoints modules of each stage so that a pipeline step fits within each process's budget in minimum time.
 
     All processes of the pipeline call it together, as they call `schedule.step`: a few steps are run to measure. Each
@@ -66,7 +66,7 @@ def auto_pipeline(
 
     Returns
     -------
-    Plan
+    StagesPlan
         `stages` has the plan of each, `peaks` the measured bytes; equal on all processes.
 
     Raises
@@ -92,7 +92,7 @@ def auto_pipeline(
     step = ScheduledStep(stage, lambda: schedule.step(*args, target=target, **kwargs))
     own, reference = _jointly(stage, lambda: _measured(step, schedule, modes))
 
-    def tried(plan: Plan) -> list[int]:
+    def tried(plan: StagesPlan) -> list[int]:
         trials = reference.tried(applied(stage.submod, plan.stages[stage.stage_index]), stage.group)
         peak = trials[dist.get_rank(stage.group)].peak
         return _by_stage(stage, own.sizes.fixed + peak)

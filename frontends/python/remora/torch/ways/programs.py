@@ -27,7 +27,7 @@ from ..decide.schedules import FIRST
 from ..decide.step import solve
 from ..errors import BudgetError
 from ..options import Options
-from ..planning import Plan
+from ..planning import SchedulePlan
 from ..problem.aten import StepProblem
 
 
@@ -63,7 +63,7 @@ def planned(
     memory: Memory | None = None,
     seconds: dict[str, float] | None = None,
     are_theirs: bool = False,
-) -> tuple[Plan, Program]:
+) -> tuple[SchedulePlan, Program]:
     """Plans a graph that runs as one program; `are_theirs`: the user keeps its results as long as he likes."""
     seconds = dict(seconds or {})
 
@@ -86,7 +86,7 @@ def scheduled(
     options: Options,
     seconds: dict[str, float],
     read: Callable[[fx.GraphModule, Options], StepProblem],
-) -> tuple[StepProblem, Plan, list[Run]]:
+) -> tuple[StepProblem, SchedulePlan, list[Run]]:
     """The problem as it runs, of ops or of regions, and its plan; `read`: how the graph of regions is read.
 
     Regions that are cut where a schedule recomputes ops depend on the budget, and may need more than those that are not

@@ -33,7 +33,7 @@ from ..errors import BudgetError, CaptureError
 from ..ledger import Ledger, Part
 from ..measure import rounded
 from ..options import Options, check_budget
-from ..planning import Plan
+from ..planning import SchedulePlan
 from ..problem.aten import StepProblem
 from .programs import planned, read_graph
 
@@ -130,7 +130,7 @@ def padded(tensor: torch.Tensor, lengths: Sequence[int], dim: int = -1, value: f
 @dataclass
 class _Captured:
     problem: StepProblem
-    plan: Plan
+    plan: SchedulePlan
     program: Program
     reached: int  # the smallest peak of its plans so far
     part: Part  # of the ledger
@@ -154,12 +154,12 @@ class TrainStep:
         self._compiled = compiled_step(function, lambda module, inputs: alive(weak)(module, inputs), self.ledger)
 
     @property
-    def plans(self) -> list[Plan]:
+    def plans(self) -> list[SchedulePlan]:
         """One for each captured graph, in the order of capture."""
         return [captured.plan for captured in self._captured]
 
     @property
-    def plan(self) -> Plan:
+    def plan(self) -> SchedulePlan:
         """The plan of the latest call."""
         if not self._captured:
             raise CaptureError("nothing is planned before the first call")
@@ -191,7 +191,7 @@ class TrainStep:
         for captured, (plan, program) in zip(self._captured, found, strict=True):
             self._replace(captured, plan, program)
 
-    def _replace(self, captured: _Captured, plan: Plan, program: Program) -> None:
+    def _replace(self, captured: _Captured, plan: SchedulePlan, program: Program) -> None:
         captured.plan, captured.program = plan, self._recorded(program, captured.problem)
         captured.reached, captured.limit = min(captured.reached, plan.predicted_peak), self._limit
         captured.part.keep(plan)
