@@ -30,12 +30,14 @@ def check(files, drawing=None):
         return done.returncode, done.stdout + done.stderr
 
 
-def check_package(files, drawing):
-    """(exit code, lines) for a tree whose Python package has these files: path -> its text."""
+def check_package(files, drawing, package="torch/", whole="torch"):
+    """(exit code, lines) for a tree whose Python package has these files: path -> its text. `whole`: remora's drawing."""
     with tempfile.TemporaryDirectory() as root:
-        texts = {f"frontends/python/remora/torch/{path}": text for path, text in files.items()}
+        texts = {f"frontends/python/remora/{package}{path}": text for path, text in files.items()}
         texts["engine/solve.hpp"] = "#pragma once\n"
-        texts["docs/design/architecture.md"] = "## Layers\n\n```text\nengine\n```\n"
+        texts["docs/design/architecture.md"] = (
+            f"## Layers\n\n```text\nengine\n```\n\n## Layers of the Python package\n\n```text\n{whole}\n```\n"
+        )
         texts["docs/design/torch.md"] = f"## Layers\n\n```text\n{drawing}\n```\n"
         for path, text in texts.items():
             os.makedirs(os.path.join(root, os.path.dirname(path)), exist_ok=True)
@@ -70,6 +72,22 @@ class CheckLayers(unittest.TestCase):
                 ],
             ),
         )
+
+    def test_absolute_imports_of_the_whole_package_count(self):
+        files = {
+            "__init__.py": "from remora.graph import Graph\n",
+            "errors.py": "import remora\nfrom remora import _engine, Graph\n",
+            "graph.py": "from remora.errors import Error\n",
+            "torch/__init__.py": "import remora.graph\n",
+            "torch/step.py": "from .. import errors\n",
+        }
+        fine = "layers of remora: 3 modules and packages, 0 cycles, 0 against the drawing"
+        self.assertEqual(check_package(files, "", "", "errors < graph < torch"), (0, [fine]))
+        files["errors.py"] = "def late():\n    from remora import graph\n"
+        code, lines = check_package(files, "", "", "errors < graph < torch")
+        self.assertEqual(code, 1)
+        self.assertIn("  frontends/python/remora/errors.py:2: from remora import graph", lines)
+        self.assertEqual(lines[-1], "layers of remora: 3 modules and packages, 1 cycles, 1 against the drawing")
 
     def test_python_imports_that_form_a_cycle_or_name_no_module(self):
         files = {"a.py": "from .b import x\n", "b.py": "from .a import y\nfrom .gone import z\n"}
