@@ -372,9 +372,9 @@ def test_one_budget_for_the_graphs_of_a_broken_model() -> None:
         with ri.install(budget=budget, **OPTIONS) as installed:
             peak = measured(torch.compile(model), inputs)
         first, second = installed.plans
-        assert first.promised and second.promised and first.partition.held_before == 0
-        assert second.partition.held_before >= first.partition.saved_bytes + kept
-        assert first.partition.later_gradients == sum(p.nbytes for p in model.second.parameters())
+        assert first.promised and second.promised and first.held_before == 0
+        assert second.held_before >= first.saved_bytes + kept
+        assert first.later_gradients == sum(p.nbytes for p in model.second.parameters())
         predicted = max(first.predicted_peak, second.predicted_peak)
         assert 0.97 * predicted <= there - loose + peak <= predicted
         peaks.append(peak)
@@ -392,12 +392,12 @@ def test_an_earlier_graph_leaves_room_when_it_is_planned_anew(tmp_path: Path, mo
     with ri.install(budget=budget, **options) as installed, pytest.warns(rt.RemoraWarning, match="leaves room"):
         step(torch.compile(model), inputs)
     assert [plan.promised for plan in installed.plans] == [True, False]
-    greedy = installed.plans[0].partition.saved_bytes
+    greedy = installed.plans[0].saved_bytes
     torch._dynamo.reset()
     with ri.install(budget=budget, **options) as installed:
         peak = measured(torch.compile(model), inputs)
     first, second = installed.plans
-    assert first.promised and second.promised and first.partition.saved_bytes < greedy
+    assert first.promised and second.promised and first.saved_bytes < greedy
     assert there + peak <= budget + sum(p.nbytes for p in model.first.parameters())
 
 
@@ -406,7 +406,7 @@ def test_a_share_is_of_each_graph() -> None:
     model, inputs = Broken(), (torch.randn(64, 64), torch.randn(64, 64))
     with ri.install(budget="90%", **OPTIONS) as installed, pytest.warns(rt.RemoraWarning, match="several graphs"):
         step(torch.compile(model), inputs)
-    assert len(installed.plans) == 2 and all(plan.partition.held_before == 0 for plan in installed.plans)
+    assert len(installed.plans) == 2 and all(plan.held_before == 0 for plan in installed.plans)
 
 
 def test_two_processes_take_one_plan(tmp_path: Path) -> None:

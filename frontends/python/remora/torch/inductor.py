@@ -40,7 +40,7 @@ from .job import same_answer
 from .ledger import place_of_capture
 from .measure import Timed
 from .options import Options, Sizes
-from .planning import Parted, PartitionPlan
+from .planning import PartitionPlan
 from .problem.partition import Halves, Joint, Later, Partition
 from .store import cache_folder, digest, read_json, write_json
 
@@ -211,20 +211,19 @@ class Partitioner(CustomPartitionerFn):
         earlier = [self._graphs[number] for number in before.graphs if number in self._graphs]
         for graph in earlier:
             old = self.plans[graph.plan]
-            parts = self.plans[graph.plan].partition
-            gradients = parts.later_gradients + before.gradients
-            behind = parts.backward_peak + before.gradients
-            parts = replace(parts, later_gradients=gradients, backward_peak=behind)
-            new = replace(old, partition=parts, predicted_peak=max(old.predicted_peak, behind))
+            gradients = old.later_gradients + before.gradients
+            behind = old.backward_peak + before.gradients
+            peak = max(old.predicted_peak, behind)
+            new = replace(old, later_gradients=gradients, backward_peak=behind, predicted_peak=peak)
             self.plans[graph.plan] = new
             if old.promised and not new.promised:
                 self._ask(graph, 0, gradients, f"{behind:,} bytes with the gradients of later ones")
         if earlier and not plan.promised:
-            most = max(earlier, key=lambda graph: self.plans[graph.plan].partition.saved_bytes)
-            parts = self.plans[most.plan].partition
+            most = max(earlier, key=lambda graph: self.plans[graph.plan].saved_bytes)
+            old = self.plans[most.plan]
             lacking = plan.predicted_peak - plan.budget
-            needed = self.plans[most.plan].budget - parts.held_before - most.between + lacking
-            self._ask(most, needed, parts.later_gradients, f"{lacking:,} bytes too much while a later one runs")
+            needed = old.budget - old.held_before - most.between + lacking
+            self._ask(most, needed, old.later_gradients, f"{lacking:,} bytes too much while a later one runs")
 
     def _ask(self, graph: Planned, needed: int, gradients: int, why: str) -> None:
         """Lets a graph leave room when it is planned anew."""
@@ -239,8 +238,7 @@ class Partitioner(CustomPartitionerFn):
 
     def _tell(self, plan: PartitionPlan) -> None:
         self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
-        held = plan.partition.held_before
-        if len(self._frames) == 2 and not held:
+        if len(self._frames) == 2 and not plan.held_before:
             warn(
                 "several graphs are compiled, be it for a graph break or since there are several models. A percentage "
                 "is of each of them alone; bytes count what one graph keeps for backward while another runs only where "
@@ -248,10 +246,10 @@ class Partitioner(CustomPartitionerFn):
             )
         if not plan.promised:
             self._warned = True
-            self._warn_of(plan, held)
+            self._warn_of(plan)
         self.options.say(str(plan), end="\n")
 
-    def _warn_of(self, plan: PartitionPlan, held: int) -> None:
+    def _warn_of(self, plan: PartitionPlan) -> None:
         """Warns of a plan above its budget, unless a warning has named a budget that is enough for it, too."""
         where, peak, fixed = place_of_capture(""), plan.predicted_peak, plan.fixed_memory
         if self.options.is_share:  # rounded up
@@ -263,6 +261,7 @@ class Partitioner(CustomPartitionerFn):
         if needed <= self._enough.get(where, 0):
             return
         self._enough[where] = needed
+        held = plan.held_before
         kept = f", {held:,} of them kept by what ran before it" if held else ""
         warn(
             f"budget not met: the graph of {where} is compiled with a peak of {peak:,} bytes{kept}, "
@@ -294,9 +293,11 @@ class Partitioner(CustomPartitionerFn):
         question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
         row, first, budget = same_answer(f"partition/{digest(question)}", found)
         chosen, stock = partition_of(row), partition_of(first)
-        parted = Parted(chosen.forward_peak + held, chosen.backward_peak + held, chosen.held, held)
         plan = PartitionPlan(
-            partition=parted,
+            chosen.forward_peak + held,
+            chosen.backward_peak + held,
+            chosen.held,
+            held,
             budget=budget + held,
             fixed_memory=joint.fixed,
             unscheduled_peak=stock.peak(Later()) + held,

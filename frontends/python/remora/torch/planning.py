@@ -38,21 +38,6 @@ class Choice:
     offload: bool = False
 
 
-@dataclass(frozen=True)
-class Parted:
-    """The two parts into which Inductor cuts a joint graph, in bytes."""
-
-    # forward_peak, backward_peak: of each part
-    forward_peak: int
-    backward_peak: int
-    saved_bytes: int  # what the forward part saves for the backward part, beyond the arguments
-    # what autograd keeps of what ran before this graph, part of the budget and of all peaks. 0 where the budget is a
-    # percentage: that is of each graph's own.
-    held_before: int = 0
-    # gradients that graphs compiled after this one have left when its backward part runs; part of that one's peak
-    later_gradients: int = 0
-
-
 @dataclass(kw_only=True)
 class Plan:
     """Figures of a decision for a step; what was decided is one of the classes below.
@@ -149,7 +134,7 @@ class Plan:
             graph = remora.Graph.from_json(value["graph"])
             return SchedulePlan(remora.Schedule.from_json(json.dumps(value["schedule"]), graph), **known)
         if "partition" in value:
-            return PartitionPlan(Parted(**value["partition"]), **known)
+            return PartitionPlan(**value["partition"], **known)
         if "stages" in value:
             return StagesPlan([CheckpointPlan.of(Plan.read(stage)) for stage in value["stages"]], **known)
         reshard = value.get("reshard", {})
@@ -251,16 +236,24 @@ class StagesPlan(Plan):
 
 @dataclass
 class PartitionPlan(Plan):
-    """The partition that Inductor makes of a joint graph."""
+    """The two parts into which Inductor cuts a joint graph, in bytes."""
 
-    partition: Parted
+    # forward_peak, backward_peak: of each part
+    forward_peak: int
+    backward_peak: int
+    saved_bytes: int  # what the forward part saves for the backward part, beyond the arguments
+    # what autograd keeps of what ran before this graph, part of the budget and of all peaks. 0 where the budget is a
+    # percentage: that is of each graph's own.
+    held_before: int = 0
+    # gradients that graphs compiled after this one have left when its backward part runs; part of that one's peak
+    later_gradients: int = 0
 
     def _decided(self) -> dict[str, Any]:
-        return {"partition": asdict(self.partition)}
+        return {"partition": {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _PLAIN}}
 
     def _text(self) -> str:
         missed = "" if self.promised else "BUDGET NOT MET: "
-        return f"{missed}{bytes_text(self.partition.saved_bytes)} saved by the forward part"
+        return f"{missed}{bytes_text(self.saved_bytes)} saved by the forward part"
 
 
 @dataclass
@@ -328,8 +321,7 @@ class SchedulePlan(Plan):
         return f"{len(self.found.graph)} ops, {self.recomputes} recomputes{instead}"
 
 
-_PLAIN = {f.name for kind in (CheckpointPlan, StagesPlan, PartitionPlan, SchedulePlan) for f in fields(kind)}
-_PLAIN -= {"modules", "stages", "partition", "found", "memory"}
+_PLAIN = {f.name for kind in (CheckpointPlan, SchedulePlan) for f in fields(kind)} - {"modules", "found", "memory"}
 """Fields that JSON has as they are."""
 
 
