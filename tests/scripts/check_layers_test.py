@@ -31,7 +31,10 @@ def check(files, drawing=None):
 
 
 def check_package(files, drawing, package="torch/", whole="torch"):
-    """(exit code, lines) for a tree whose Python package has these files: path -> its text. `whole`: remora's drawing."""
+    """(exit code, lines) for a tree whose Python package has these files: path -> its text.
+
+    `whole`: the drawing of all of remora.
+    """
     with tempfile.TemporaryDirectory() as root:
         texts = {f"frontends/python/remora/{package}{path}": text for path, text in files.items()}
         texts["engine/solve.hpp"] = "#pragma once\n"

@@ -144,7 +144,7 @@ class Plan:
         return CheckpointPlan(dict(_choice(row, f"modules[{i}]") for i, row in rows), **known)
 
     def _decided(self) -> dict[str, Any]:
-        """What JSON has in another form than the fields."""
+        """Fields that JSON has in another form, by their names there."""
         raise NotImplementedError
 
     def _repr_html_(self) -> str:
@@ -171,13 +171,13 @@ class Plan:
         )
 
     def _text(self) -> str:
-        """What was decided, in a few words."""
+        """The decision, in a few words."""
         raise NotImplementedError
 
 
 @dataclass
 class CheckpointPlan(Plan):
-    """What is done with the modules of a model.
+    """A choice for modules of a model.
 
     Attributes
     ----------

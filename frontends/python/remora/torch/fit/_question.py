@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What is asked about a training step: the parameters of `plan`, `largest` and `fit_table`, each of them once."""
+"""Questions about a training step: the parameters of `plan`, `largest` and `fit_table`, each of them once."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Setting(Solving):
 
 @dataclass
 class Question(Setting):
-    """What `plan` is asked."""
+    """The parameters of `plan`."""
 
     model: Any
     batch: Any
@@ -66,7 +66,7 @@ class Question(Setting):
 
 @dataclass
 class SizeQuestion(Question):
-    """What `largest` is asked."""
+    """The parameters of `largest`."""
 
     over: str = field(default="batch", kw_only=True)
     multiple: int = field(default=1, kw_only=True)
@@ -75,7 +75,7 @@ class SizeQuestion(Question):
 
 @dataclass
 class TableQuestion(Setting):
-    """What `fit_table` is asked."""
+    """The parameters of `fit_table`."""
 
     models: Mapping[str, tuple[Any, ...]]
     devices: Iterable[str | FitDevice]
@@ -94,8 +94,8 @@ def asks(question: Callable[P, Q]) -> Callable[[Callable[[Q], R]], Callable[P, R
         def called(*given: P.args, **words: P.kwargs) -> R:
             return answer(question(*given, **words))
 
-        result = inspect.signature(answer).return_annotation
-        called.__signature__ = inspect.signature(question).replace(return_annotation=result)  # type: ignore[attr-defined]
+        signature = inspect.signature(question).replace(return_annotation=inspect.signature(answer).return_annotation)
+        called.__signature__ = signature  # type: ignore[attr-defined]
         return called
 
     return of_question
