@@ -91,6 +91,8 @@ class Captured:
 def plan(question: Question) -> FitPlan:
     """Plans a training step without allocating a parameter: if it fits, and with which overhead.
 
+    Called as `plan(model, batch, loss, budget="20GiB", ...)`.
+
     Parameters
     ----------
     model : callable, transformers configuration, or torch.nn.Module

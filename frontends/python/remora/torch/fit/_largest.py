@@ -67,6 +67,8 @@ class Largest:
 def largest(question: SizeQuestion) -> Largest:
     """Finds the largest batch or length that fits, with recompute and without.
 
+    Called as `largest(model, batch, loss, over="batch", ...)`.
+
     Parameters
     ----------
     batch : tuple, mapping or tensor, or a function of the size
@@ -177,6 +179,8 @@ def _sizes(batch: Any, over: str) -> Callable[[int], Any]:
 @asks(TableQuestion)
 def fit_table(question: TableQuestion) -> FitTable:
     """Plans each of some models for each of some devices.
+
+    Called as `fit_table(models, devices, optimizer="adamw", ...)`.
 
     Parameters
     ----------
