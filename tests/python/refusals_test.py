@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 import remora
+from remora.asking import TRIES, within, within_each
 
 CASES = 200
 
@@ -64,3 +65,31 @@ def test_what_a_refusal_says_is_enough_is_enough() -> None:
         if refusal.lower_bound > budget + 1:
             with pytest.raises(remora.NoSchedule):
                 remora.solve(graph, refusal.lower_bound - 1, **problem)
+
+
+def test_less_is_asked_for_where_the_real_peak_exceeds_the_budget() -> None:
+    asked: list[int] = []
+
+    def decide(budget: int) -> int | None:
+        asked.append(budget)
+        return budget if budget > 70 else None
+
+    assert within(100, decide, lambda found: found + 10) == 90
+    assert asked == [100, 90]
+    asked.clear()
+    assert within(100, decide, lambda found: 110) is None, "no decision is left"
+    assert asked == [100, 90, 80, 70]
+    asked.clear()
+    assert within(1000, decide, lambda found: 1001) is None, "all that were tried exceed it"
+    assert asked == [1000 - i for i in range(TRIES)]
+
+
+def test_each_of_several_devices_is_asked_for_less_by_its_own_excess() -> None:
+    asked: list[list[int]] = []
+
+    def decide(budgets: list[int]) -> list[int]:
+        asked.append(budgets)
+        return [budgets[0] + 5, budgets[1]]
+
+    assert within_each([100, 50], decide, lambda found: found) == [100, 50]
+    assert asked == [[100, 50], [95, 50]]
