@@ -24,6 +24,7 @@ import zoo
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
+import remora
 import remora.torch as rt
 from remora.torch.capture import record
 from remora.torch.capture import trace as traces
@@ -283,6 +284,15 @@ def test_results_that_a_policy_keeps_are_not_made_again(name: str, blocks: str) 
         predicted = replays.Replay(trace, rates).run({first: choice}).peak - trace.fixed
         assert abs(predicted - measured) <= 0.02 * measured
         rt.remove_checkpoints(case.model)
+
+
+def test_a_plan_of_another_kind_is_refused(tmp_path: Path) -> None:
+    plan = rt.StagesPlan([rt.CheckpointPlan({"blocks.0": rt.Choice()})])
+    plan.save(tmp_path / "plan.json")
+    assert rt.Plan.load(tmp_path / "plan.json") == plan
+    for given in (plan, tmp_path / "plan.json"):
+        with pytest.raises(remora.InputError, match="is a StagesPlan, not a CheckpointPlan"):
+            rt.apply_checkpoints(Case("dropout").model, given)
 
 
 def test_what_is_offloaded_comes_back() -> None:

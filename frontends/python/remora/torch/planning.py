@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import remora
 from remora import display
@@ -20,6 +20,7 @@ from remora.errors import InputError
 from .store import digest
 
 FORMAT = "remora-plan"
+P = TypeVar("P", bound="Plan")
 
 
 @dataclass(frozen=True)
@@ -105,43 +106,31 @@ class Plan:
         """Writes `to_json` into a file."""
         Path(path).write_text(self.to_json(), encoding="utf-8")
 
-    @staticmethod
-    def load(path: str | os.PathLike[str]) -> Plan:
+    @classmethod
+    def load(cls: type[P], path: str | os.PathLike[str]) -> P:
         """Reads a file."""
-        return Plan.from_json(Path(path).read_text(encoding="utf-8"))
+        return cls.from_json(Path(path).read_text(encoding="utf-8"))
 
-    @staticmethod
-    def from_json(text: str) -> Plan:
+    @classmethod
+    def from_json(cls: type[P], text: str) -> P:
         """Reads what `to_json` wrote, or a list of names.
 
         Raises
         ------
         InputError
-            If it is something else.
+            If it is something else, or another kind of plan.
         """
         value = json.loads(text)
         if isinstance(value, list):
-            return Plan.read({"modules": value})
+            return cls.read({"modules": value})
         if not isinstance(value, dict) or value.get("format") != FORMAT or value.get("version") != 1:
             raise InputError("format", f"must be {FORMAT}, version 1, or a list of names")
-        return Plan.read(value)
+        return cls.read(value)
 
-    @staticmethod
-    def read(value: dict[str, Any]) -> Plan:
+    @classmethod
+    def read(cls: type[P], value: dict[str, Any]) -> P:
         """Reads what `document` gave."""
-        known = {name: given for name, given in value.items() if name in _PLAIN}
-        if "schedule" in value:
-            graph = remora.Graph.from_json(value["graph"])
-            return SchedulePlan(remora.Schedule.from_json(json.dumps(value["schedule"]), graph), **known)
-        if "partition" in value:
-            return PartitionPlan(**value["partition"], **known)
-        if "stages" in value:
-            return StagesPlan([CheckpointPlan.of(Plan.read(stage)) for stage in value["stages"]], **known)
-        reshard = value.get("reshard", {})
-        if not isinstance(reshard, dict) or not all(isinstance(again, bool) for again in reshard.values()):
-            raise InputError("reshard", "must say true or false of each sharded module")
-        rows = enumerate(value.get("modules", []))
-        return CheckpointPlan(dict(_choice(row, f"modules[{i}]") for i, row in rows), **known)
+        return _of_kind(_read(value), cls)
 
     def _decided(self) -> dict[str, Any]:
         """Fields that JSON has in another form, by their names there."""
@@ -200,13 +189,12 @@ class CheckpointPlan(Plan):
 
     @staticmethod
     def of(given: Plan | str | os.PathLike[str] | Sequence[str]) -> CheckpointPlan:
-        """A plan, one from a file, or one that checkpoints modules of these names; InputError for another kind."""
-        if not isinstance(given, (Plan, str, os.PathLike)):
-            return CheckpointPlan({name: Choice() for name in given})
-        found = given if isinstance(given, Plan) else Plan.load(given)
-        if not isinstance(found, CheckpointPlan):
-            raise InputError("plan", f"says nothing of modules: {found}")
-        return found
+        """A plan, one from a file, or one that checkpoints modules of these names."""
+        if isinstance(given, (str, os.PathLike)):
+            return CheckpointPlan.load(given)
+        if isinstance(given, Plan):
+            return _of_kind(given, CheckpointPlan)
+        return CheckpointPlan({name: Choice() for name in given})
 
     def _decided(self) -> dict[str, Any]:
         return {"modules": [_row(name, choice) for name, choice in self.modules.items()]}
@@ -323,6 +311,28 @@ class SchedulePlan(Plan):
 
 _PLAIN = {f.name for kind in (CheckpointPlan, SchedulePlan) for f in fields(kind)} - {"modules", "found", "memory"}
 """Fields that JSON has as they are."""
+
+
+def _of_kind(found: Plan, kind: type[P]) -> P:
+    if not isinstance(found, kind):
+        raise InputError("plan", f"is a {type(found).__name__}, not a {kind.__name__}")
+    return found
+
+
+def _read(value: dict[str, Any]) -> Plan:
+    known = {name: given for name, given in value.items() if name in _PLAIN}
+    if "schedule" in value:
+        graph = remora.Graph.from_json(value["graph"])
+        return SchedulePlan(remora.Schedule.from_json(json.dumps(value["schedule"]), graph), **known)
+    if "partition" in value:
+        return PartitionPlan(**value["partition"], **known)
+    if "stages" in value:
+        return StagesPlan([CheckpointPlan.read(stage) for stage in value["stages"]], **known)
+    reshard = value.get("reshard", {})
+    if not isinstance(reshard, dict) or not all(isinstance(again, bool) for again in reshard.values()):
+        raise InputError("reshard", "must say true or false of each sharded module")
+    rows = enumerate(value.get("modules", []))
+    return CheckpointPlan(dict(_choice(row, f"modules[{i}]") for i, row in rows), **known)
 
 
 def _row(name: str, choice: Choice) -> Any:

@@ -17,7 +17,7 @@ from remora._engine import bytes_text, version
 from remora.errors import InputError
 
 from ..errors import TOO_LARGE, enough_text
-from ..planning import Plan, SchedulePlan
+from ..planning import SchedulePlan
 from ._memory import Item
 from ._rates import FitDevice, device_from
 
@@ -178,16 +178,13 @@ class FitPlan:
             raise InputError("", f"is no JSON: {error}") from None
         if not isinstance(value, dict) or value.get("format") != FORMAT or value.get("version") != 1:
             raise InputError("format", f"must be {FORMAT}, version 1")
-        step = Plan.read(value["plan"]) if value.get("plan") else None
-        if step is not None and not isinstance(step, SchedulePlan):
-            raise InputError("plan", "has no schedule")
         names = [name for name in FitPlan.__dataclass_fields__ if name not in ("device", "items", "step")]
         try:
             return FitPlan(
                 **{name: value[name] for name in names},
                 device=device_from(json.dumps(value["device"]), "device") if value["device"] else None,
                 items=[Item(**item) for item in value["items"]],
-                step=step,
+                step=SchedulePlan.read(value["plan"]) if value["plan"] else None,
             )
         except (KeyError, TypeError) as error:
             raise InputError("", f"is no plan: {type(error).__name__} {error}") from None

@@ -18,7 +18,7 @@ from ..decide.checkpoints import Fitting
 from ..errors import BudgetError, warn
 from ..job import same_answer
 from ..options import Options
-from ..planning import CheckpointPlan, Plan
+from ..planning import CheckpointPlan
 from ..problem.checkpoints import EagerProblem
 from ..step import CheckpointError, EagerStep, Reference, loss_of
 from ..store import digest
@@ -102,7 +102,7 @@ def auto_checkpoint(
     _tell_excluded(answer["excluded"])
     if "refused" in answer:
         raise BudgetError(*answer["refused"])
-    plan = CheckpointPlan.of(Plan.from_json(answer["plan"]))
+    plan = CheckpointPlan.from_json(answer["plan"])
     _tell_slower(plan, step.device)
     return apply_checkpoints(model, plan)
 
