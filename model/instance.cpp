@@ -54,11 +54,19 @@ void Instance::index_tensors() {
   sizes_.reserve(tensor_count());
   for (const Tensor& tensor : graph_->tensors) sizes_.push_back(tensor.size);
   for (const OpId v : ops()) {
-    for (const TensorId t : outputs(v)) producers_[t] = v;
+    for (const TensorId t : (*graph_)[v].outputs) {
+      producers_[t] = v;
+      outputs_.push(t);
+    }
+    outputs_.end_row();
   }
   base_memory_ = graph_->fixed_memory;
   for (const TensorId t : tensors()) {
-    if (!producers_[t].valid()) base_memory_ += sizes_[t];
+    if (!producers_[t].valid()) {
+      base_memory_ += sizes_[t];
+    } else if (keep(t)) {
+      kept_.push_back(t);
+    }
   }
 }
 

@@ -62,10 +62,12 @@ class REMORA_API Instance {
   [[nodiscard]] int max_computes(OpId op) const { return max_computes_[op]; }
   /// The produced tensors that `op` reads by some mode, each once.
   [[nodiscard]] std::span<const TensorId> inputs(OpId op) const { return inputs_[op]; }
-  [[nodiscard]] std::span<const TensorId> outputs(OpId op) const { return (*graph_)[op].outputs; }
+  [[nodiscard]] std::span<const TensorId> outputs(OpId op) const { return outputs_[op]; }
 
   [[nodiscard]] Bytes size(TensorId tensor) const { return sizes_[tensor]; }
   [[nodiscard]] bool keep(TensorId tensor) const { return (*graph_)[tensor].keep; }
+  /// The produced tensors that must be resident at the end.
+  [[nodiscard]] std::span<const TensorId> kept() const { return kept_; }
   /// None for an input of the graph.
   [[nodiscard]] OpId producer(TensorId tensor) const { return producers_[tensor]; }
   /// The ops that read the tensor by some mode, in input order, each once.
@@ -153,7 +155,9 @@ class REMORA_API Instance {
   Table<TensorId, OpId> producers_;
   /// By op, at most one; no rows where no op has an `in_place` that could ever save something.
   Table<OpId, std::vector<InnerPeak>> in_place_;
+  std::vector<TensorId> kept_;
   Adjacency<OpId, TensorId> inputs_;
+  Adjacency<OpId, TensorId> outputs_;
   Adjacency<TensorId, OpId> users_;
   /// Only where ops have modes: the op's place in modes_ or -1, its leader and its followers.
   Table<OpId, std::int32_t> mode_index_;

@@ -39,19 +39,14 @@ std::vector<bool> useful_steps(const Instance& instance, std::span<const OpId> s
     for (const TensorId t : instance.inputs(sequence[step])) use(t);
     latest[sequence[step]] = static_cast<int>(step);
   }
-  for (const TensorId t : instance.tensors()) {
-    if (instance.keep(t) && instance.producer(t).valid()) use(t);
-  }
+  for (const TensorId t : instance.kept()) use(t);
   return useful;
 }
 
 }  // namespace
 
 int stages_of(const Instance& instance) {
-  const auto tensors = instance.tensors();
-  const bool keeps = std::any_of(tensors.begin(), tensors.end(),
-                                 [&](TensorId t) { return instance.producer(t).valid() && instance.keep(t); });
-  return instance.op_count() + (keeps ? 1 : 0);
+  return instance.op_count() + (instance.kept().empty() ? 0 : 1);
 }
 
 Sequence sequence_of(const Instance& instance, std::span<const Recompute> plan) {

@@ -123,13 +123,23 @@ class Segments {
         if (stage > 0) plan.push_back({stage, op});
       }
     }
-    std::sort(plan.begin(), plan.end());
-    return plan;
+    std::ranges::reverse(plan);
+    return by_stage(plan);
   }
 
  private:
   /// By number, the stages in which an op runs again; 0 for none.
   using Runs = std::array<Stage, kMaxNested>;
+
+  /// The recomputes, ascending by op, in the order of a plan.
+  [[nodiscard]] RecomputePlan by_stage(const RecomputePlan& by_op) const {
+    std::vector<std::size_t> place(at(instance_.op_count()) + 2, 0);
+    for (const Recompute& recompute : by_op) ++place[at(recompute.stage) + 1];
+    for (std::size_t stage = 1; stage < place.size(); ++stage) place[stage] += place[stage - 1];
+    RecomputePlan plan(by_op.size());
+    for (const Recompute& recompute : by_op) plan[place[at(recompute.stage)]++] = recompute;
+    return plan;
+  }
 
   static void serve(Stage& stage, Stage reader) {
     if (reader > 0) stage = stage == 0 ? reader : std::min(stage, reader);

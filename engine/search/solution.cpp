@@ -74,10 +74,8 @@ std::vector<Compute> Solution::computes(const Instance& instance) const {
 }
 
 Solution make_solution(const Instance& instance, RecomputePlan plan) {
-  plan = without_useless(instance, std::move(plan));
-  const Duration extra = extra_duration(instance, plan);
-  const Bytes peak = evaluate(instance, sequence_of(instance, plan)).peak;
-  return {std::move(plan), extra, peak};
+  PlanEvaluation found = evaluate_plan(instance, std::move(plan));
+  return {std::move(found.plan), found.extra, found.peak};
 }
 
 Solution make_solution(const Instance& instance, std::span<const OpId> sequence) {

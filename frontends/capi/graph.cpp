@@ -205,7 +205,7 @@ void remora_graph_free(remora_graph* graph) {
 remora_status remora_graph_write(const remora_graph* graph, const char* path) {
   return capi::guarded([&] {
     const Graph& value = capi::given(graph, "graph").value;
-    remora::json::write_file(capi::text(path, "path"),
+    remora::json::write_file(capi::output_path(path),
                              [&](std::ostream& out) { remora::json::write_graph(out, value); });
   });
 }
@@ -410,7 +410,7 @@ void remora_device_graph_free(remora_device_graph* graph) {
 remora_status remora_device_graph_write(const remora_device_graph* graph, const char* path) {
   return capi::guarded([&] {
     const remora::DeviceGraph& value = *capi::given(graph, "graph").value;
-    remora::json::write_file(capi::text(path, "path"),
+    remora::json::write_file(capi::output_path(path),
                              [&](std::ostream& out) { remora::json::write_graph(out, value); });
   });
 }

@@ -124,6 +124,12 @@ inline const char* text(const char* pointer, const char* name) {
   return &given(pointer, name);
 }
 
+/// Where a graph, schedule or curve is written: not under the name of a model.
+inline const char* output_path(const char* path) {
+  if (json::is_model_name(text(path, "path"))) throw InputError(path, "would be no ONNX model; name another file");
+  return path;
+}
+
 /// An error of the model or the engine in this interface's words: ids in place of a path.
 std::string in_c_words(const InputError& error);
 

@@ -145,7 +145,7 @@ remora_status remora_schedule_write(const remora_schedule* schedule, const remor
     const remora::Schedule& value = capi::given(schedule, "schedule").value;
     const remora::Graph& of = capi::given(graph, "graph").value;
     capi::check_belongs(value, of, "schedule");
-    remora::json::write_file(capi::text(path, "path"),
+    remora::json::write_file(capi::output_path(path),
                              [&](std::ostream& out) { remora::json::write_schedule(out, value, of); });
   });
 }
@@ -310,7 +310,7 @@ remora_status remora_device_schedule_parse(const remora_device_graph* graph, con
 remora_status remora_device_schedule_write(const remora_device_schedule* schedule, const char* path) {
   return capi::guarded([&] {
     const std::string text = capi::text_of(capi::given(schedule, "schedule"));
-    remora::json::write_file(capi::text(path, "path"), [&](std::ostream& out) { out << text; });
+    remora::json::write_file(capi::output_path(path), [&](std::ostream& out) { out << text; });
   });
 }
 

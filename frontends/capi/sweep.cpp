@@ -89,7 +89,7 @@ void remora_curve_free(remora_curve* curve) {
 remora_status remora_curve_write(const remora_curve* curve, const char* path) {
   return capi::guarded([&] {
     const remora::Curve& value = capi::given(curve, "curve").value;
-    remora::json::write_file(capi::text(path, "path"),
+    remora::json::write_file(capi::output_path(path),
                              [&](std::ostream& out) { remora::json::write_curve(out, value); });
   });
 }

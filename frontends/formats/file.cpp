@@ -1,7 +1,9 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/formats/file.hpp"
 
+#include <algorithm>
 #include <array>
+#include <cctype>
 #include <cerrno>
 #include <filesystem>
 #include <iostream>
@@ -195,6 +197,13 @@ void check_writable(const std::string& path) {
   const std::string directory = parent.empty() ? "." : parent.string();
   if (::stat(directory.c_str(), &status) == 0 && !S_ISDIR(status.st_mode)) fail(path, "write", ENOTDIR);
   if (::access(directory.c_str(), W_OK | X_OK) != 0) fail(path, "write", errno);
+}
+
+bool is_model_name(const std::string& path) {
+  std::string ending = std::filesystem::path(path).extension();
+  std::transform(ending.begin(), ending.end(), ending.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return ending == ".onnx";
 }
 
 void remove_leftovers(const std::string& folder) {

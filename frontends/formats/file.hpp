@@ -46,6 +46,9 @@ REMORA_API void remove_leftovers(const std::string& folder);
 /// Throws the InputError that write_file(path, ...) would run into, as far as it can be foreseen: before hours of work.
 REMORA_API void check_writable(const std::string& path);
 
+/// True if the file is named as ONNX models are, in whatever case.
+REMORA_API bool is_model_name(const std::string& path);
+
 /// The file that `path` means after all symbolic links, which need not exist yet: the one that write_file replaces.
 /// Nothing for one under /dev or /proc, where a link may stand for an open file that has no name. Throws InputError for
 /// links that never end.

@@ -12,6 +12,7 @@
 #include "frontends/mlir/cost.hpp"
 #include "frontends/mlir/passes.hpp"
 #include "frontends/mlir/plan.hpp"
+#include "frontends/text/text.hpp"
 #include "llvm/ADT/DenseMap.h"
 #include "llvm/ADT/SetVector.h"
 #include "llvm/ADT/SmallVector.h"
@@ -218,8 +219,9 @@ class ArenaPass : public mlir::PassWrapper<ArenaPass, mlir::InterfacePass<mlir::
     if (!plan.error.empty()) return error_at(function) << plan.error;
     rewrite(lives, buffers, plan);
     mlir::emitRemark(function.getLoc()) << "remora: @" << function.getName() << ": " << lives.size() << " buffers of "
-                                        << before << " bytes in an arena of " << plan.size.count()
-                                        << " bytes (at least " << plan.bound.count() << ")";
+                                        << text::exact_bytes_text(Bytes(before)) << " in an arena of "
+                                        << text::exact_bytes_text(plan.size) << ", at least "
+                                        << text::exact_bytes_text(plan.bound);
     placed_ += static_cast<unsigned>(lives.size());
     bytes_before_ += static_cast<std::uint64_t>(before);
     bytes_after_ += static_cast<std::uint64_t>(plan.size.count());

@@ -109,16 +109,16 @@ std::string summary_of(const Graph& graph, const Plan& plan) {
   const std::string unit = text::duration_unit_of(graph);
   std::ostringstream text;
   text.imbue(std::locale::classic());
-  text << "peak " << schedule.baseline_peak_memory.count() << " -> " << schedule.peak_memory.count()
-       << " bytes (budget " << schedule.budget.count() << "), work "
-       << text::duration_text(schedule.baseline_duration, unit) << " -> "
-       << text::duration_text(schedule.duration, unit) << " (+" << text::percent_text(schedule.overhead())
+  text << "peak " << text::exact_bytes_text(schedule.baseline_peak_memory) << " -> "
+       << text::exact_bytes_text(schedule.peak_memory) << " within a budget of "
+       << text::exact_bytes_text(schedule.budget) << ", work " << text::duration_text(schedule.baseline_duration, unit)
+       << " -> " << text::duration_text(schedule.duration, unit) << " (+" << text::percent_text(schedule.overhead())
        << ", at least +" << text::percent_text(schedule.least_overhead()) << " with up to "
        << schedule.solver.max_computes << " runs per op"
        << (schedule.status == Status::optimal ? ", proved optimal" : "")
        << (schedule.solver.optimal_for_max_computes == kAnyNumber ? " for any number), " : "), ") << graph.ops.size()
        << " ops and " << plan.recomputes << " recomputes";
-  if (schedule.arena) text << ", arena " << schedule.arena->size.count() << " bytes";
+  if (schedule.arena) text << ", arena " << text::exact_bytes_text(schedule.arena->size);
   return text.str();
 }
 
@@ -211,8 +211,8 @@ ArenaPlan plan_arena(std::span<const Buffer> buffers, Bytes most) noexcept {
     PlaceResult found = place(buffers, {.work_limit = kPlacementWork}, never);
     if (found.arena > most) found = place(buffers, {.capacity = most, .work_limit = kFittingWork}, never);
     if (found.arena > most || found.status == PlacementStatus::infeasible) {
-      throw InputError("", "its buffers take " + std::to_string(largest_load(buffers).count()) +
-                               " bytes at once, and no placement was found in the " + std::to_string(most.count()) +
+      throw InputError("", "its buffers take " + text::exact_bytes_text(largest_load(buffers)) +
+                               " at once, and no placement was found in the " + text::exact_bytes_text(most) +
                                " that they may take");
     }
     plan.offsets = std::move(found.offsets);

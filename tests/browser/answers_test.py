@@ -189,6 +189,10 @@ class Answers(PageTest):
         line = self.browser.run("return document.querySelector('#history-chart path.known').getAttribute('d')")
         self.assertEqual(line.count("H"), sum(fits))
 
+    def test_a_peak_at_no_step_names_none(self):
+        self.open("resident.html")
+        self.assertEqual(self.text("#verdict"), "Fits within 8 B: the peak is 8 B. Nothing is recomputed.")
+
     def test_names_do_not_run(self):
         self.open("evil.html")
         self.click("#recomputed button.link")
@@ -220,6 +224,7 @@ class Quiet(PageTest):
             "bare.html",
             "hollow.html",
             "evil.html",
+            "resident.html",
             "sweep.html",
         ):
             with self.subTest(name):

@@ -202,3 +202,17 @@ class Pages:
             },
         )
         self.solve("evil", str(3 << 20))
+
+    def make_resident(self):
+        """An op that needs nothing beyond the graph's input: the peak is at no step."""
+        self.write(
+            "resident.graph.json",
+            {
+                "format": "remora-graph",
+                "version": 1,
+                "name": "resident",
+                "tensors": [{"name": "x", "size": 8}, {"name": "shape", "size": 0, "keep": True}],
+                "ops": [{"name": "read", "duration": 1, "inputs": ["x"], "outputs": ["shape"]}],
+            },
+        )
+        self.solve("resident", "8")

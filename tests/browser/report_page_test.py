@@ -43,6 +43,7 @@ def main(argv):
             pages.make_devices,
             pages.make_lanes,
             pages.make_evil,
+            pages.make_resident,
         ):
             make()
         with webdriver.Browser() as browser:

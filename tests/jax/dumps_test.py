@@ -55,6 +55,9 @@ def test_scheduled_modules_are_read_and_written(binary: Path, tmp_path: Path) ->
     made = remora("rewrite", step, "--budget", "60%", "-o", smaller)
     assert made.returncode == 0, made.stderr
     assert "XLA's temporaries, by its rules for the CPU: 2.50 MiB before" in made.stderr
+    wrong = remora("rewrite", step, "--budget", "60%", "-o", tmp_path / "smaller.onnx")
+    assert wrong.returncode == 64
+    assert wrong.stderr == "remora: --output: a rewritten HLO module is no ONNX model; name another file\n"
     # A module, which a pass gives back to XLA, not a dump; Python reads both.
     for file in (step, smaller):
         assert rj.plan_module(file.read_bytes(), "1GiB")[1].module == "jit_step"

@@ -81,7 +81,8 @@ class Options(plugin_case.PluginCase):
         answer = self.rematerialize("memory-budget=64KiB")
         schedule = self.schedule()
         remark = next(line for line in answer.lines("remark") if "peak" in line).replace(",", "")
-        peak = re.search(r"@network: peak (\d+) -> (\d+) bytes \(budget (\d+)\)", remark)
+        size = r"[\d.]+ \w+ \((\d+) bytes\)"
+        peak = re.search(rf"@network: peak {size} -> {size} within a budget of {size}", remark)
         self.assertEqual(
             [int(number) for number in peak.groups()],
             [schedule["baseline_peak_memory"], schedule["peak_memory"], schedule["budget"]],

@@ -71,6 +71,10 @@ TEST(Evaluate, EveryRandomPlanVerifiesAndAgreesWithTheReplay) {
     const auto useful = without_useless(instance, plan);
     const auto shorter = evaluate(instance, sequence_of(instance, useful));
     ASSERT_LE(shorter.peak, verdict.peak);
+    const PlanEvaluation at_once = evaluate_plan(instance, plan);
+    ASSERT_EQ(at_once.plan, useful);
+    ASSERT_EQ(at_once.extra, shorter.duration - instance.baseline_duration());
+    ASSERT_EQ(at_once.peak, shorter.peak);
     ASSERT_TRUE(verify(*graph, schedule_of(instance, sequence_of(instance, useful))).valid());
   }
 }

@@ -126,6 +126,15 @@ def test_every_attribute_comes_back_from_the_file(tmp_path: Path) -> None:
     assert graph.find_op("first").duration == 3
 
 
+def test_only_models_are_written_under_a_models_name(figure_1: remora.Graph, tmp_path: Path) -> None:
+    schedule = remora.solve(figure_1, 3, work_limit=1000)
+    for save in (figure_1.save, schedule.save, schedule.report):
+        for name in ("graph.onnx", "GRAPH.ONNX"):
+            with pytest.raises(remora.InputError, match=f"{name}: would be no ONNX model"):
+                save(tmp_path / name)
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_schedule_is_valid_and_comes_back_from_the_file(figure_1: remora.Graph, tmp_path: Path) -> None:
     figure_1.save(tmp_path / "graph.json")
     graph = remora.Graph.load(tmp_path / "graph.json")

@@ -199,7 +199,7 @@ void print_text(const Facts& facts) {
       << "with the graph's inputs   " << text::exact_bytes_text(facts.base_memory) << "\n"
       << "duration                  " << text::duration_text(facts.duration, facts.duration_unit) << "\n"
       << "no-recompute peak         " << text::exact_bytes_text(facts.peak)
-      << (facts.ops == 0 ? "" : " at " + printable(facts.peak_op)) << "\n"
+      << (facts.peak_op.empty() ? "" : " at " + printable(facts.peak_op)) << "\n"
       << "lower bound on budgets    " << text::exact_bytes_text(facts.least_budget) << ", "
       << text::percent_text(part, 1) << ": some op alone needs as much\n";
   const auto print_bracket = [&](const char* words, const BudgetBracket& bracket) {

@@ -162,7 +162,7 @@ struct Source {
 Source load_source(const Arguments& arguments, const std::string& output) {
   const FileText file = read_once(arguments.file("GRAPH"));
   const bool quiet = arguments.has("quiet");
-  if (!is_model_name(output)) {
+  if (!json::is_model_name(output)) {
     const auto devices = load_device_graph(file, arguments);
     if (!devices) return {.graph = load_graph(file, arguments, quiet)};
     std::optional<Graph> graph = of_one_device(*devices->graph);
@@ -174,7 +174,7 @@ Source load_source(const Arguments& arguments, const std::string& output) {
     }
     return {.graph = {std::make_shared<const Graph>(*std::move(graph)), devices->sha256}, .devices = devices->graph};
   }
-  if (arguments.has("training")) refuse_model_name(output);
+  if (arguments.has("training")) refuse_model_name(output, kNoTrainingNodes);
   Source source{.model = load_model(file, arguments, quiet)};
   check_rewritable(*source.model, output);
   source.graph = source.model->graph;

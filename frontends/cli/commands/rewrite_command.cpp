@@ -142,6 +142,7 @@ int rewrite_module(const Arguments& arguments, const FileText& file, const std::
                    const Request& request) {
   if (arguments.has("check"))
     throw UsageError("--check: runs ONNX models in onnxruntime, and " + file.path + " is none");
+  refuse_model_name(arguments.output("output"), "a rewritten HLO module is no ONNX model; name another file");
   const hlo::LoweredModule module = load_module(file, arguments);
   const LoadedGraph graph{std::make_shared<const Graph>(module.graph), text::sha256_hex(file.content)};
   const Answer answer = made ? Answer{.schedule = load_made_schedule(*made, graph, file.path)}
@@ -188,7 +189,7 @@ int rewrite_command(const Words& words) {
   const FileText file = read_once(arguments.file("MODEL"));
   if (hlo::looks_like_module(file.content)) return rewrite_module(arguments, file, made, request);
   const LoadedModel model = load_model(file, arguments, is_quiet(arguments));
-  if (model.options.training) refuse_model_name(output);
+  if (model.options.training) refuse_model_name(output, kNoTrainingNodes);
   if (!made) check_writable_form(model, output);
   const Answer answer = made ? Answer{.schedule = load_made_schedule(*made, model.graph, model.path)}
                              : solve_as_asked(arguments, model.graph, request);

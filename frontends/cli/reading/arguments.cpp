@@ -2,8 +2,6 @@
 #include "frontends/cli/reading/arguments.hpp"
 
 #include <algorithm>
-#include <cctype>
-#include <filesystem>
 #include <iostream>
 #include <sstream>
 #include <utility>
@@ -65,13 +63,6 @@ void validate(boost::any& value, const std::vector<std::string>& words, OutputFi
 
 FileText read_once(const std::string& path) {
   return {path, json::read_file(path)};
-}
-
-bool is_model_name(const std::string& path) {
-  std::string ending = std::filesystem::path(path).extension();
-  std::transform(ending.begin(), ending.end(), ending.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return ending == ".onnx";
 }
 
 po::typed_value<InputFile>* input_file() {
@@ -163,7 +154,7 @@ void Arguments::note_files() {
     note_input(name, value);
     if (const auto* written = boost::any_cast<OutputFile>(&value.value())) {
       known_files_->will_write(written->path, "--" + name);
-      if (name != model_output_ && is_model_name(written->path)) {
+      if (name != model_output_ && json::is_model_name(written->path)) {
         throw UsageError(
             "--" + name + ": " + written->path +
             " would be no ONNX model; name another file ('remora rewrite' and 'remora order' write models)");

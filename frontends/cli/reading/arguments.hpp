@@ -65,9 +65,6 @@ FileText read_once(const std::string& path);
 boost::program_options::typed_value<InputFile>* input_file();
 boost::program_options::typed_value<OutputFile>* output_file(const std::string& usual = "");
 
-/// True if the file is named as ONNX models are, in whatever case.
-bool is_model_name(const std::string& path);
-
 /// A file argument and what it is.
 struct FileArgument {
   std::string name{};

@@ -487,9 +487,8 @@ hlo::LoweredModule load_module(const FileText& file, const Arguments& arguments)
   return hlo::lower_module(file.content, file.path, read_onnx_options(arguments).machine);
 }
 
-void refuse_model_name(const std::string& output) {
-  if (!is_model_name(output)) return;
-  throw UsageError("--output: ONNX has no nodes for the training step of --training; name a .json file");
+void refuse_model_name(const std::string& output, std::string_view why) {
+  if (json::is_model_name(output)) throw UsageError("--output: " + std::string(why));
 }
 
 void check_rewritable(const LoadedModel& model, const std::string& output) {

@@ -9,6 +9,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "frontends/cli/reading/arguments.hpp"
@@ -122,8 +123,12 @@ LoadedModel load_model(const FileText& file, const Arguments& arguments, bool qu
 /// Reads an HLO module. Throws InputError with the file's name, and UsageError for options that only ONNX models have.
 hlo::LoweredModule load_module(const FileText& file, const Arguments& arguments);
 
-/// For the output of a training step: throws UsageError if it is named so.
-void refuse_model_name(const std::string& output);
+/// Why a training step is not written as an ONNX model.
+inline constexpr std::string_view kNoTrainingNodes =
+    "ONNX has no nodes for the training step of --training; name a .json file";
+
+/// For an output that is no ONNX model: throws UsageError with `why` if it is named as one.
+void refuse_model_name(const std::string& output, std::string_view why);
 
 /// Throws before the search, not after it, what would be thrown for any order: the model's own is written and dropped.
 void check_rewritable(const LoadedModel& model, const std::string& output);

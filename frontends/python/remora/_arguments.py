@@ -168,7 +168,12 @@ def json_bytes(source: str | bytes | Mapping[str, Any]) -> bytes:
 
 
 def write_text(path: str | os.PathLike[str], text: str) -> None:
-    """Writes a file entirely or not at all: under a temporary name next to it, then renamed."""
+    """Writes a file entirely or not at all: under a temporary name next to it, then renamed.
+
+    InputError for the name of an ONNX model, which no text is.
+    """
+    if file_path(path).lower().endswith(".onnx"):
+        raise InputError(file_path(path), "would be no ONNX model; name another file")
     target = os.path.realpath(file_path(path))
     if not os.path.exists(target) or os.path.isfile(target):
         temporary = f"{target}.{os.getpid()}.part"

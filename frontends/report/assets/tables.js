@@ -30,9 +30,11 @@ function verdictText(schedule) {
   const slices = schedule.graph.slices !== undefined;
   const cost = schedule.status === "optimal" ? `no schedule within the budget${slices ? ", with these slices," : ""} takes less` : `at least ${percentText(least)} is needed`;
   const after = bytesText(schedule.peak_memory);
+  const step = schedule.peakStep;
+  // None where no op needs more than what is always there.
+  const where = step < 0 ? "" : `, at step ${grouped(step)}, ${schedule.stepText(step)}`;
   return `Fits within ${limit}${slices ? ", computed in slices" : ""}: the peak is ${after}` +
-    `${after === before ? "" : ` instead of ${before}`}, at step ` +
-    `${grouped(schedule.peakStep)}, ${schedule.stepText(schedule.peakStep)}. ` + (rows.length === 0 ? "Nothing is recomputed."
+    `${after === before ? "" : ` instead of ${before}`}${where}. ` + (rows.length === 0 ? "Nothing is recomputed."
     : `${plural(rows.length, "op")} ${rows.length === 1 ? "is" : "are"} recomputed, for ` +
       `${percentText(schedule.overhead)} more time (${cost}).`);
 }

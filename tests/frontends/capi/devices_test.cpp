@@ -239,6 +239,8 @@ TEST(CDevices, WritesAndReads) {
   remora_device_schedule_free(made);
   EXPECT_EQ(remora_device_schedule_write(schedule.get(), "/nowhere/s.json"), REMORA_BAD_INPUT);
   EXPECT_EQ(remora_device_graph_write(graph.get(), "/nowhere/g.json"), REMORA_BAD_INPUT);
+  EXPECT_EQ(remora_device_graph_write(graph.get(), "/dev/null.ONNX"), REMORA_BAD_INPUT);
+  EXPECT_STREQ(remora_last_error(), "/dev/null.ONNX: would be no ONNX model; name another file");
 }
 
 TEST(CDevices, RefusesWhatMeansNothing) {

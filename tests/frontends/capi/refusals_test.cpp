@@ -96,6 +96,17 @@ TEST(CRefusals, AFaultOfTheWholeGraphIsTheGraphs) {
       "graph: tensor 0, size: fixed_memory and the sizes");
 }
 
+TEST(CRefusals, OnlyModelsAreWrittenUnderAModelsName) {
+  const GraphHandle graph = network(2);
+  const ScheduleHandle schedule = solved(under(graph, "100%"));
+  const std::string path = testing::TempDir() + "remora_no_model.onnx";
+  expect_argument_refused(remora_graph_write(graph.get(), path.c_str()),
+                          path + ": would be no ONNX model; name another file");
+  expect_argument_refused(remora_schedule_write(schedule.get(), graph.get(), path.c_str()),
+                          path + ": would be no ONNX model");
+  expect_argument_refused(remora_graph_write(graph.get(), nullptr), "path: is NULL");
+}
+
 TEST(CRefusals, WhatIsReadNamesTheTextOrTheFileAndThePlaceInIt) {
   remora_graph* read = nullptr;
   const std::string named = R"({"format": "remora-graph", "version": 1, "name": "g", "tensors": [{"name": "a\u0000b",

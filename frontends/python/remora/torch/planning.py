@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 import remora
 from remora import display
+from remora._arguments import write_text
 from remora._engine import bytes_text, part_of_peak_text
 from remora.errors import InputError
 
@@ -104,7 +105,7 @@ class Plan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes `to_json` into a file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        write_text(path, self.to_json())
 
     @classmethod
     def load(cls: type[P], path: str | os.PathLike[str]) -> P:

@@ -322,7 +322,7 @@ class Search:
                 saved = self._saved
             self._shares[key] = self._points.setdefault(frozenset(saved), saved)
         found = self._partition(self._shares[key], (), budget, guarded)
-        self._say(f"budget {budget:,}: PyTorch's partition for a share of {share} takes {self._peak(found):,}")
+        self._say(f"budget {budget:,}: PyTorch's partition for a share of {share:.3g} takes {self._peak(found):,}")
         return found
 
     def _look(self, base: Base, budget: int) -> None:

@@ -21,6 +21,7 @@ import torch
 from torch import fx
 
 from remora import _engine
+from remora._arguments import write_text
 from remora.errors import InputError
 
 from ..capture.graph import StepGraph, tensors_in
@@ -197,7 +198,7 @@ def measure_device(path: str | os.PathLike[str] | None = None, name: str | None 
     with torch.no_grad(), measuring(place):
         found = _measured(place, name or device_name(place))
     if path is not None:
-        Path(path).write_text(device_json(found), encoding="utf-8")
+        write_text(path, device_json(found))
     return found
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import torch
 
+from remora._arguments import write_text
 from remora._engine import bytes_text, version
 from remora.errors import InputError
 
@@ -161,7 +162,7 @@ class FitPlan:
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Writes `to_json` into a file."""
-        Path(path).write_text(self.to_json(), encoding="utf-8")
+        write_text(path, self.to_json())
 
     @staticmethod
     def from_json(text: str) -> FitPlan:
