@@ -502,8 +502,8 @@ class Rewriting {
     return same == *written && old[pair.input].size == old[pair.output].size;
   }
 
-  /// The time in which a slice reads what is not cut, and its share of the rest. An op that takes less time than all its
-  /// bytes does not touch all of them, nor does a slice.
+  /// The time in which a slice reads what is not cut, and its share of the rest. An op that takes less time than all
+  /// its bytes does not touch all of them, nor does a slice.
   [[nodiscard]] Duration least_duration(OpId v, Range iterations) const {
     if (run_.bandwidth <= Bytes()) return {};
     const Op& op = region_.graph()[v];

@@ -246,7 +246,9 @@ Answer solve_whole(const Request& request, const SolveCallbacks& callbacks, bool
   if (callbacks.order_chosen && !answer.order.reason.empty()) callbacks.order_chosen(answer.order.text());
   const Instance stated = with_order(instance, answer.order.mode);
   answer.schedule = solve_stated(stated, request, callbacks);
-  if (!answer.schedule.has_schedule() && explains) answer.refusal = refuse(request, stated, answer.schedule, callbacks.cancel);
+  if (!answer.schedule.has_schedule() && explains) {
+    answer.refusal = refuse(request, stated, answer.schedule, callbacks.cancel);
+  }
   if (answer.schedule.order != answer.order.mode) {
     answer.order = {answer.schedule.order, "the only one in which a schedule was found"};
   }

@@ -52,7 +52,7 @@ SweepResult sweep_sliced(const Request& request, const SweepOptions& options, co
 /// The same as solve() says it: the schedule has its slices, and the baselines of the request's graph.
 Answer answer_of(const Request& request, SlicedAnswer&& sliced);
 
-/// As solve(), of a request without slices, whose refusal says nothing of them, or where it explains nothing is empty.
+/// As solve(), of a request without slices, whose refusal says nothing of them, and is empty unless it `explains`.
 Answer solve_whole(const Request& request, const SolveCallbacks& callbacks, bool explains = true);
 
 /// The request's slices, or for automatic ones those that bring the graph nearest to the smallest budget, without a
@@ -60,8 +60,8 @@ Answer solve_whole(const Request& request, const SolveCallbacks& callbacks, bool
 Slicing find_slices(const Request& request, const std::atomic<bool>* cancel);
 
 /// The slices that need the least memory, by a short search that does not depend on the request's budget: what it says
-/// is enough is enough when it is asked for next, to the same limits. Nothing where no op has axes, where ops have modes
-/// or offsets, and where slices do not help.
+/// is enough is enough when it is asked for next, to the same limits. Nothing where no op has axes, where ops have
+/// modes or offsets, and where slices do not help.
 std::optional<SlicedReach> reach_with_slices(const Request& request, const std::atomic<bool>* cancel);
 
 }  // namespace remora

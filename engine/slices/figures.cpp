@@ -12,14 +12,14 @@
 namespace remora {
 namespace {
 
-/// What is nearer to the budget must be so by this part of the bytes in question.
+/// The part of the bytes in question by which one graph must be nearer to the budget than another.
 constexpr std::int64_t kWorthOne = 100;
 
 bool clearly_less(Bytes a, Bytes b) {
   return a < b && (b - a).count() >= b.count() / kWorthOne;
 }
 
-/// Of a graph that outlives it.
+/// An instance of a graph that outlives it.
 Instance looked_at(const Graph& graph) {
   return {std::shared_ptr<const Graph>(std::shared_ptr<const Graph>(), &graph), {}};
 }
