@@ -11,6 +11,7 @@
 
 #include "model/error.hpp"
 #include "model/quote.hpp"
+#include "model/slice_more.hpp"
 
 namespace remora {
 namespace {
@@ -445,7 +446,7 @@ class Rewriting {
     op.workspace -= Bytes(axis.workspace.count() * (axis.extent - iterations.size()));
     if (op.duration > Duration()) {
       const std::int64_t own = share(op.duration.count(), iterations, axis.extent);
-      op.duration = Duration(std::max<std::int64_t>(own, 1)) + run_.overhead;
+      op.duration = std::max({Duration(1), Duration(own), least_duration(v, iterations)}) + run_.overhead;
     }
     for (TensorId& t : op.inputs) t = read(v, t, slice);
     op.in_place.clear();
@@ -499,6 +500,22 @@ class Rewriting {
     Cut same = *read;
     same.tensor = pair.output;
     return same == *written && old[pair.input].size == old[pair.output].size;
+  }
+
+  /// The time in which a slice reads what is not cut, and its share of the rest. An op that takes less time than all
+  /// its bytes does not touch all of them, nor does a slice.
+  [[nodiscard]] Duration least_duration(OpId v, Range iterations) const {
+    if (run_.bandwidth <= Bytes()) return {};
+    const Op& op = region_.graph()[v];
+    const Axis& axis = region_.axis(v);
+    Wide whole = 0;
+    Wide cut = 0;
+    for (const TensorId t : op.inputs) (cut_of(axis, t) != nullptr ? cut : whole) += region_.graph()[t].size.count();
+    for (const TensorId t : op.outputs) cut += region_.graph()[t].size.count();
+    if (whole == 0) return {};
+    const Wide moved = whole + cut * iterations.size() / axis.extent;
+    const auto by_bandwidth = moved / run_.bandwidth.count();
+    return Duration(static_cast<std::int64_t>(std::min(by_bandwidth, op.duration.count() * moved / (whole + cut))));
   }
 
   /// The time to read and write the bytes, rounded up.
@@ -582,21 +599,25 @@ SlicedGraph slice(const Graph& graph, const Region& region, const SliceRun& run)
   return result.slices > 1 ? std::move(result) : unchanged(graph);
 }
 
+SlicedGraph slice_more(const Graph& graph, const SlicedGraph& made, const Region& region, const SliceRun& run) {
+  SlicedGraph next = slice(made.graph, moved(graph, region, made), run);
+  for (OpSource& source : next.ops) {
+    const OpSource earlier = made.ops[source.op];
+    source = source.slice < 0 ? earlier : OpSource{earlier.op, source.slice, source.iterations};
+  }
+  for (TensorSource& source : next.tensors) {
+    const TensorSource earlier = made.tensors[source.tensor];
+    source = source.slice < 0 ? earlier : TensorSource{earlier.tensor, source.slice, source.bytes};
+  }
+  next.slices = std::max(next.slices, made.slices);
+  return next;
+}
+
 SlicedGraph slice(const Graph& graph, std::span<const Region> regions, const SliceRun& run) {
   SlicedGraph result = unchanged(graph);
   for (std::size_t i = 0; i < regions.size(); ++i) {
     try {
-      SlicedGraph next = slice(result.graph, moved(graph, regions[i], result), run);
-      for (OpSource& source : next.ops) {
-        const OpSource earlier = result.ops[source.op];
-        source = source.slice < 0 ? earlier : OpSource{earlier.op, source.slice, source.iterations};
-      }
-      for (TensorSource& source : next.tensors) {
-        const TensorSource earlier = result.tensors[source.tensor];
-        source = source.slice < 0 ? earlier : TensorSource{earlier.tensor, source.slice, source.bytes};
-      }
-      next.slices = std::max(next.slices, result.slices);
-      result = std::move(next);
+      result = slice_more(graph, result, regions[i], run);
     } catch (const InputError& error) {
       throw InputError("regions[" + std::to_string(i) + "]." + error.place(), error.fault());
     }

@@ -231,22 +231,24 @@ Answer solve(const Request& request, const SolveCallbacks& callbacks) {
   if (!request.slices.is_allowed) reach = reach_with_slices(request, callbacks.cancel);
   if (reach) {
     Refusal& refusal = answer.refusal;
-    if (refusal.enough > Bytes() && reach->peak >= refusal.enough) return answer;
-    refusal.slices = reach->slicing.sliced.slices;
-    refusal.enough_in_slices = reach->peak;
+    if (refusal.enough > Bytes() && reach->bracket.reached >= refusal.enough) return answer;
+    refusal.slices = reach->slicing.sliced->slices;
+    refusal.enough_in_slices = reach->bracket.reached;
     refusal.lets_choose_slices = request.slices.is_allowed;
   }
   return answer;
 }
 
-Answer solve_whole(const Request& request, const SolveCallbacks& callbacks) {
+Answer solve_whole(const Request& request, const SolveCallbacks& callbacks, bool explains) {
   check_request(request);
   const Instance instance = instance_of(request);
   Answer answer{.order = order_of(instance, request, callbacks.cancel)};
   if (callbacks.order_chosen && !answer.order.reason.empty()) callbacks.order_chosen(answer.order.text());
   const Instance stated = with_order(instance, answer.order.mode);
   answer.schedule = solve_stated(stated, request, callbacks);
-  if (!answer.schedule.has_schedule()) answer.refusal = refuse(request, stated, answer.schedule, callbacks.cancel);
+  if (!answer.schedule.has_schedule() && explains) {
+    answer.refusal = refuse(request, stated, answer.schedule, callbacks.cancel);
+  }
   if (answer.schedule.order != answer.order.mode) {
     answer.order = {answer.schedule.order, "the only one in which a schedule was found"};
   }

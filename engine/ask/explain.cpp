@@ -18,6 +18,7 @@
 
 #include "engine/ask/ask.hpp"
 #include "engine/ask/problem.hpp"
+#include "engine/ask/short_search.hpp"
 #include "engine/base/deadline.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
@@ -33,9 +34,10 @@ using Cause = Refusal::Cause;
 using Help = Refusal::Help;
 
 /// Work of each of the two parts of the short search, and the time that it takes where nothing else runs; after a shorter
-/// search it is shorter. Only on a machine that is ten times slower does time end it.
+/// search it is shorter.
 constexpr std::int64_t kWork = 3'000;
 constexpr double kSeconds = 0.3;
+/// Only on a machine that is so many times slower does time end it.
 constexpr double kSlowest = 10;
 /// Effort of each construction, of about 0.02 s.
 constexpr Effort kEffortOfConstruction = 300'000;
@@ -125,34 +127,6 @@ void construct_less(const Instance& unlimited, const Request& request, const Dea
   }
 }
 
-/// As least_budget(), in a moment, without a look at the request's budget and the same whatever else the machine does.
-/// Nothing where mode 0 does not do for every op.
-std::optional<BudgetBracket> short_search(const Instance& unlimited, const Request& request,
-                                          const std::atomic<bool>* cancel) {
-  if (unlimited.has_modes() && !modes_hold(unlimited, computes_of(input_order(unlimited)))) return std::nullopt;
-  SolveOptions options = request.options;
-  Work work(kWork);
-  if (options.work_limit > 0) {
-    work = std::min(work, Work(options.work_limit));
-  } else {
-    work = std::max(Work(1), part_of(work, std::min(1.0, options.time_limit / kSeconds)));
-    if (options.time_limit > 0) options.time_limit = kSlowest * kSeconds;
-  }
-  options.work_limit = work.count();
-  if (options.covering == Covering::on) options.covering = Covering::lp;
-  if (unlimited.op_count() > kMaxOpsToRelax) options.covering = Covering::off;
-  BudgetBracket bracket = least_budget(unlimited, options, !request.max_computes, cancel);
-  if (work_of_look(unlimited) > Work(kWork)) return bracket;
-  construct_less(unlimited, request, Deadline(options.time_limit, cancel), bracket);
-  const bool is_deep = !request.max_computes && !unlimited.has_modes() && !bracket.sequence.empty();
-  if (is_deep && unlimited.problem().order == OrderMode::input && bracket.reached > least_budget(unlimited)) {
-    // One more at a time may bring nothing where many together do.
-    const Instance deep = with_computes(unlimited, kMaxComputes);
-    take(deep, least_budget(deep, options, false, cancel).sequence, bracket);
-  }
-  return bracket;
-}
-
 /// A schedule of the short search, its order, and its peak (with addresses: fixed memory and arena).
 struct Known {
   BudgetBracket bracket{};
@@ -183,15 +157,15 @@ Known with_addresses(const Instance& stated, BudgetBracket bracket, Bytes alignm
 
 std::optional<Known> known_of(const Request& request, const Instance& stated, const std::atomic<bool>* cancel) {
   if (!request.alignment || stated.op_count() == 0) {
-    std::optional<BudgetBracket> found = short_search(stated.with_budget(Bytes::max()), request, cancel);
+    std::optional<BudgetBracket> found = short_least_budget(stated.with_budget(Bytes::max()), request, cancel);
     if (!found) return std::nullopt;
     return Known{.bracket = *found, .order = stated.problem().order, .enough = found->reached};
   }
   Problem problem = stated.problem();
   problem.budget = Bytes::max();
   const Instance rounded(rounded_graph(stated.graph(), *request.alignment), problem);
-  return with_addresses(stated, short_search(rounded, request, cancel).value_or(BudgetBracket{}), *request.alignment,
-                        cancel);
+  return with_addresses(stated, short_least_budget(rounded, request, cancel).value_or(BudgetBracket{}),
+                        *request.alignment, cancel);
 }
 
 /// The same; where the order is left open, of both orders that with the smaller one.
@@ -223,6 +197,36 @@ void adopt(const Request& request, const Instance& stated, Known known, Schedule
 }
 
 }  // namespace
+
+SolveOptions short_options(SolveOptions options, const Limits& limits) {
+  Work work = limits.work;
+  if (options.work_limit > 0) {
+    work = std::min(work, Work(options.work_limit));
+  } else {
+    work = std::max(Work(1), part_of(work, std::min(1.0, options.time_limit / limits.seconds)));
+    if (options.time_limit > 0) options.time_limit = kSlowest * limits.seconds;
+  }
+  options.work_limit = work.count();
+  if (options.covering == Covering::on) options.covering = Covering::lp;
+  return options;
+}
+
+std::optional<BudgetBracket> short_least_budget(const Instance& unlimited, const Request& request,
+                                                const std::atomic<bool>* cancel) {
+  if (unlimited.has_modes() && !modes_hold(unlimited, computes_of(input_order(unlimited)))) return std::nullopt;
+  SolveOptions options = short_options(request.options, {.seconds = kSeconds, .work = Work(kWork)});
+  if (unlimited.op_count() > kMaxOpsToRelax) options.covering = Covering::off;
+  BudgetBracket bracket = least_budget(unlimited, options, !request.max_computes, cancel);
+  if (work_of_look(unlimited) > Work(kWork)) return bracket;
+  construct_less(unlimited, request, Deadline(options.time_limit, cancel), bracket);
+  const bool is_deep = !request.max_computes && !unlimited.has_modes() && !bracket.sequence.empty();
+  if (is_deep && unlimited.problem().order == OrderMode::input && bracket.reached > least_budget(unlimited)) {
+    // One more at a time may bring nothing where many together do.
+    const Instance deep = with_computes(unlimited, kMaxComputes);
+    take(deep, least_budget(deep, options, false, cancel).sequence, bracket);
+  }
+  return bracket;
+}
 
 Refusal explain(const Graph& graph, const Schedule& schedule) {
   Refusal refusal{.cause = cause_of(graph, schedule), .max_computes = schedule.solver.max_computes};

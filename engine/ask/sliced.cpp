@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "engine/ask/problem.hpp"
+#include "engine/ask/short_search.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "model/error.hpp"
@@ -21,11 +22,27 @@ constexpr double kWholeShare = 0.25;
 constexpr double kChoiceShare = 0.2;
 constexpr double kCandidatesShare = 0.4;
 
-/// Limits of the short search for a budget that is enough.
-constexpr Work kReachChoice{200};
-constexpr std::int64_t kReachWork = 200;
+/// Limits of the choice for the smallest budget, and how many of its slicings are searched.
+constexpr Limits kSmallestChoice{.seconds = 1, .work = Work(400)};
+constexpr std::size_t kMostToReach = 4;
 /// Larger graphs are only looked at in the input order.
 constexpr std::size_t kMaxOpsToReach = 4'000;
+
+std::vector<Slicing> smallest_slicings(const Request& request, const std::atomic<bool>* cancel) {
+  Allowance choosing(limits_of(short_options(request.options, kSmallestChoice)), cancel);
+  return choose_slices(*request.graph, Bytes(), request.slices.run, choosing);
+}
+
+/// The smallest budget in these slices that a short search reaches.
+BudgetBracket least_budget_in(const Slicing& slicing, const Request& request, const std::atomic<bool>* cancel) {
+  const int computes = request.max_computes.value_or(default_computes(request.options.strategy));
+  const Instance instance(slicing.graph(), {.max_computes = computes});
+  std::optional<BudgetBracket> bracket;
+  const bool is_small = slicing.sliced->ops.size() <= kMaxOpsToReach;
+  if (is_small && is_search(request.options.strategy)) bracket = short_least_budget(instance, request, cancel);
+  if (bracket) return *std::move(bracket);
+  return {slicing.figures.lower_bound, slicing.figures.peak, input_order(instance), computes};
+}
 
 /// A graph that may be the answer's, and its best schedule so far.
 struct Candidate {
@@ -60,8 +77,9 @@ class SlicedSolve {
         const bool is_nearest = !best.has_schedule() && &candidate == all.data();
         if (is_better(candidate, best) || is_nearest) best = std::move(candidate);
       }
-      if (best.answer.schedule.status != Status::optimal) search(best, allowance_.left(), callbacks_);
-      if (!best.has_schedule()) reach(best);
+      Sequence start;
+      if (!best.has_schedule()) start = reach(best);
+      if (best.answer.schedule.status != Status::optimal) search(best, allowance_.left(), callbacks_, std::move(start));
     }
     if (!best.has_schedule()) {
       best.slicing = {};
@@ -89,16 +107,16 @@ class SlicedSolve {
   }
 
   static Candidate candidate_of(Slicing slicing) {
-    auto graph = std::make_shared<const Graph>(slicing.sliced.graph);
+    auto graph = slicing.graph();
     return {.slicing = std::move(slicing), .graph = std::move(graph)};
   }
 
-  /// The budget that a refusal calls enough has a schedule.
-  void reach(Candidate& best) {
+  /// The budget that a refusal calls enough has a schedule: it becomes where the search begins.
+  Sequence reach(Candidate& best) {
     reach_ = reach_with_slices(request_, callbacks_.cancel);
-    if (!reach_ || reach_->peak > request_.budget) return;
-    best = {.slicing = reach_->slicing, .graph = reach_->graph};
-    search(best, allowance_.left(), callbacks_, reach_->ops);
+    if (!reach_ || reach_->bracket.reached > request_.budget) return {};
+    best = candidate_of(reach_->slicing);
+    return reach_->bracket.sequence;
   }
 
   /// True if no slices can be better: nothing is recomputed.
@@ -131,7 +149,8 @@ class SlicedSolve {
     request.graph = candidate.graph;
     request.options = within(request_.options, limits);
     request.start = candidate.has_schedule() ? ops_of(candidate.answer.schedule) : std::move(start);
-    Answer answer = solve_whole(request, callbacks);
+    const bool is_sliced = !candidate.slicing.regions.empty();
+    Answer answer = solve_whole(request, callbacks, !is_sliced || !asked_.regions.empty());
     allowance_.spend(Work(answer.schedule.solver.work));
     const bool is_longer = candidate.has_schedule() && (!answer.schedule.has_schedule() ||
                                                         answer.schedule.duration > candidate.answer.schedule.duration);
@@ -201,33 +220,31 @@ SlicedGraph graph_in_slices(const Graph& graph, const ScheduleSlices& slices) {
 Slicing find_slices(const Request& request, const std::atomic<bool>* cancel) {
   check_sliceable(request);
   const SliceRequest& asked = request.slices;
-  const Bytes budget = request.budget < Bytes::max() ? request.budget : Bytes();
-  if (!asked.regions.empty()) return slice_as_asked(*request.graph, asked.regions, budget, asked.run);
-  Allowance allowance(limits_of(request.options), cancel);
-  std::vector<Slicing> found = choose_slices(*request.graph, budget, asked.run, allowance);
-  return std::move(found.front());
+  if (!asked.regions.empty()) return slice_as_asked(*request.graph, asked.regions, Bytes(), asked.run);
+  return smallest_slicings(request, cancel).front();
 }
 
 std::optional<SlicedReach> reach_with_slices(const Request& request, const std::atomic<bool>* cancel) {
   const bool has_axes = std::ranges::any_of(request.graph->ops, [](const Op& op) { return !op.axes.empty(); });
   if (!has_axes || request.modes != nullptr || request.alignment) return std::nullopt;
-  Allowance choosing({.work = kReachChoice}, cancel);
-  std::vector<Slicing> found = choose_slices(*request.graph, Bytes(), request.slices.run, choosing);
-  if (found.empty() || found.front().regions.empty()) return std::nullopt;
-  SlicedReach reach{.slicing = std::move(found.front())};
-  reach.graph = std::make_shared<const Graph>(reach.slicing.sliced.graph);
-  const int computes = request.max_computes.value_or(default_computes(request.options.strategy));
-  const Instance instance(reach.graph, {.max_computes = computes});
-  reach.ops = input_order(instance);
-  reach.peak = reach.slicing.figures.peak;
-  if (!is_search(request.options.strategy) || reach.graph->ops.size() > kMaxOpsToReach) return reach;
-  const SolveOptions options = within(request.options, {.work = Work(kReachWork)});
-  const BudgetBracket bracket = least_budget(instance, options, false, cancel);
-  if (bracket.reached < reach.peak && !bracket.sequence.empty()) {
-    reach.ops = bracket.sequence;
-    reach.peak = bracket.reached;
+  std::optional<SlicedReach> best;
+  const auto look = [&](const Slicing& slicing) {
+    if (slicing.regions.empty() || (best && slicing.figures.lower_bound >= best->bracket.reached)) return false;
+    BudgetBracket bracket = least_budget_in(slicing, request, cancel);
+    if (best && bracket.reached >= best->bracket.reached) return false;
+    best = {slicing, std::move(bracket)};
+    return true;
+  };
+  std::vector<Slicing> found = smallest_slicings(request, cancel);
+  if (found.size() > kMostToReach) found.resize(kMostToReach);
+  for (const Slicing& slicing : found) look(slicing);
+  if (!best) return best;
+  // A search may do better with fewer slices, though the bound is higher.
+  const std::vector<Slicing> milder = std::move(best->slicing.milder);
+  for (const Slicing& slicing : milder) {
+    if (!look(slicing) && slicing.regions != milder.front().regions) break;
   }
-  return reach;
+  return best;
 }
 
 }  // namespace remora

@@ -19,12 +19,10 @@
 
 namespace remora {
 
-/// A schedule with slices that a short search found.
+/// The least memory that a short search reaches with slices.
 struct SlicedReach {
   Slicing slicing{};
-  std::shared_ptr<const Graph> graph{};
-  Sequence ops{};
-  Bytes peak{};
+  BudgetBracket bracket{};
 };
 
 struct SlicedAnswer {
@@ -54,15 +52,15 @@ SweepResult sweep_sliced(const Request& request, const SweepOptions& options, co
 /// The same as solve() says it: the schedule has its slices, and the baselines of the request's graph.
 Answer answer_of(const Request& request, SlicedAnswer&& sliced);
 
-/// As solve(), of a request without slices, whose refusal says nothing of them.
-Answer solve_whole(const Request& request, const SolveCallbacks& callbacks);
+/// As solve(), of a request without slices, whose refusal says nothing of them, and is empty unless it `explains`.
+Answer solve_whole(const Request& request, const SolveCallbacks& callbacks, bool explains = true);
 
-/// The request's slices, or for automatic ones those that bring the graph nearest to the budget, without a search for a
-/// schedule. Throws InputError for what slices do not have, and for regions that cannot be sliced.
+/// The request's slices, or for automatic ones those that bring the graph nearest to the smallest budget, without a
+/// search for a schedule. Throws InputError for what slices do not have, and for regions that cannot be sliced.
 Slicing find_slices(const Request& request, const std::atomic<bool>* cancel);
 
-/// The slices that need the least memory, by a search that is limited by work and does not depend on the request's
-/// budget: what it says is enough is enough when it is asked for next. Nothing where no op has axes, where ops have
+/// The slices that need the least memory, by a short search that does not depend on the request's budget: what it says
+/// is enough is enough when it is asked for next, to the same limits. Nothing where no op has axes, where ops have
 /// modes or offsets, and where slices do not help.
 std::optional<SlicedReach> reach_with_slices(const Request& request, const std::atomic<bool>* cancel);
 

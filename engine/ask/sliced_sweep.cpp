@@ -73,8 +73,7 @@ class SlicedSweep {
     std::vector<Slicing> slicings = slicings_asked();
     for (std::size_t i = 0; i < slicings.size(); ++i) {
       const double part = 1.0 / static_cast<double>(slicings.size() - i);
-      Swept next{.graph = std::make_shared<const Graph>(slicings[i].sliced.graph),
-                 .regions = std::move(slicings[i].regions)};
+      Swept next{.graph = slicings[i].graph(), .regions = std::move(slicings[i].regions)};
       next.named = with_effects(*request_.graph, next.regions, request_.slices.run);
       run(std::move(next), allowance_.share(part));
     }

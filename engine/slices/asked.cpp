@@ -2,6 +2,7 @@
 //
 // The regions that a user names, and what regions save and cost.
 #include <algorithm>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -13,6 +14,7 @@
 #include "engine/slices/region_growth.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
+#include "model/slice_more.hpp"
 
 namespace remora {
 namespace {
@@ -35,7 +37,12 @@ std::string axes_text(const Op& op) {
 class AskedRegions {
  public:
   AskedRegions(const Graph& graph, Bytes budget, const SliceRun& run)
-      : graph_(graph), budget_(budget), run_(run), growth_(graph), taken_(graph.ops.size(), false) {
+      : graph_(graph),
+        budget_(budget),
+        run_(run),
+        growth_(graph),
+        taken_(graph.ops.size(), false),
+        made_(std::make_shared<const SlicedGraph>(slice(graph, std::span<const Region>(), run))) {
     ops_.reserve(graph.ops.size());
     for (const OpId v : taken_.ids()) ops_.emplace(graph[v].name, v);
   }
@@ -50,15 +57,14 @@ class AskedRegions {
   }
 
   Slicing result() && {
-    Slicing result{.regions = std::move(regions_)};
-    result.sliced = slice(graph_, result.regions, run_);
-    result.figures = figures_of(result.sliced.graph);
-    return result;
+    const SlicingFigures figures = figures_of(made_->graph);
+    return {std::move(regions_), std::move(made_), figures};
   }
 
  private:
   struct Best {
     std::optional<Region> region{};
+    std::shared_ptr<const SlicedGraph> sliced{};
     SlicingFigures figures{};
     /// Why a region was illegal.
     std::string fault{};
@@ -142,13 +148,11 @@ class AskedRegions {
 
   /// Keeps the region if it is legal, and better than the one so far.
   void look(Region region, Best& best) const {
-    std::vector<Region> all = regions_;
-    all.push_back(std::move(region));
     try {
-      const SlicingFigures figures = figures_of(slice(graph_, all, run_).graph);
+      auto sliced = std::make_shared<const SlicedGraph>(slice_more(graph_, *made_, region, run_));
+      const SlicingFigures figures = figures_of(sliced->graph);
       if (best.region && !is_better(figures, best.figures, budget_)) return;
-      best.region = std::move(all.back());
-      best.figures = figures;
+      best = {std::move(region), std::move(sliced), figures, std::move(best.fault)};
     } catch (const InputError& error) {
       best.fault = error.fault();
     }
@@ -160,6 +164,7 @@ class AskedRegions {
       for (const SlicedOp& member : part) taken_[member.op] = true;
     }
     regions_.push_back(*std::move(best.region));
+    made_ = std::move(best.sliced);
   }
 
   const Graph& graph_;
@@ -169,6 +174,8 @@ class AskedRegions {
   std::unordered_map<std::string_view, OpId> ops_;
   Table<OpId, bool> taken_;
   std::vector<Region> regions_;
+  /// The graph in these regions.
+  std::shared_ptr<const SlicedGraph> made_;
 };
 
 }  // namespace
@@ -182,8 +189,10 @@ Slicing slice_as_asked(const Graph& graph, std::span<const RegionRequest> asked,
 std::vector<NamedRegion> with_effects(const Graph& graph, const std::vector<Region>& regions, const SliceRun& run) {
   std::vector<NamedRegion> named = named_regions(graph, regions);
   SlicingFigures before = figures_of(graph);
+  SlicedGraph made = slice(graph, std::span<const Region>(), run);
   for (std::size_t i = 0; i < regions.size(); ++i) {
-    const SlicingFigures after = figures_of(slice(graph, std::span(regions).first(i + 1), run).graph);
+    made = slice_more(graph, made, regions[i], run);
+    const SlicingFigures after = figures_of(made.graph);
     named[i].saved_peak = before.peak - after.peak;
     named[i].saved_minimum = before.lower_bound - after.lower_bound;
     named[i].cost = after.duration - before.duration;

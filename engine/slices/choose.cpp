@@ -2,133 +2,279 @@
 #include "engine/slices/choose.hpp"
 
 #include <algorithm>
-#include <array>
-#include <memory>
 #include <optional>
 #include <tuple>
 #include <utility>
 
-#include "engine/bound/first_bound.hpp"
 #include "engine/slices/region_growth.hpp"
 #include "model/error.hpp"
-#include "model/evaluate.hpp"
-#include "model/instance.hpp"
+#include "model/slice_more.hpp"
+#include "model/table.hpp"
 
 namespace remora {
 namespace {
 
 constexpr int kMostSlices = 256;
-/// More slices, or another region, must bring the graph nearer to the budget by this part of the bytes in question.
-constexpr std::int64_t kWorthOne = 100;
+/// A region, or more slices of it, must save its seed this part of what is above the level.
+constexpr int kWorthOfSeed = 100;
+/// Each level keeps so many quarters of what the one before has above what no slices save.
+constexpr int kQuartersOfLevel = 3;
 /// Ops of graphs looked at, for a unit of work.
 constexpr std::int64_t kOpsOfWork = 1'000;
 
-/// The distance from a budget: first what no schedule can help, then what a recomputation might.
-struct Distance {
-  Bytes bound{};
-  Bytes peak{};
+/// Memory by op that is to be brought down.
+using Column = Table<OpId, Bytes> OpNeeds::*;
 
-  [[nodiscard]] bool none() const { return bound == Bytes() && peak == Bytes(); }
+/// The graph in slices, looked at.
+struct State {
+  std::vector<Region> regions{};
+  std::shared_ptr<const SlicedGraph> sliced{};
+  SlicedNeeds needs{};
+
+  [[nodiscard]] const SlicingFigures& figures() const { return needs.figures; }
 };
 
-Distance distance(const SlicingFigures& figures, Bytes budget) {
-  return {std::max(Bytes(), figures.lower_bound - budget), std::max(Bytes(), figures.peak - budget)};
+bool contains(const Region& region, OpId op) {
+  return std::ranges::any_of(
+      region.parts, [&](const RegionPart& part) { return std::ranges::find(part, op, &SlicedOp::op) != part.end(); });
 }
 
-bool clearly_less(Bytes a, Bytes b) {
-  return a < b && (b - a).count() >= b.count() / kWorthOne;
+OpId worst_of(const Table<OpId, Bytes>& needs) {
+  return OpId(static_cast<std::size_t>(std::ranges::max_element(needs) - needs.begin()));
 }
 
-/// True if a is clearly nearer to the budget than b.
-bool is_nearer(const SlicingFigures& a, const SlicingFigures& b, Bytes budget) {
-  const Distance from_a = distance(a, budget);
-  const Distance from_b = distance(b, budget);
-  return clearly_less(from_a.bound, from_b.bound) ||
-         (!clearly_less(from_b.bound, from_a.bound) && clearly_less(from_a.peak, from_b.peak));
+/// Memory above the level, of all ops.
+Wide excess(const Table<OpId, Bytes>& needs, Bytes level) {
+  Wide sum = 0;
+  for (const Bytes need : needs) sum += std::max(Bytes(), need - level).count();
+  return sum;
+}
+
+/// The fewest slices whose largest is as small as with so many.
+int without_idle(int slices, std::int64_t extent) {
+  const std::int64_t rows = (extent + slices - 1) / slices;
+  return static_cast<int>(std::min<std::int64_t>(slices, (extent + rows - 1) / rows));
 }
 
 /// Regions of one reach, one after the other.
 class GreedyChoice {
  public:
   GreedyChoice(const Graph& graph, Bytes budget, const SliceRun& run, Allowance& allowance)
-      : graph_(graph), budget_(budget), run_(run), allowance_(allowance), growth_(graph) {}
+      : graph_(graph),
+        budget_(budget),
+        run_(run),
+        allowance_(allowance),
+        floor_(std::max(budget, unavoidable_memory(graph))),
+        growth_(graph),
+        whole_(*look({}, std::make_shared<const SlicedGraph>(slice(graph, std::span<const Region>(), run)))) {}
 
   Slicing run(int reach) {
     reach_ = reach;
-    keep({.figures = *look({})});
-    while (!allowance_.is_over() && !distance(best_.figures, budget_).none() && !graph_.ops.empty()) {
-      std::optional<Look> better = improve(seed());
-      if (!better) break;
-      keep(std::move(*better));
+    now_ = nearest_ = whole_;
+    milder_.clear();
+    if (!graph_.ops.empty()) {
+      bring_down(&OpNeeds::alone, floor_);
+      if (now_.figures().lower_bound <= floor_ || budget_ == Bytes()) {
+        bring_down(&OpNeeds::in_order, std::max(floor_, now_.figures().lower_bound));
+      }
     }
-    return best_;
+    now_ = nearest_;
+    use_fewer();
+    std::ranges::reverse(milder_);
+    return {now_.regions, now_.sliced, now_.figures(), std::move(milder_)};
   }
 
  private:
-  struct Look {
-    std::vector<Region> regions{};
-    SlicingFigures figures{};
-  };
+  std::optional<State> look(std::vector<Region> regions, std::shared_ptr<const SlicedGraph> sliced) {
+    allowance_.spend(Work(1 + static_cast<std::int64_t>(sliced->ops.size()) / kOpsOfWork));
+    SlicedNeeds needs = needs_of(graph_.ops.size(), *sliced);
+    return State{std::move(regions), std::move(sliced), std::move(needs)};
+  }
 
-  /// The figures of the sliced graph; nothing where the slices would not be independent. What several reaches ask for
-  /// is sliced once.
-  std::optional<SlicingFigures> look(const std::vector<Region>& regions) {
-    const auto known =
-        std::ranges::find(looks_, regions, &std::pair<std::vector<Region>, std::optional<SlicingFigures>>::first);
-    if (known != looks_.end()) return known->second;
-    std::optional<SlicingFigures> figures;
+  /// One more region; nothing where its slices would not be independent.
+  std::optional<State> with(const State& state, Region region) {
     try {
-      SlicedGraph sliced = slice(graph_, regions, run_);
-      const Work work(1 + static_cast<std::int64_t>(sliced.ops.size()) / kOpsOfWork);
-      figures = figures_of(std::move(sliced.graph));
-      allowance_.spend(work);
+      auto sliced = std::make_shared<const SlicedGraph>(slice_more(graph_, *state.sliced, region, run_));
+      std::vector<Region> regions = state.regions;
+      regions.push_back(std::move(region));
+      return look(std::move(regions), std::move(sliced));
     } catch (const InputError&) {
       allowance_.spend(Work(1));
+      return std::nullopt;
     }
-    looks_.emplace_back(regions, figures);
-    return figures;
   }
 
-  void keep(Look look) {
-    best_ = {std::move(look.regions), {}, look.figures};
-    best_.sliced = slice(graph_, best_.regions, run_);
+  std::optional<State> of(std::vector<Region> regions) {
+    try {
+      auto sliced = std::make_shared<const SlicedGraph>(slice(graph_, regions, run_));
+      return look(std::move(regions), std::move(sliced));
+    } catch (const InputError&) {
+      allowance_.spend(Work(1));
+      return std::nullopt;
+    }
   }
 
-  /// An op of the original graph: the one that sets the bound or, if that is within the budget, that runs at the peak.
-  [[nodiscard]] OpId seed() const {
-    const Instance instance(std::make_shared<const Graph>(best_.sliced.graph), {});
-    OpId largest(0);
-    if (best_.figures.lower_bound > budget_) {
-      for (const OpId v : instance.ops()) {
-        if (instance.footprint(v) > instance.footprint(largest)) largest = v;
-      }
-    } else {
-      const Evaluation evaluation = evaluate(instance, input_order(instance));
-      largest = OpId(std::max(0, evaluation.peak_step));
-    }
-    return best_.sliced.ops[largest].op;
+  void keep(State state) {
+    now_ = std::move(state);
+    if (is_nearer(now_.figures(), nearest_.figures(), floor_)) nearest_ = now_;
   }
+
+  /// Brings what ops need down to the target, level by level, so that each region has no more slices than others can
+  /// follow; for a budget in one step.
+  void bring_down(Column column, Bytes target) {
+    if (budget_ > Bytes()) return bring_to(column, target);
+    while (!allowance_.is_over()) {
+      const Bytes before = worst(column);
+      if (before <= target) return;
+      if (!nearest_.regions.empty()) milder_.push_back({nearest_.regions, nearest_.sliced, nearest_.figures()});
+      bring_to(column, target + Bytes((before - target).count() / 4 * kQuartersOfLevel));
+      if (worst(column) >= before) return;
+    }
+  }
+
+  [[nodiscard]] Bytes worst(Column column) const {
+    const Table<OpId, Bytes>& needs = now_.needs.needs.*column;
+    return needs[worst_of(needs)];
+  }
+
+  /// A region for each op above the level, the largest first.
+  void bring_to(Column column, Bytes level) {
+    while (!allowance_.is_over()) {
+      const Table<OpId, Bytes>& needs = now_.needs.needs.*column;
+      const OpId seed = worst_of(needs);
+      if (needs[seed] <= level) return;
+      std::optional<Improvement> better = improve(seed, column, level);
+      if (!better) return;
+      keep(std::move(better->state));
+      repeat(better->start, better->slices, column, level);
+    }
+  }
+
+  struct Improvement {
+    SlicedOp start{};
+    int slices = 0;
+    State state{};
+    Wide excess = 0;
+  };
 
   /// A region from the seed, which replaces the one that has it.
-  std::optional<Look> improve(OpId seed) {
-    std::vector<Region> others = best_.regions;
-    std::erase_if(others, [&](const Region& region) { return contains(region, seed); });
-    Table<OpId, bool> taken(graph_.ops.size(), false);
-    for (const Region& region : others) {
-      for (const RegionPart& part : region.parts) {
-        for (const SlicedOp& sliced : part) taken[sliced.op] = true;
-      }
+  std::optional<Improvement> improve(OpId seed, Column column, Bytes level) {
+    const bool is_in = std::ranges::any_of(now_.regions, [&](const Region& region) { return contains(region, seed); });
+    State others = now_;
+    if (is_in) {
+      std::erase_if(others.regions, [&](const Region& region) { return contains(region, seed); });
+      std::optional<State> rest = of(others.regions);
+      if (!rest) return std::nullopt;
+      others = *std::move(rest);
     }
-    std::optional<Look> best;
+    const Wide now = excess(now_.needs.needs.*column, level);
+    const Wide unit = std::max<Wide>(1, ((now_.needs.needs.*column)[seed] - level).count() / kWorthOfSeed);
+    std::optional<Improvement> best;
     for (const SlicedOp& start : starts(seed)) {
-      number_slices(others, growth_.grow(start, Bytes(largest_tensor(graph_, seed).count() / reach_), taken), best);
+      number_slices(others, start, {column, level, now - unit, unit}, best);
     }
     return best;
   }
 
-  static bool contains(const Region& region, OpId op) {
-    return std::ranges::any_of(
-        region.parts, [&](const RegionPart& part) { return std::ranges::find(part, op, &SlicedOp::op) != part.end(); });
+  struct Aim {
+    Column column{};
+    Bytes level{};
+    /// At most so much may remain.
+    Wide most = 0;
+    /// Less is no difference.
+    Wide unit = 0;
+  };
+
+  /// Doubles the number as long as that saves something.
+  void number_slices(const State& others, const SlicedOp& start, const Aim& aim, std::optional<Improvement>& best) {
+    const std::vector<RegionPart> parts = grow(start, taken(others));
+    const std::int64_t extent = shortest(parts);
+    std::optional<Wide> before;
+    int last = 1;
+    for (int slices = 2; slices <= kMostSlices && !allowance_.is_over(); slices *= 2) {
+      const int number = without_idle(slices, extent);
+      if (number == last) return;
+      last = number;
+      std::optional<State> state = with(others, {parts, number});
+      if (!state) return;
+      const Wide left = excess(state->needs.needs.*aim.column, aim.level);
+      if (before && left > *before - aim.unit) return;
+      before = left;
+      const bool raises =
+          aim.column != &OpNeeds::alone && state->figures().lower_bound > std::max(floor_, now_.figures().lower_bound);
+      const bool is_enough = is_below(*state, aim);
+      if (left <= aim.most && !raises && (!best || is_better(*state, left, *best, aim))) {
+        best = {start, number, *std::move(state), left};
+      }
+      if (is_enough) return;
+    }
+  }
+
+  /// True if no op of the last region is above the level.
+  static bool is_below(const State& state, const Aim& aim) {
+    for (const RegionPart& part : state.regions.back().parts) {
+      for (const SlicedOp& sliced : part) {
+        if ((state.needs.needs.*aim.column)[sliced.op] > aim.level) return false;
+      }
+    }
+    return true;
+  }
+
+  [[nodiscard]] bool is_better(const State& state, Wide left, const Improvement& best, const Aim& aim) const {
+    if (left <= best.excess - aim.unit) return true;
+    if (left >= best.excess + aim.unit) return false;
+    return remora::is_better(state.figures(), best.state.figures(), floor_);
+  }
+
+  /// The same region for ops like the seed, such as those of equal layers.
+  void repeat(const SlicedOp& start, int slices, Column column, Bytes level) {
+    const Wide now = excess(now_.needs.needs.*column, level);
+    State next = now_;
+    Table<OpId, bool> is_taken = taken(next);
+    for (const OpId v : is_taken.ids()) {
+      if (is_taken[v] || (now_.needs.needs.*column)[v] <= level || !are_alike(v, start.op)) continue;
+      const std::vector<RegionPart> parts = grow({v, start.axis}, is_taken);
+      try {
+        Region region{parts, without_idle(slices, shortest(parts))};
+        next.sliced = std::make_shared<const SlicedGraph>(slice_more(graph_, *next.sliced, region, run_));
+        next.regions.push_back(std::move(region));
+        is_taken = taken(next);
+      } catch (const InputError&) {
+        allowance_.spend(Work(1));
+      }
+    }
+    if (next.regions.size() == now_.regions.size()) return;
+    next = *look(std::move(next.regions), std::move(next.sliced));
+    const bool raises = next.figures().lower_bound > std::max(floor_, now_.figures().lower_bound);
+    if (!raises && excess(next.needs.needs.*column, level) < now) keep(std::move(next));
+  }
+
+  [[nodiscard]] bool are_alike(OpId a, OpId b) const {
+    const auto extent_is_same = [](const Axis& x, const Axis& y) { return x.extent == y.extent; };
+    return whole_.needs.needs.alone[a] == whole_.needs.needs.alone[b] && graph_[a].duration == graph_[b].duration &&
+           std::ranges::equal(graph_[a].axes, graph_[b].axes, extent_is_same);
+  }
+
+  [[nodiscard]] std::vector<RegionPart> grow(const SlicedOp& start, const Table<OpId, bool>& is_taken) const {
+    return growth_.grow(start, Bytes(largest_tensor(graph_, start.op).count() / reach_), is_taken);
+  }
+
+  [[nodiscard]] Table<OpId, bool> taken(const State& state) const {
+    Table<OpId, bool> result(graph_.ops.size(), false);
+    for (const Region& region : state.regions) {
+      for (const RegionPart& part : region.parts) {
+        for (const SlicedOp& sliced : part) result[sliced.op] = true;
+      }
+    }
+    return result;
+  }
+
+  [[nodiscard]] std::int64_t shortest(const std::vector<RegionPart>& parts) const {
+    std::int64_t extent = kMaxAxisNumber;
+    for (const RegionPart& part : parts) {
+      for (const auto& [op, axis] : part) extent = std::min(extent, graph_[op].axes[at(axis)].extent);
+    }
+    return extent;
   }
 
   [[nodiscard]] std::vector<SlicedOp> starts(OpId seed) const {
@@ -139,20 +285,26 @@ class GreedyChoice {
     return result;
   }
 
-  /// Doubles the number as long as that brings the graph nearer to the budget.
-  void number_slices(const std::vector<Region>& others, const std::vector<RegionPart>& parts,
-                     std::optional<Look>& best) {
-    std::optional<SlicingFigures> before;
-    for (int slices = 2; slices <= kMostSlices && !allowance_.is_over(); slices *= 2) {
-      std::vector<Region> regions = others;
-      regions.push_back({parts, slices});
-      const std::optional<SlicingFigures> figures = look(regions);
-      if (!figures || (before && !is_nearer(*figures, *before, budget_))) return;
-      before = figures;
-      const bool better =
-          best ? is_better(*figures, best->figures, budget_) : is_nearer(*figures, best_.figures, budget_);
-      if (better) best = {std::move(regions), *figures};
-      if (distance(*before, budget_).none()) return;
+  /// Leaves out slices, and regions, without which nothing needs more: others set the figures.
+  void use_fewer() {
+    const auto is_as_near = [&](const State& state) {
+      return state.figures().lower_bound <= std::max(floor_, now_.figures().lower_bound) &&
+             state.figures().peak <= std::max(floor_, now_.figures().peak);
+    };
+    for (std::size_t i = now_.regions.size(); i-- > 0;) {
+      while (!allowance_.is_over()) {
+        std::vector<Region> regions = now_.regions;
+        const bool is_last = regions[i].slices <= 3;
+        if (is_last) {
+          regions.erase(regions.begin() + static_cast<std::ptrdiff_t>(i));
+        } else {
+          regions[i].slices = without_idle(regions[i].slices / 2, shortest(regions[i].parts));
+        }
+        std::optional<State> fewer = of(std::move(regions));
+        if (!fewer || !is_as_near(*fewer)) break;
+        now_ = *std::move(fewer);
+        if (is_last) break;
+      }
     }
   }
 
@@ -160,18 +312,18 @@ class GreedyChoice {
   Bytes budget_;
   SliceRun run_;
   Allowance& allowance_;
+  /// Memory that is not worth a slice: within the budget, or what no slices save.
+  Bytes floor_;
   RegionGrowth growth_;
+  State whole_;
   int reach_ = 1;
-  std::vector<std::pair<std::vector<Region>, std::optional<SlicingFigures>>> looks_{};
-  Slicing best_{};
+  State now_{};
+  /// The nearest to the budget so far.
+  State nearest_{};
+  std::vector<Slicing> milder_{};
 };
 
 }  // namespace
-
-bool is_better(const SlicingFigures& a, const SlicingFigures& b, Bytes budget) {
-  if (is_nearer(a, b, budget)) return true;
-  return !is_nearer(b, a, budget) && a.duration < b.duration;
-}
 
 Bytes largest_tensor(const Graph& graph, OpId op) {
   Bytes size;
@@ -179,11 +331,6 @@ Bytes largest_tensor(const Graph& graph, OpId op) {
     for (const TensorId t : list) size = std::max(size, graph[t].size);
   }
   return size;
-}
-
-SlicingFigures figures_of(Graph graph) {
-  const Instance instance(std::make_shared<const Graph>(std::move(graph)), {});
-  return {least_budget(instance), baseline_peak(instance), instance.baseline_duration()};
 }
 
 std::vector<Slicing> choose_slices(const Graph& graph, Bytes budget, const SliceRun& run, Allowance& allowance) {

@@ -2,23 +2,26 @@
 //
 // Which ops to compute in slices: regions, axes and numbers (docs/design/slices.md).
 //
-// Greedy, driven by the peak. The seed is the op that sets the lower bound on the minimum budget or, if that is
-// within the budget, the op at the peak of the input order. A region grows from it over large tensors on which
-// neighbors agree. Candidates differ in the seed's axis and in the number of slices. The best one is kept if it brings
-// the graph nearer to the budget; then again. How small the tensors are over which regions grow is the reach: each is
-// tried by itself, since a short one cuts a loss alone and a long one a whole step, and only a search can say what is
-// better.
+// Greedy, by what ops need: first alone, in any schedule, then at their step of the input order.
 //
-//     bound  max over ops of what must be resident while the op runs   ----.
-//     peak   of the input order without recomputation                       >  of the sliced graph, in this order
-//     time   of all ops once                                           ----'
+//     for each level     the budget; for the smallest one, a quarter less than before until an op cannot follow
+//       for each seed    the op that needs most, as long as that is above the level
+//         a region grows from it over large tensors on which neighbors agree, along the axis and in the fewest slices
+//         that leave least above the level; ops like the seed get the same
+//     fewer slices       of each region, as far as others set the figures
+//
+// So equal layers are cut one after the other, though the first alone brings nothing, and each region has a number of
+// its own. How small the tensors are over which regions grow is the reach: each is tried by itself, since a short one
+// cuts a loss alone and a long one a whole step, and only a search can say what is better.
 #pragma once
 
 #include <array>
+#include <memory>
 #include <span>
 #include <vector>
 
 #include "engine/base/allowance.hpp"
+#include "engine/slices/figures.hpp"
 #include "engine/slices/request.hpp"
 #include "model/graph.hpp"
 #include "model/schedule.hpp"
@@ -27,26 +30,16 @@
 
 namespace remora {
 
-/// Figures of a graph before any search.
-struct SlicingFigures {
-  /// No schedule of the graph has a lower peak.
-  Bytes lower_bound{};
-  /// The peak of the input order without recomputation.
-  Bytes peak{};
-  Duration duration{};
-
-  friend bool operator==(const SlicingFigures&, const SlicingFigures&) = default;
-};
-
 struct Slicing {
   /// Without a common op, in the order in which they were chosen; ops and axes are those of the original graph.
   std::vector<Region> regions{};
-  SlicedGraph sliced{};
+  std::shared_ptr<const SlicedGraph> sliced{};
   SlicingFigures figures{};
-};
+  /// For the smallest budget: slicings on the way here, with fewer slices and a higher bound each, the nearest first.
+  std::vector<Slicing> milder{};
 
-/// The figures of a graph that is sound.
-SlicingFigures figures_of(Graph graph);
+  [[nodiscard]] std::shared_ptr<const Graph> graph() const { return {sliced, &sliced->graph}; }
+};
 
 /// The slices that were found for the budget, the nearest to it first, and the shortest of those as near; 0 asks for
 /// the smallest budget. At least one, and one without regions only where nothing else brings the graph nearer. The
@@ -61,9 +54,6 @@ Slicing slice_as_asked(const Graph& graph, std::span<const RegionRequest> asked,
 
 /// The regions by names, with their effects.
 std::vector<NamedRegion> with_effects(const Graph& graph, const std::vector<Region>& regions, const SliceRun& run);
-
-/// True if a graph with figures a is clearly nearer to the budget than one with b, or as near and shorter.
-bool is_better(const SlicingFigures& a, const SlicingFigures& b, Bytes budget);
 
 /// Regions reach over tensors down to these parts of the largest one of their seed.
 inline constexpr std::array<int, 6> kReaches = {1, 4, 16, 64, 256, 1024};

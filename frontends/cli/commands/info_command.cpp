@@ -141,13 +141,23 @@ Facts facts_of(const Instance& instance) {
 }
 
 void add_slices(Request request, bool with_bracket, Facts& facts) {
-  const Slicing found = find_slices(request, nullptr);
+  std::optional<SlicedReach> reach;
+  if (with_bracket && request.slices.is_automatic()) reach = reach_with_slices(request, nullptr);
+  // Slices that need no less than the graph as it is are none.
+  if (reach && facts.bracket && reach->bracket.reached >= facts.bracket->reached) {
+    facts.sliced = SlicingFigures{facts.least_budget, facts.peak, facts.duration};
+    return;
+  }
+  const Slicing found = reach ? reach->slicing : find_slices(request, nullptr);
   facts.sliced = found.figures;
   facts.regions = text::region_lines({.regions = with_effects(*request.graph, found.regions, request.slices.run)},
                                      facts.duration_unit);
-  if (!with_bracket || found.regions.empty()) return;
-  request.graph = std::make_shared<const Graph>(found.sliced.graph);
-  facts.sliced_bracket = least_budget(request);
+  if (reach) {
+    facts.sliced_bracket = reach->bracket;
+  } else if (with_bracket && !found.regions.empty()) {
+    request.graph = found.graph();
+    facts.sliced_bracket = least_budget(request);
+  }
 }
 
 void print_json(const Facts& facts, const SolveOptions& options) {
@@ -209,7 +219,7 @@ void print_text(const Facts& facts) {
   };
   if (facts.bracket) print_bracket("minimum budget            ", *facts.bracket);
   if (facts.sliced) {
-    if (facts.regions.empty()) out << "in slices                 none lowers the lower bound or the peak\n";
+    if (facts.regions.empty()) out << "in slices                 none needs less memory\n";
     for (std::size_t i = 0; i < facts.regions.size(); ++i) {
       out << (i == 0 ? "in slices                 " : "                          ") << facts.regions[i] << "\n";
     }
