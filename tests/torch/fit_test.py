@@ -568,6 +568,21 @@ def test_models_by_devices() -> None:
     assert fit.picture([fast, slow]).startswith("<svg")
 
 
+@pytest.mark.parametrize(
+    ("models_of", "devices", "said"),
+    [
+        (perceptron, ["h100"], "models: a function, not a mapping"),
+        ({}, ["h100"], "models: there is none"),
+        ({"mlp": perceptron}, ["h100"], "models: 'mlp' is neither"),
+        ({"mlp": (perceptron, (WORDS,))}, "h100", "devices: one device, not a list"),
+        ({"mlp": (perceptron, (WORDS,))}, [], "devices: there is none"),
+    ],
+)
+def test_a_table_names_what_it_does_not_understand(models_of: Any, devices: Any, said: str) -> None:
+    with pytest.raises(InputError, match=said):
+        rt.fit_table(models_of, devices)
+
+
 # -- Planned here, run there -------------------------------------------------------------------------------------------
 
 

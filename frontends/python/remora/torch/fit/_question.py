@@ -80,6 +80,18 @@ class TableQuestion(Setting):
     models: Mapping[str, tuple[Any, ...]]
     devices: Iterable[str | FitDevice]
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if not isinstance(self.models, Mapping):
+            raise InputError("models", f"a {type(self.models).__name__}, not a mapping of names to (model, batch, loss)")
+        if not self.models:
+            raise InputError("models", "there is none")
+        for name, row in self.models.items():
+            if not isinstance(row, tuple | list) or len(row) not in (2, 3):
+                raise InputError("models", f"{name!r} is neither (model, batch) nor (model, batch, loss)")
+        if isinstance(self.devices, str | FitDevice):
+            raise InputError("devices", "one device, not a list of them")
+
     def of(self, name: str, device: FitDevice) -> Question:
         """The question of one model on one device."""
         setting = {f.name: getattr(self, f.name) for f in fields(Setting) if f.init}
