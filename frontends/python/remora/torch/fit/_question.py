@@ -83,7 +83,7 @@ class TableQuestion(Setting):
     def __post_init__(self) -> None:
         super().__post_init__()
         if not isinstance(self.models, Mapping):
-            raise InputError("models", f"a {type(self.models).__name__}, not a mapping of names to (model, batch, loss)")
+            raise InputError("models", f"a {type(self.models).__name__}, not a mapping of names to tuples")
         if not self.models:
             raise InputError("models", "there is none")
         for name, row in self.models.items():
