@@ -112,58 +112,6 @@ Evaluation evaluate_steps(const Instance& instance, std::span<const StepType> se
   return result;
 }
 
-/// Steps from the last to the first: what is resident before a step is what it and later ones read of earlier ones.
-class BackwardReplay {
- public:
-  explicit BackwardReplay(const Instance& instance)
-      : instance_(instance),
-        is_needed_(instance.tensor_count(), false),
-        resident_(instance.base_memory()),
-        peak_(instance.base_memory()) {
-    for (const TensorId t : instance.kept()) need(t);
-  }
-
-  [[nodiscard]] bool serves(OpId op) const {
-    return std::ranges::any_of(instance_.outputs(op), [&](TensorId t) { return is_needed_[t]; });
-  }
-
-  void run(OpId op) {
-    Bytes here;
-    for (const TensorId t : instance_.outputs(op)) {
-      here += instance_.size(t);
-      if (!is_needed_[t]) continue;
-      is_needed_[t] = false;
-      resident_ -= instance_.size(t);
-    }
-    here += workspace(op);
-    for (const TensorId t : instance_.inputs(op)) need(t);
-    peak_ = std::max(peak_, resident_ + here);
-  }
-
-  [[nodiscard]] Bytes peak() const { return peak_; }
-  [[nodiscard]] bool has_all() const { return resident_ == instance_.base_memory(); }
-
- private:
-  void need(TensorId t) {
-    if (is_needed_[t]) return;
-    is_needed_[t] = true;
-    resident_ += instance_.size(t);
-  }
-
-  /// Beyond all that the step reads and writes. An inner peak may release inputs that no later step needs.
-  [[nodiscard]] Bytes workspace(OpId op) const {
-    if (!instance_.has_inner()) return instance_.workspace(op);
-    const auto peaks = instance_.inner(op, 0);
-    if (peaks.empty()) return instance_.workspace(op, 0);
-    return highest_peak(peaks, [&](TensorId t) { return is_needed_[t] ? Bytes() : instance_.size(t); });
-  }
-
-  const Instance& instance_;
-  Table<TensorId, bool> is_needed_;
-  Bytes resident_{};
-  Bytes peak_{};
-};
-
 template <class StepType>
 std::vector<Step> written_steps(const Instance& instance, std::span<const StepType> sequence) {
   std::vector<Step> steps(sequence.size());
@@ -187,29 +135,6 @@ Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence) {
 
 Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence) {
   return evaluate_steps(instance, sequence);
-}
-
-PlanEvaluation evaluate_plan(const Instance& instance, RecomputePlan plan) {
-  ensure(!instance.has_modes(), "evaluate_plan: ops have several modes");
-  PlanEvaluation result;
-  BackwardReplay replay(instance);
-  std::size_t next = plan.size();
-  std::size_t first_kept = plan.size();
-  for (int stage = instance.op_count(); stage >= 0; --stage) {
-    if (stage < instance.op_count()) replay.run(OpId(stage));
-    for (; next > 0 && plan[next - 1].stage == stage; --next) {
-      const Recompute recompute = plan[next - 1];
-      if (!replay.serves(recompute.op)) continue;
-      replay.run(recompute.op);
-      result.extra += instance.duration(recompute.op);
-      plan[--first_kept] = recompute;
-    }
-  }
-  ensure(replay.has_all(), "evaluate: an op comes before the producer of its input");
-  plan.erase(plan.begin(), plan.begin() + static_cast<std::ptrdiff_t>(first_kept));
-  result.plan = std::move(plan);
-  result.peak = replay.peak();
-  return result;
 }
 
 bool modes_hold(const Instance& instance, std::span<const Compute> sequence) {

@@ -17,7 +17,6 @@
 #include "model/api.hpp"
 #include "model/instance.hpp"
 #include "model/schedule.hpp"
-#include "model/sequence.hpp"
 
 namespace remora {
 
@@ -44,17 +43,6 @@ struct Evaluation {
 /// O(steps + their inputs and outputs). Of ops alone: every compute takes mode 0.
 REMORA_API Evaluation evaluate(const Instance& instance, std::span<const OpId> sequence);
 REMORA_API Evaluation evaluate(const Instance& instance, std::span<const Compute> sequence);
-
-/// A plan of the staged form without the recomputes that serve no use, and what it needs.
-struct PlanEvaluation {
-  RecomputePlan plan{};
-  Duration extra{};
-  Bytes peak{};
-};
-
-/// The same as evaluate() of without_useless(plan), in one pass from the last step to the first. The instance has one
-/// mode an op. O(ops + recomputes + their inputs and outputs).
-REMORA_API PlanEvaluation evaluate_plan(const Instance& instance, RecomputePlan plan);
 
 /// True if every run takes a mode that its op offers, every follower the mode of the leader's run that serves it, and
 /// no op's runs weigh more than its most_computes (model/modes.hpp).

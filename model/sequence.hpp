@@ -51,6 +51,17 @@ RecomputePlan within_limits(const Instance& instance, RecomputePlan plan);
 /// The time that the recomputes cost.
 Duration extra_duration(const Instance& instance, std::span<const Recompute> plan);
 
+/// A plan of the staged form without the recomputes that serve no use, and what it needs.
+struct PlanEvaluation {
+  RecomputePlan plan{};
+  Duration extra{};
+  Bytes peak{};
+};
+
+/// The same as evaluate() of without_useless(plan), in one pass from the last step to the first. The instance has one
+/// mode an op. O(ops + recomputes + their inputs and outputs).
+PlanEvaluation evaluate_plan(const Instance& instance, RecomputePlan plan);
+
 /// True if the sequence solves the free order's problem but for the budget: every op, no op oftener than allowed, each
 /// after the producers of its inputs, and first computes after those that they wait for.
 bool is_free_sequence(const Instance& instance, std::span<const OpId> sequence);
