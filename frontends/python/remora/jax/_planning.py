@@ -9,7 +9,8 @@ search, its *slack*: at every moment
 
 The size of XLA's temporaries for a schedule is predicted by the modelled rules (`_engine.HloModule.temporaries`), and
 then measured, on the module as XLA compiles it. The largest slack comes first. If XLA needs more than the budget, the
-next plan gets less, and once one fits, a shorter one is searched from there, with more slack.
+next plan gets less and is searched from this one, and once one fits, a shorter one is searched from there, with more
+slack.
 """
 
 from __future__ import annotations
@@ -288,13 +289,15 @@ class Search:
         """A plan in the order of the graph, if it may be shorter than the other; `why` tells why there is none."""
         above: float | None = None
         attempts, gives_up = 0, other is not None
+        start: Sequence[Op] = ()
         self.why = "XLA packs the schedules that were found into more"
 
         def decide(slack: float) -> tuple[float, _Tried] | None:
-            nonlocal gives_up
+            nonlocal gives_up, start
             if slack <= -1:
                 return None
-            found = self._sound(partial(self._solved, slack))
+            found = self._sound(partial(self._solved, slack, start))
+            start = found[0] if found else ()
             if found is None:
                 self.why, gives_up = "no schedule within the budget was found", False
                 return None
