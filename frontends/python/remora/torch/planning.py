@@ -141,28 +141,29 @@ class Plan:
         return display.framed(str(self), "")
 
     def __str__(self) -> str:
-        took = f", measured {self.measured_time / 1e6:.1f} ms" if self.measured_time else ""
-        is_parted = isinstance(self, PartitionPlan)
-        if took and is_parted and self.predicted_time:
-            ratio = self.measured_time / self.predicted_time
-            took = f", kernels {self.predicted_time / 1e6:.1f} ms{took} ({ratio:.0%})"
-        bound = f", bound {self.bound / max(1, self.unscheduled_time) - 1:+.2%}" if self.bound else ""
-        # The time of a partition that does not meet its budget is no overhead of meeting it.
-        is_met = not is_parted or self.promised
-        times = f"; time {self.overhead:+.2%}{took}{bound}" if self.unscheduled_time and is_met else ""
         if not self.budget:
-            return f"{self._text()}{times}"
+            return f"{self._text()}{self._times()}"
         ran = f", measured {bytes_text(self.measured_peak)}" if self.measured_peak else ""
         share = part_of_peak_text(self.budget, self.fixed_memory, self.unscheduled_peak)
         whole = f"100 % is the peak of {self.whole}, {bytes_text(self.unscheduled_peak)}"
         return (
             f"{self._text()}: peak {bytes_text(self.predicted_peak)}{ran}, budget {bytes_text(self.budget)} "
-            f"({share}; {whole}){times}"
+            f"({share}; {whole}){self._times()}"
         )
 
     def _text(self) -> str:
         """The decision, in a few words."""
         raise NotImplementedError
+
+    def _times(self) -> str:
+        """What is said of time."""
+        if not self.unscheduled_time:
+            return ""
+        bound = f", bound {self.bound / self.unscheduled_time - 1:+.2%}" if self.bound else ""
+        return f"; time {self.overhead:+.2%}{self._measured()}{bound}"
+
+    def _measured(self) -> str:
+        return f", measured {self.measured_time / 1e6:.1f} ms" if self.measured_time else ""
 
 
 @dataclass
@@ -243,6 +244,17 @@ class PartitionPlan(Plan):
     def _text(self) -> str:
         missed = "" if self.promised else "BUDGET NOT MET: "
         return f"{missed}{bytes_text(self.saved_bytes)} saved by the forward part"
+
+    def _times(self) -> str:
+        # The time of a partition that does not meet its budget is no overhead of meeting it.
+        return super()._times() if self.promised else ""
+
+    def _measured(self) -> str:
+        took = super()._measured()
+        if not took or not self.predicted_time:
+            return took
+        ratio = self.measured_time / self.predicted_time
+        return f", kernels {self.predicted_time / 1e6:.1f} ms{took} ({ratio:.0%})"
 
 
 @dataclass
