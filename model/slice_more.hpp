@@ -6,14 +6,12 @@
 //     for (const Region& region : regions) made = slice_more(graph, made, region);    the same as slice(graph, regions)
 #pragma once
 
-#include "model/api.hpp"
 #include "model/graph.hpp"
 #include "model/slices.hpp"
 
 namespace remora {
 
 /// One more region of `graph`, of which earlier ones have made `made`. Throws InputError as `slice` of one region does.
-REMORA_API SlicedGraph slice_more(const Graph& graph, const SlicedGraph& made, const Region& region,
-                                  const SliceRun& run = {});
+SlicedGraph slice_more(const Graph& graph, const SlicedGraph& made, const Region& region, const SliceRun& run = {});
 
 }  // namespace remora

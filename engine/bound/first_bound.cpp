@@ -20,10 +20,9 @@ namespace {
 Certificate kept_at_the_end(const Instance& instance) {
   Certificate kept{OpId(instance.op_count() - 1), instance.base_memory(), {}};
   if (instance.has_inner()) return kept;
-  for (int t = 0; t < instance.tensor_count(); ++t) {
-    if (!instance.keep(TensorId(t)) || !instance.producer(TensorId(t)).valid()) continue;
-    kept.required += instance.size(TensorId(t));
-    kept.tensors.emplace_back(t);
+  for (const TensorId t : instance.kept()) {
+    kept.required += instance.size(t);
+    kept.tensors.push_back(t);
   }
   return kept;
 }

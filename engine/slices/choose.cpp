@@ -66,7 +66,7 @@ class GreedyChoice {
         allowance_(allowance),
         floor_(std::max(budget, unavoidable_memory(graph))),
         growth_(graph),
-        whole_(*look({}, std::make_shared<const SlicedGraph>(slice(graph, std::span<const Region>(), run)))) {}
+        whole_(look({}, std::make_shared<const SlicedGraph>(slice(graph, std::span<const Region>(), run)))) {}
 
   Slicing run(int reach) {
     reach_ = reach;
@@ -85,10 +85,10 @@ class GreedyChoice {
   }
 
  private:
-  std::optional<State> look(std::vector<Region> regions, std::shared_ptr<const SlicedGraph> sliced) {
+  State look(std::vector<Region> regions, std::shared_ptr<const SlicedGraph> sliced) {
     allowance_.spend(Work(1 + static_cast<std::int64_t>(sliced->ops.size()) / kOpsOfWork));
     SlicedNeeds needs = needs_of(graph_.ops.size(), *sliced);
-    return State{std::move(regions), std::move(sliced), std::move(needs)};
+    return {std::move(regions), std::move(sliced), std::move(needs)};
   }
 
   /// One more region; nothing where its slices would not be independent.
@@ -244,7 +244,7 @@ class GreedyChoice {
       }
     }
     if (next.regions.size() == now_.regions.size()) return;
-    next = *look(std::move(next.regions), std::move(next.sliced));
+    next = look(std::move(next.regions), std::move(next.sliced));
     const bool raises = next.figures().lower_bound > std::max(floor_, now_.figures().lower_bound);
     if (!raises && excess(next.needs.needs.*column, level) < now) keep(std::move(next));
   }

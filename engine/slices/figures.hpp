@@ -58,8 +58,6 @@ bool is_better(const SlicingFigures& a, const SlicingFigures& b, Bytes budget);
 struct Distance {
   Bytes bound{};
   Bytes peak{};
-
-  [[nodiscard]] bool none() const { return bound == Bytes() && peak == Bytes(); }
 };
 
 Distance distance(const SlicingFigures& figures, Bytes budget);
