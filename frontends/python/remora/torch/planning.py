@@ -156,7 +156,7 @@ class Plan:
         raise NotImplementedError
 
     def _times(self) -> str:
-        """What is said of time."""
+        """The times: extra, measured and bound."""
         if not self.unscheduled_time:
             return ""
         bound = f", bound {self.bound / self.unscheduled_time - 1:+.2%}" if self.bound else ""
