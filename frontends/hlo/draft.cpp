@@ -12,9 +12,7 @@
 namespace remora::hlo {
 namespace {
 
-/// Fields of ShapeProto and LayoutProto.
-enum : std::uint64_t { kType = 2, kDimensions, kParts, kLayout, kIsDynamic };
-enum : std::uint64_t { kMinorToMajor = 1, kTailPadding = 16 };
+/// XLA's number of the type of tuples.
 constexpr std::uint64_t kTupleType = 13;
 
 template <class Visit>
@@ -37,11 +35,11 @@ void append_numbers(const wire::Field& field, std::vector<std::int64_t>& numbers
 
 ArrayShape::ArrayShape(std::string_view bytes) {
   each(bytes, [&](const wire::Field& field) {
-    if (field.number == kType) type = static_cast<int>(field.value);
-    if (field.number == kDimensions) append_numbers(field, dimensions);
-    if (field.number != kLayout) return;
+    if (field.number == shape_field::element_type) type = static_cast<int>(field.value);
+    if (field.number == shape_field::dimensions) append_numbers(field, dimensions);
+    if (field.number != shape_field::layout) return;
     each(field.payload, [&](const wire::Field& one) {
-      if (one.number == kMinorToMajor) append_numbers(one, minor_to_major);
+      if (one.number == layout_field::minor_to_major) append_numbers(one, minor_to_major);
     });
   });
 }
@@ -57,39 +55,40 @@ ArrayShape ArrayShape::stacked(std::int64_t n) const {
 std::string ArrayShape::bytes() const {
   std::string layout;
   for (const std::int64_t one : minor_to_major)
-    wire::put_number(layout, kMinorToMajor, static_cast<std::uint64_t>(one));
-  wire::put_number(layout, kTailPadding, 1);
+    wire::put_number(layout, layout_field::minor_to_major, static_cast<std::uint64_t>(one));
+  wire::put_number(layout, layout_field::tail_padding, 1);
   std::string text;
-  wire::put_number(text, kType, static_cast<std::uint64_t>(type));
-  for (const std::int64_t one : dimensions) wire::put_number(text, kDimensions, static_cast<std::uint64_t>(one));
-  wire::put_bytes(text, kLayout, layout);
-  for (std::size_t k = 0; k < dimensions.size(); ++k) wire::put_number(text, kIsDynamic, 0);
+  wire::put_number(text, shape_field::element_type, static_cast<std::uint64_t>(type));
+  for (const std::int64_t one : dimensions)
+    wire::put_number(text, shape_field::dimensions, static_cast<std::uint64_t>(one));
+  wire::put_bytes(text, shape_field::layout, layout);
+  for (std::size_t k = 0; k < dimensions.size(); ++k) wire::put_number(text, shape_field::is_dynamic, 0);
   return text;
 }
 
 std::string_view shape_of(const Instruction& instruction) {
-  return field_of(instruction.bytes, fields::shape);
+  return field_of(instruction.bytes, instruction_field::shape);
 }
 
 std::vector<std::string> parts_of(std::string_view tuple) {
   std::vector<std::string> parts;
   each(tuple, [&](const wire::Field& field) {
-    if (field.number == kParts) parts.emplace_back(field.payload);
+    if (field.number == shape_field::tuple_shapes) parts.emplace_back(field.payload);
   });
   return parts;
 }
 
 std::string tuple_of(const std::vector<std::string>& parts) {
   std::string text;
-  wire::put_number(text, kType, kTupleType);
-  for (const std::string& part : parts) wire::put_bytes(text, kParts, part);
+  wire::put_number(text, shape_field::element_type, kTupleType);
+  for (const std::string& part : parts) wire::put_bytes(text, shape_field::tuple_shapes, part);
   return text;
 }
 
 std::string new_fields(std::string_view opcode, std::string_view shape) {
   std::string text;
-  wire::put_bytes(text, fields::opcode, opcode);
-  wire::put_bytes(text, fields::shape, shape);
+  wire::put_bytes(text, instruction_field::opcode, opcode);
+  wire::put_bytes(text, instruction_field::shape, shape);
   return text;
 }
 
@@ -101,14 +100,14 @@ std::optional<std::string> constant_fields(const ArrayShape& scalar, std::int64_
   const auto field = kFields.find(scalar.type);
   if (field == kFields.end() || (field->second.second > 0 && number != 0)) return {};
   std::string literal;
-  wire::put_bytes(literal, 1, scalar.bytes());
+  wire::put_bytes(literal, literal_field::shape, scalar.bytes());
   if (field->second.second == 0) {
     wire::put_number(literal, field->second.first, static_cast<std::uint64_t>(number));
   } else {
     wire::put_bytes(literal, field->second.first, std::string(field->second.second, '\0'));
   }
   std::string text = new_fields("constant", scalar.bytes());
-  wire::put_bytes(text, fields::literal, literal);
+  wire::put_bytes(text, instruction_field::literal, literal);
   return text;
 }
 
@@ -206,9 +205,10 @@ std::pair<std::int64_t, std::vector<std::size_t>> add_variant(const Module& modu
     if (one.opcode == "parameter") {
       const auto shape = variant.shapes.find(i);
       const auto number = static_cast<std::size_t>(one.parameter_number);
-      copy.fields = fields_of(one, {fields::shape, fields::parameter_number});
-      wire::put_bytes(*copy.fields, fields::shape, shape == variant.shapes.end() ? shape_of(one) : shape->second);
-      wire::put_number(*copy.fields, fields::parameter_number,
+      copy.fields = fields_of(one, {instruction_field::shape, instruction_field::parameter_number});
+      wire::put_bytes(*copy.fields, instruction_field::shape,
+                      shape == variant.shapes.end() ? shape_of(one) : shape->second);
+      wire::put_number(*copy.fields, instruction_field::parameter_number,
                        static_cast<std::uint64_t>(std::find(numbers.begin(), numbers.end(), number) - numbers.begin()));
     }
     written.copies.push_back(std::move(copy));

@@ -12,23 +12,10 @@
 #include <vector>
 
 #include "frontends/hlo/copies.hpp"
+#include "frontends/hlo/message_fields.hpp"
 #include "frontends/hlo/module.hpp"
 
 namespace remora::hlo {
-
-/// Numbers of fields of HloInstructionProto.
-namespace fields {
-enum : std::uint64_t {
-  opcode = 2,
-  shape = 3,
-  literal = 8,
-  parameter_number = 9,
-  tuple_index = 13,
-  slice_sizes = 20,
-  backend_config = 43,
-  aliasing = 74
-};
-}
 
 /// The shape of an array, with the order of its dimensions in memory, as a message (ShapeProto).
 struct ArrayShape {

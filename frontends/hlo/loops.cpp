@@ -6,16 +6,15 @@
 #include <set>
 
 #include "frontends/hlo/costs.hpp"
+#include "frontends/hlo/message_fields.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
 namespace remora::hlo {
 namespace {
 
-constexpr std::uint64_t kShapeField = 3;
-
 std::string_view shape_bytes(const Instruction& instruction) {
-  return field_of(instruction.bytes, kShapeField);
+  return field_of(instruction.bytes, instruction_field::shape);
 }
 
 /// The only leaf of an instruction.

@@ -7,57 +7,12 @@
 #include <unordered_map>
 
 #include "frontends/formats/wire.hpp"
+#include "frontends/hlo/message_fields.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
 namespace remora::hlo {
 namespace {
-
-// The numbers of the fields that are read here (hlo.proto, xla_data.proto).
-namespace module_field {
-enum : std::uint64_t {
-  name = 1,
-  entry_name,
-  computations,
-  entry_id = 6,
-  schedule = 7,
-  input_output_alias = 8,
-  cross_program_prefetches = 10,
-  is_dynamic = 11
-};
-}
-namespace computation_field {
-enum : std::uint64_t { name = 1, instructions, id = 5, root_id, is_fusion };
-}
-namespace instruction_field {
-enum : std::uint64_t {
-  name = 1,
-  opcode,
-  shape,
-  metadata = 7,
-  literal = 8,
-  parameter_number = 9,
-  tuple_index = 13,
-  window = 15,
-  convolution_dimensions = 16,
-  target = 28,
-  dot_dimensions = 30,
-  id = 35,
-  operand_ids,
-  control_predecessor_ids,
-  called_computation_ids,
-  backend_config = 43,
-  comparison = 63,
-  has_side_effect = 65,
-  output_operand_aliasing = 74
-};
-}
-namespace shape_field {
-enum : std::uint64_t { element_type = 2, dimensions, tuple_shapes, layout, is_dynamic };
-}
-namespace layout_field {
-enum : std::uint64_t { tiles = 6, element_size_in_bits = 7 };
-}
 
 /// XLA's numbers of the types that are no arrays.
 enum : int { kTuple = 13, kOpaque = 14, kToken = 17 };
@@ -184,11 +139,9 @@ std::optional<std::int64_t> number_in(std::string_view literal) {
   std::vector<std::int64_t> numbers;
   bool is_scalar = true;
   each_field(literal, "literal", [&](const wire::Field& field, std::string_view) {
-    constexpr std::uint64_t kShape = 1;
-    constexpr std::uint64_t kBytes = 3;
-    constexpr std::uint64_t kLast = 7;
-    if (field.number == kShape) is_scalar = is_scalar && read_shape(bytes_of(field)).dimensions.empty();
-    if (field.number > kShape && field.number <= kLast && field.number != kBytes) add_numbers(field, numbers);
+    using namespace literal_field;
+    if (field.number == shape) is_scalar = is_scalar && read_shape(bytes_of(field)).dimensions.empty();
+    if (field.number > shape && field.number <= u64s && field.number != u8s) add_numbers(field, numbers);
   });
   return is_scalar && numbers.size() == 1 ? std::optional(numbers[0]) : std::nullopt;
 }
@@ -196,9 +149,10 @@ std::optional<std::int64_t> number_in(std::string_view literal) {
 std::int64_t window_elements(std::string_view bytes) {
   std::int64_t elements = 1;
   each_field(bytes, "window", [&](const wire::Field& dimension, std::string_view) {
-    if (dimension.number != 1) return;
+    if (dimension.number != window_field::dimensions) return;
     each_field(bytes_of(dimension), "window", [&](const wire::Field& field, std::string_view) {
-      if (field.number == 1) elements = saturating_product(elements, std::max<std::int64_t>(0, number_of(field)));
+      if (field.number == window_field::size)
+        elements = saturating_product(elements, std::max<std::int64_t>(0, number_of(field)));
     });
   });
   return elements;
@@ -207,9 +161,9 @@ std::int64_t window_elements(std::string_view bytes) {
 Instruction::Alias read_alias(std::string_view bytes) {
   Instruction::Alias alias;
   each_field(bytes, "alias", [&](const wire::Field& field, std::string_view) {
-    if (field.number == 1) add_numbers(field, alias.output);
-    if (field.number == 2) alias.operand = number_of(field);
-    if (field.number == 3) add_numbers(field, alias.operand_index);
+    if (field.number == alias_field::output) add_numbers(field, alias.output);
+    if (field.number == alias_field::from) alias.operand = number_of(field);
+    if (field.number == alias_field::from_index) add_numbers(field, alias.operand_index);
   });
   return alias;
 }
@@ -250,7 +204,8 @@ void read_field(const wire::Field& field, Instruction& instruction, RawIds& ids)
     case instruction_field::convolution_dimensions:
       instruction.kernel_output_dimension = 0;
       each_field(bytes_of(field), "convolution", [&](const wire::Field& one, std::string_view) {
-        if (one.number == 4) instruction.kernel_output_dimension = number_of(one);
+        if (one.number == convolution_field::kernel_output_dimension)
+          instruction.kernel_output_dimension = number_of(one);
       });
       break;
     case instruction_field::target:
@@ -258,7 +213,7 @@ void read_field(const wire::Field& field, Instruction& instruction, RawIds& ids)
       break;
     case instruction_field::dot_dimensions:
       each_field(bytes_of(field), "dot", [&](const wire::Field& one, std::string_view) {
-        if (one.number == 1) add_numbers(one, instruction.contracting);
+        if (one.number == dot_field::lhs_contracting) add_numbers(one, instruction.contracting);
       });
       break;
     case instruction_field::id:
@@ -363,10 +318,10 @@ void set_order(Computation& computation, const std::vector<std::int64_t>& ids) {
 std::pair<std::int64_t, std::vector<std::int64_t>> read_sequence(std::string_view bytes) {
   std::pair<std::int64_t, std::vector<std::int64_t>> sequence{};
   each_field(bytes, "schedule", [&](const wire::Field& field, std::string_view) {
-    if (field.number == 1) sequence.first = number_of(field);
-    if (field.number != 2) return;
+    if (field.number == schedule_field::computation) sequence.first = number_of(field);
+    if (field.number != schedule_field::sequence) return;
     each_field(bytes_of(field), "sequence", [&](const wire::Field& one, std::string_view) {
-      if (one.number == 1) add_numbers(one, sequence.second);
+      if (one.number == schedule_field::instructions) add_numbers(one, sequence.second);
     });
   });
   return sequence;
@@ -374,7 +329,7 @@ std::pair<std::int64_t, std::vector<std::int64_t>> read_sequence(std::string_vie
 
 void read_schedule(std::string_view bytes, Module& module, const Places& computations) {
   each_field(bytes, "schedule", [&](const wire::Field& field, std::string_view) {
-    if (field.number != 1) return;
+    if (field.number != schedule_field::sequences) return;
     const auto [id, ids] = read_sequence(bytes_of(field));
     const std::size_t place = places_of({id}, computations, "scheduled computation").front();
     set_order(module.computations[place], ids);
@@ -384,12 +339,12 @@ void read_schedule(std::string_view bytes, Module& module, const Places& computa
 
 void read_donations(std::string_view bytes, Module& module) {
   each_field(bytes, "alias", [&](const wire::Field& entry, std::string_view) {
-    if (entry.number != 1) return;
+    if (entry.number != alias_field::entries) return;
     Donation donation;
     each_field(bytes_of(entry), "alias", [&](const wire::Field& field, std::string_view) {
-      if (field.number == 1) add_numbers(field, donation.output);
-      if (field.number == 2) donation.parameter = number_of(field);
-      if (field.number == 3) add_numbers(field, donation.parameter_index);
+      if (field.number == alias_field::output) add_numbers(field, donation.output);
+      if (field.number == alias_field::from) donation.parameter = number_of(field);
+      if (field.number == alias_field::from_index) add_numbers(field, donation.parameter_index);
     });
     module.donations.push_back(std::move(donation));
   });
@@ -468,18 +423,19 @@ std::string bytes_of_written(const Module& module, const WrittenComputation& com
 
 void put_sequence(std::string& schedule, const WrittenComputation& computation) {
   std::string ids;
-  for (const WrittenComputation::Copy& copy : computation.copies) put_numbers(ids, 1, {copy.id});
+  for (const WrittenComputation::Copy& copy : computation.copies)
+    put_numbers(ids, schedule_field::instructions, {copy.id});
   std::string pair;
-  put_numbers(pair, 1, {computation.id});
-  wire::put_bytes(pair, 2, ids);
-  wire::put_bytes(schedule, 1, pair);
+  put_numbers(pair, schedule_field::computation, {computation.id});
+  wire::put_bytes(pair, schedule_field::sequence, ids);
+  wire::put_bytes(schedule, schedule_field::sequences, pair);
 }
 
 /// The schedule of what is not written anew.
 std::string kept_schedule(std::string_view schedule, std::span<const WrittenComputation> written) {
   std::string message;
   each_field(schedule, "schedule", [&](const wire::Field& field, std::string_view whole) {
-    const std::int64_t id = field.number == 1 ? read_sequence(bytes_of(field)).first : -1;
+    const std::int64_t id = field.number == schedule_field::sequences ? read_sequence(bytes_of(field)).first : -1;
     if (std::none_of(written.begin(), written.end(), [&](const auto& one) { return one.id == id; })) message += whole;
   });
   return message;
@@ -578,17 +534,16 @@ std::string fields_of(const Instruction& instruction, std::initializer_list<std:
 }
 
 std::string_view scope_of(const Instruction& instruction) {
-  return field_of(field_of(instruction.bytes, instruction_field::metadata), 2);
+  return field_of(field_of(instruction.bytes, instruction_field::metadata), metadata_field::op_name);
 }
 
 std::string source_line(std::string_view bytes, const Module& module, const Instruction& instruction) {
-  // OpMetadata: source_file, source_line, stack_frame_id; StackFrameIndexProto: file_names, file_locations, stack_frames.
-  constexpr std::uint64_t kFrames = 17;
+  using namespace frames_field;
   const std::string_view metadata = field_of(instruction.bytes, instruction_field::metadata);
-  const std::string_view frames = field_of(bytes, kFrames);
+  const std::string_view index = field_of(bytes, module_field::stack_frames);
   const auto nth = [&](std::uint64_t field, std::int64_t number) {
     std::string_view found;
-    each_field(frames, "frames", [&](const wire::Field& one, std::string_view) {
+    each_field(index, "frames", [&](const wire::Field& one, std::string_view) {
       if (one.number == field && --number == 0) found = one.payload;
     });
     return found;
@@ -600,12 +555,12 @@ std::string source_line(std::string_view bytes, const Module& module, const Inst
     });
     return found;
   };
-  std::string file(field_of(metadata, 3));
-  std::int64_t line = number(metadata, 4);
-  if (const std::int64_t frame = number(metadata, 15); file.empty() && frame > 0) {
-    const std::string_view location = nth(3, number(nth(4, frame), 1));
-    file = nth(1, number(location, 1));
-    line = number(location, 3);
+  std::string file(field_of(metadata, metadata_field::source_file));
+  std::int64_t line = number(metadata, metadata_field::source_line);
+  if (const std::int64_t frame = number(metadata, metadata_field::stack_frame_id); file.empty() && frame > 0) {
+    const std::string_view location = nth(locations, number(nth(frames, frame), location_of_frame));
+    file = nth(file_names, number(location, file_of_location));
+    line = number(location, frames_field::line);
   }
   if (!file.empty()) return file + ":" + std::to_string(line);
   if (instruction.opcode != "fusion") return "";

@@ -11,7 +11,6 @@
 namespace remora::hlo {
 namespace {
 
-constexpr std::uint64_t kComparisonDirection = 63;
 constexpr int kTruthType = 1;
 /// In the state of the loop: its counter and the number at which it ends.
 constexpr std::size_t kOwn = 2;
@@ -76,12 +75,12 @@ class RepeatWriter {
   /// Its parameter, and an element of it for each of the first `count` leaves. Gives the ids of the elements.
   std::vector<std::int64_t> put_state(WrittenComputation& written, std::size_t count) {
     std::string fields = new_fields("parameter", tuple_of(loop_.shapes));
-    wire::put_number(fields, fields::parameter_number, 0);
+    wire::put_number(fields, instruction_field::parameter_number, 0);
     const std::int64_t parameter = put(written, "parameter", std::move(fields), {});
     std::vector<std::int64_t> elements;
     for (std::size_t leaf = 0; leaf < count; ++leaf) {
       std::string element = new_fields("get-tuple-element", loop_.shapes[leaf]);
-      wire::put_number(element, fields::tuple_index, leaf);
+      wire::put_number(element, instruction_field::tuple_index, leaf);
       elements.push_back(put(written, "get-tuple-element", std::move(element), {parameter}));
     }
     return elements;
@@ -149,7 +148,7 @@ class RepeatWriter {
     ArrayShape truth(loop_.shapes[0]);
     truth.type = kTruthType;
     std::string fields = new_fields("compare", truth.bytes());
-    wire::put_bytes(fields, kComparisonDirection, "LT");
+    wire::put_bytes(fields, instruction_field::comparison, "LT");
     written.root_id = put(written, "compare", std::move(fields), std::move(numbers));
     copies_.added.push_back(std::move(written));
     return copies_.added.back().id;

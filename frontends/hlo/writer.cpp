@@ -4,6 +4,7 @@
 
 #include "frontends/formats/wire.hpp"
 #include "frontends/hlo/copies.hpp"
+#include "frontends/hlo/message_fields.hpp"
 #include "frontends/hlo/reader.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
@@ -116,10 +117,9 @@ class Expressions {
     while (!reader.at_end()) {
       const auto field = reader.next();
       ensure(field.has_value(), "hlo: a module that was read");
-      constexpr std::uint64_t kName = 1;
-      constexpr std::uint64_t kFirstId = 35;
-      constexpr std::uint64_t kLastId = 38;
-      if (field->number == kName || (field->number >= kFirstId && field->number <= kLastId)) continue;
+      using namespace instruction_field;
+      const bool names_parts = field->number >= id && field->number <= called_computation_ids;
+      if (field->number == name || names_parts) continue;
       said += instruction.bytes.substr(field->start, reader.place() - field->start);
     }
     std::vector<std::int64_t> parts;
