@@ -134,6 +134,17 @@ class Ab(harness_case.HarnessCase):
         self.assertEqual(code, 65, said)
         self.assertIn("states a bound above its schedule", said)
 
+    def test_a_problem_that_a_side_s_options_are_not_for_is_left_out(self):
+        self.write("picky", f'#!/bin/sh\ncase "$*" in *l1.json*) echo "remora: --without: not for it" >&2; exit 64;; esac\n'
+                   f'exec "{self.bin}/remora" "$@"\n')  # fmt: skip
+        os.chmod(self.path("picky"), 0o755)
+        code, text, said = self.compare(
+            self.bin, self.path("picky"), "--graphs", self.bin, "--work-limit", "100", "-q", problems=4
+        )
+        self.assertEqual(code, 0, said)
+        self.assertIn("2 of 4 problems", text)
+        self.assertIn("l1 80% left out: new ended with 64: remora: --without: not for it", said)
+
     def test_bad_usage_and_bad_input_are_one_line(self):
         for words, code in (
             (["nothing", self.bin], 65),
