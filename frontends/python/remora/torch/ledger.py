@@ -157,7 +157,7 @@ class Ledger:
             self.outside.append(outside)
         if text not in self._reported:
             self._reported.add(text)
-            warn(text, 3)
+            warn(text)
 
     def read_break(self, module: fx.GraphModule, where: str) -> None:
         """Warns about the graph break at which a graph ends, if it does."""
