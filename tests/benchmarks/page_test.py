@@ -113,9 +113,11 @@ class Page(harness_case.HarnessCase):
                 (self.suite.instances[1], 2, "feasible", "time"),
             )
         ]
+        results[3].asked, results[3].stopped = "--strategy greedy", "exhausted"
         text = page(self.suite, compare(self.suite, results), results, {}, BestKnown(""), "benchmarks/run s", 4, [])
         self.assertIn("| auto | 2 | 1 | 50.0 % | 1 |\n", text)
         self.assertIn("\nEnded without a reason: near 50% auto seed 2, 3.0 s\n", text)
+        self.assertEqual(text.count("Ended without a reason"), 1)
         self.assertIn("\nSeeds differ: near 50% auto: optimal, feasible\n", text)
         self.assertNotIn("Seeds differ: far", text)
 
