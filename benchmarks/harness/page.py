@@ -198,9 +198,9 @@ def summary_table(suite, rows):
 
 
 def ends_without_reason(run):
-    """Whether the search says that it has nothing more to try, with neither a proof nor its limit. A method of the
-    literature does not search: it ends once it has its answer."""
-    strategy = re.search(r"--strategy (\S+)", run.asked)
+    """Whether the search says that it has nothing more to try, with neither a proof nor its limit. Methods of the
+    literature and other programs, whose command begins with a name, end once they have their answer."""
+    strategy = re.search(r"--strategy (\S+)|^[^-]", run.asked)
     searches = strategy is None or strategy[1] in ("auto", "cp")
     return searches and run.stopped == "exhausted" and run.status in ("feasible", "unknown")
 
