@@ -387,7 +387,7 @@ class Checking(Rewriting):
     def test_a_difference_that_is_too_small_to_be_measured_is_none(self):
         original = self.path("small.onnx")
         onnx.save(models.Network(1, 6).model(), original)
-        words = ["-b", "100%", "-o", self.path("out.onnx"), "--check", "--python", sys.executable]
+        words = ["-b", "100%", "-q", "-o", self.path("out.onnx"), "--check", "--python", sys.executable]
         code, said = remora(BINARIES, "remora", "rewrite", original, *words)
         self.assertEqual(code, 0, said)
         self.assertIn("it is NOT measurably below", said)
