@@ -7,7 +7,9 @@ Each run equals eager in every bit, or is refused, or told of.
 from __future__ import annotations
 
 import copy
+import functools
 import gc
+import inspect
 import logging
 import pickle
 import warnings
@@ -448,6 +450,32 @@ def test_a_report_names_the_users_model_and_the_shapes_of_its_batches() -> None:
         )
         assert f") of float32[{rows}, 64], training" in of_step
     assert text.count("Halved (") == 2
+
+
+def decorated(forward: Any) -> Any:
+    @functools.wraps(forward)
+    def wrapper(self: Any, *args: Any) -> Any:
+        return forward(self, *args)
+
+    return wrapper
+
+
+class Decorated(nn.Linear):
+    forward = decorated(nn.Linear.forward)
+
+
+@pytest.mark.parametrize("model", [Decorated(4, 4), Halved()], ids=lambda model: type(model).__name__)
+def test_a_graph_is_named_by_its_model_whatever_decorates_the_forward(model: nn.Module) -> None:
+    names = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        names.append(ledger.place_of_capture(""))
+        return graph.forward
+
+    given = [torch.ones(64, 64), torch.ones(64, 1)] if isinstance(model, Halved) else [torch.ones(4, 4)]
+    torch.compile(model, backend=backend)(*given)
+    code = inspect.unwrap(type(model).forward).__code__
+    assert names == [f"{type(model).__name__} ({code.co_filename}:{code.co_firstlineno})"]
 
 
 def test_a_percentage_means_the_same_whatever_the_order_of_the_batches() -> None:
