@@ -248,8 +248,10 @@ def report(of: Any) -> Report:
 
 
 def place_of_capture(otherwise: str) -> str:
-    """Function, file and line of the code that Dynamo captures now; of a module's forward, which may be in a decorator's
-    wrapper, its class and those of its own code."""
+    """Function, file and line of the code that Dynamo captures now; for a module's forward, those of the module.
+
+    A decorator's wrapper may be what is captured.
+    """
     compiling = next(_compiling(), None)
     if compiling is None:
         return otherwise
