@@ -67,7 +67,7 @@ fs::path folder_of(const std::string& file) {
 
 constexpr const char* kNoGraph = "neither a remora-graph nor an ONNX model nor an HLO module";
 
-/// What is done with a file that no graph is read from.
+/// A suggestion for a file that no graph is read from, or nothing.
 std::string advice(const std::string& content) {
   return tflite::looks_like_model(content) ? "; a TFLite model gets an arena only: remora place --tflite" : "";
 }
