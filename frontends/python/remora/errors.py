@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-import sys
+import inspect
 import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
@@ -22,12 +22,12 @@ _INNER = {"", "remora", "torch", "jax", "jaxlib", "contextlib", "functools", "th
 
 def warn_user(text: str, kind: type[Warning]) -> None:
     """Warns at the line of the user's program that led here, past the frames of this package and of its frameworks."""
-    frame = here = sys._getframe(1)
-    while str(frame.f_globals.get("__name__", "")).partition(".")[0] in _INNER:
-        if frame.f_back is None:
-            frame = here
-            break
+    frame = inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _INNER:
         frame = frame.f_back
+    if frame is None:
+        warnings.warn(text, kind, stacklevel=2)
+        return
     module, registry = frame.f_globals.get("__name__"), frame.f_globals.setdefault("__warningregistry__", {})
     warnings.warn_explicit(text, kind, frame.f_code.co_filename, frame.f_lineno, module, registry)
 
