@@ -3,6 +3,7 @@
 that shows them."""
 import dataclasses
 import math
+import re
 
 from harness.results import percent_more
 
@@ -197,8 +198,11 @@ def summary_table(suite, rows):
 
 
 def ends_without_reason(run):
-    """Whether the search says that it has nothing more to try, with neither a proof nor its limit."""
-    return run.stopped == "exhausted" and run.status in ("feasible", "unknown")
+    """Whether the search says that it has nothing more to try, with neither a proof nor its limit. Methods of the
+    literature and other programs, whose command begins with a name, end once they have their answer."""
+    strategy = re.search(r"--strategy (\S+)|^[^-]", run.asked)
+    searches = strategy is None or strategy[1] in ("auto", "cp")
+    return searches and run.stopped == "exhausted" and run.status in ("feasible", "unknown")
 
 
 def seeds_text(suite, results):

@@ -113,9 +113,12 @@ class Page(harness_case.HarnessCase):
                 (self.suite.instances[1], 2, "feasible", "time"),
             )
         ]
+        for run, asked in zip(results[2:], ("--strategy greedy", "remora_methods twremat {graph}")):
+            run.asked, run.stopped = asked, "exhausted"
         text = page(self.suite, compare(self.suite, results), results, {}, BestKnown(""), "benchmarks/run s", 4, [])
         self.assertIn("| auto | 2 | 1 | 50.0 % | 1 |\n", text)
         self.assertIn("\nEnded without a reason: near 50% auto seed 2, 3.0 s\n", text)
+        self.assertEqual(text.count("Ended without a reason"), 1)
         self.assertIn("\nSeeds differ: near 50% auto: optimal, feasible\n", text)
         self.assertNotIn("Seeds differ: far", text)
 

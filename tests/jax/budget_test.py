@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import sys
 import warnings
+from pathlib import Path
 from typing import Any
 
 import jax
@@ -80,8 +81,9 @@ def test_donated_parameters() -> None:
 def test_what_no_schedule_holds_is_left_with_a_word() -> None:
     step, arguments = NETWORKS["mlp"]()
     named = r"the minimum found .*one instruction \(dot\.\d+, .*networks\.py:\d+\) takes 272.00 KiB"
-    with pytest.warns(RuntimeWarning, match=named), rj.budget(70_000) as plans:
+    with pytest.warns(RuntimeWarning, match=named) as told, rj.budget(70_000) as plans:
         program = compiled(step, arguments)
+    assert Path(told[0].filename).parent == Path(__file__).parent
     assert plans.largest.note
     assert 70_000 < plans.largest.least <= plans.largest.before
     assert temporaries(program) <= plans.largest.before

@@ -58,6 +58,10 @@ def test_scheduled_modules_are_read_and_written(binary: Path, tmp_path: Path) ->
     wrong = remora("rewrite", step, "--budget", "60%", "-o", tmp_path / "smaller.onnx")
     assert wrong.returncode == 64
     assert wrong.stderr == "remora: --output: a rewritten HLO module is no ONNX model; name another file\n"
+    wrong = remora("order", step, "-q", "--work-limit", "1", "-o", tmp_path / "order.onnx")
+    assert wrong.returncode == 64
+    why = f"{step} is no ONNX model, so its order is none either; name a .json file"
+    assert wrong.stderr == f"remora: --output: {why}\n"
     # A module, which a pass gives back to XLA, not a dump; Python reads both.
     for file in (step, smaller):
         assert rj.plan_module(file.read_bytes(), "1GiB")[1].module == "jit_step"

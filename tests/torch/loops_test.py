@@ -7,7 +7,9 @@ Each run equals eager in every bit, or is refused, or told of.
 from __future__ import annotations
 
 import copy
+import functools
 import gc
+import inspect
 import logging
 import pickle
 import warnings
@@ -450,6 +452,32 @@ def test_a_report_names_the_users_model_and_the_shapes_of_its_batches() -> None:
     assert text.count("Halved (") == 2
 
 
+def decorated(forward: Any) -> Any:
+    @functools.wraps(forward)
+    def wrapper(self: Any, *args: Any) -> Any:
+        return forward(self, *args)
+
+    return wrapper
+
+
+class Decorated(nn.Linear):
+    forward = decorated(nn.Linear.forward)
+
+
+@pytest.mark.parametrize("model", [Decorated(4, 4), Halved()], ids=lambda model: type(model).__name__)
+def test_a_graph_is_named_by_its_model_whatever_decorates_the_forward(model: nn.Module) -> None:
+    names = []
+
+    def backend(graph: Any, _: Any) -> Any:
+        names.append(ledger.place_of_capture(""))
+        return graph.forward
+
+    given = [torch.ones(64, 64), torch.ones(64, 1)] if isinstance(model, Halved) else [torch.ones(4, 4)]
+    torch.compile(model, backend=backend)(*given)
+    code = inspect.unwrap(type(model).forward).__code__
+    assert names == [f"{type(model).__name__} ({code.co_filename}:{code.co_firstlineno})"]
+
+
 def test_a_percentage_means_the_same_whatever_the_order_of_the_batches() -> None:
     found = []
     for order in ((512, 128, 256), (128, 256, 512, 128, 256)):
@@ -471,8 +499,8 @@ def test_a_wrapped_module_says_once_that_a_larger_batch_raised_its_budget() -> N
     model = rt.wrap(layers(8), budget="80%", **checking.OPTIONS)
     assert told(lambda: backward_of(model, X[:128])) == []
     said = told(lambda: (backward_of(model, X[:256]), backward_of(model, X)))
-    assert len(said) == 1
-    assert "begin with the largest batch, or give the budget in bytes" in said[0]
+    assert sum("begin with the largest batch, or give the budget in bytes" in text for text in said) == 1
+    assert all("a larger batch has raised it" in text or "has a plan for new shapes" in text for text in said)
 
 
 def test_a_graph_that_cannot_be_planned_runs_and_is_told() -> None:

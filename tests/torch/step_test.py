@@ -533,6 +533,7 @@ def test_new_shapes_are_said_once_and_the_plan_is_of_the_latest_call() -> None:
             warnings.simplefilter("always")
             step(torch.randn(rows, 8))
         said.append([str(w.message) for w in caught])
+        assert {w.filename for w in caught} <= {__file__}
         assert peaks.setdefault(rows, step.plan.predicted_peak) == step.plan.predicted_peak
     assert [len(texts) for texts in said] == [0, 1, 0, 1, 0, 0]
     assert re.search(r"new shapes: .*\(16, 8\)\. Capture and planning took [\d.]+ s", said[1][0])

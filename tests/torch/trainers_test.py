@@ -144,6 +144,28 @@ def test_a_callback_chooses_checkpoints_when_training_begins(kind: str, bf16: bo
     assert rt.checkpoints(mine).modules
 
 
+def test_a_callback_leaves_untrained_what_hooks_update(tmp_path: Path) -> None:
+    from remora.integrations.transformers import AutoCheckpoint
+
+    torch.manual_seed(0)
+    plain = gpt2()
+    plain.config.use_cache = False
+    mine = copy.deepcopy(plain)
+    for model, callbacks in ((plain, []), (mine, [AutoCheckpoint("85%", time_limit=2.0)])):
+        optimizers = {p: torch.optim.SGD([p], 1e-2, momentum=0.9) for p in model.parameters()}
+
+        def update(p: torch.Tensor, optimizers: dict[Any, torch.optim.Optimizer] = optimizers) -> None:
+            optimizers[p].step()
+            p.grad = None
+
+        for p in model.parameters():
+            p.register_post_accumulate_grad_hook(update)
+        torch.manual_seed(1)
+        trained(model, "gpt2", tmp_path / str(len(callbacks)), callbacks=callbacks, max_steps=3)
+    assert equal(mine, plain) == []
+    assert rt.checkpoints(mine).modules
+
+
 @pytest.mark.parametrize("kind", list(MODELS))
 def test_a_step_by_hand_takes_what_was_predicted(kind: str) -> None:
     torch.manual_seed(0)

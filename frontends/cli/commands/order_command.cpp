@@ -26,6 +26,7 @@
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/onnx/read/onnx_reader.hpp"
 #include "frontends/text/text.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
@@ -159,23 +160,31 @@ struct Source {
   std::shared_ptr<const DeviceGraph> devices{};
 };
 
+Source load_graph_source(const FileText& file, const Arguments& arguments) {
+  const auto devices = load_device_graph(file, arguments);
+  if (!devices) return {.graph = load_graph(file, arguments, arguments.has("quiet"))};
+  std::optional<Graph> graph = of_one_device(*devices->graph);
+  if (!graph) {
+    throw InputError(
+        file.path,
+        "an order has a peak on one device, and this graph leaves open where ops run or tensors are; 'remora "
+        "solve --order free' chooses devices and order together");
+  }
+  return {.graph = {std::make_shared<const Graph>(*std::move(graph)), devices->sha256}, .devices = devices->graph};
+}
+
 Source load_source(const Arguments& arguments, const std::string& output) {
   const FileText file = read_once(arguments.file("GRAPH"));
-  const bool quiet = arguments.has("quiet");
-  if (!json::is_model_name(output)) {
-    const auto devices = load_device_graph(file, arguments);
-    if (!devices) return {.graph = load_graph(file, arguments, quiet)};
-    std::optional<Graph> graph = of_one_device(*devices->graph);
-    if (!graph) {
-      throw InputError(
-          file.path,
-          "an order has a peak on one device, and this graph leaves open where ops run or tensors are; 'remora "
-          "solve --order free' chooses devices and order together");
+  const bool is_onnx = onnx_frontend::looks_like_onnx(file.content);
+  if (!is_onnx || !json::is_model_name(output)) {
+    Source source = load_graph_source(file, arguments);
+    if (!is_onnx) {
+      refuse_model_name(output, file.path + " is no ONNX model, so its order is none either; name a .json file");
     }
-    return {.graph = {std::make_shared<const Graph>(*std::move(graph)), devices->sha256}, .devices = devices->graph};
+    return source;
   }
   if (arguments.has("training")) refuse_model_name(output, kNoTrainingNodes);
-  Source source{.model = load_model(file, arguments, quiet)};
+  Source source{.model = load_model(file, arguments, arguments.has("quiet"))};
   check_rewritable(*source.model, output);
   source.graph = source.model->graph;
   return source;

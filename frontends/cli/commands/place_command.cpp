@@ -26,6 +26,8 @@
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/formats/tflite.hpp"
+#include "frontends/hlo/module.hpp"
+#include "frontends/onnx/read/onnx_reader.hpp"
 #include "frontends/text/text.hpp"
 #include "model/banks.hpp"
 #include "model/buffers/schedule_buffers.hpp"
@@ -176,11 +178,14 @@ PlaceInput load_input(Arguments& arguments, FileText text) {
     load_schedule_input(arguments, input);
     if (input.banks) return input;
   } else {
+    const std::string no_table = path + " is not a table of buffers; a schedule needs its graph: --graph FILE";
     const auto first = file.content.find_first_not_of(" \t\r\n");
     if (first != std::string::npos && file.content[first] == '{') {
       expect_json(file);
-      throw UsageError(path + " is not a table of buffers; a schedule needs its graph: --graph FILE");
+      throw UsageError(no_table);
     }
+    if (onnx_frontend::looks_like_onnx(file.content) || hlo::looks_like_module(file.content))
+      throw UsageError(no_table);
     if (tflite::looks_like_model(file.content)) throw UsageError(path + " is a TFLite model; say --tflite");
     input.buffers = interchange::read_buffers(file.content, path);
   }

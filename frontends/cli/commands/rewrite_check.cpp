@@ -139,7 +139,7 @@ void print_peaks(std::ostream& out, const Json& memory) {
   } else if (saved <= -kResolution) {
     out << "            it is NOT below, but " << text::bytes_text(Bytes(-saved)) << " above" << rest;
   } else {
-    out << "            it is NOT below" << rest
+    out << "            it is NOT measurably below" << rest
         << "            (differences of less than 256 KiB cannot be measured)\n";
   }
 }

@@ -20,6 +20,7 @@
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
+#include "frontends/formats/tflite.hpp"
 #include "frontends/hlo/reader.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/text.hpp"
@@ -66,6 +67,11 @@ fs::path folder_of(const std::string& file) {
 
 constexpr const char* kNoGraph = "neither a remora-graph nor an ONNX model nor an HLO module";
 
+/// A suggestion for a file that no graph is read from, or nothing.
+std::string advice(const std::string& content) {
+  return tflite::looks_like_model(content) ? "; a TFLite model gets an arena only: remora place --tflite" : "";
+}
+
 }  // namespace
 
 void refuse_model_options(const Arguments& arguments, const std::string& path) {
@@ -81,7 +87,7 @@ namespace {
 Graph read_graph_text(const std::string& content) {
   const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string::npos) throw InputError("", std::string("the file is empty: ") + kNoGraph);
-  if (content[first] != '{') throw InputError("", kNoGraph);
+  if (content[first] != '{') throw InputError("", kNoGraph + advice(content));
   return json::read_graph(json::Text(content));
 }
 
@@ -472,7 +478,8 @@ LoadedModel load_model(const FileText& file, const Arguments& arguments, bool qu
   LoadedModel model{.path = file.path, .content = file.content, .options = read_onnx_options(arguments)};
   model.options.folder = folder_of(file.path);
   if (!looks_like_onnx(model.content)) {
-    throw InputError(file.path, "is neither an ONNX model nor an HLO module; only those can be rewritten");
+    throw InputError(file.path,
+                     "is neither an ONNX model nor an HLO module; only those can be rewritten" + advice(model.content));
   }
   model.lowered = onnx_frontend::lower_onnx(model.content, file.path, model.options);
   note_data_files(model.content, file.path, arguments.files());

@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+import inspect
+import warnings
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +15,21 @@ if TYPE_CHECKING:
     from remora.schedule import Schedule
 
 __all__ = ["Certificate", "Error", "Infeasible", "InputError", "NoDeviceSchedule", "NoSchedule", "Refusal"]
+
+
+_INNER = {"", "remora", "torch", "jax", "jaxlib", "contextlib", "functools", "threading"}
+
+
+def warn_user(text: str, kind: type[Warning]) -> None:
+    """Warns at the line of the user's program that led here, past the frames of this package and of its frameworks."""
+    frame = inspect.currentframe()
+    while frame is not None and str(frame.f_globals.get("__name__", "")).partition(".")[0] in _INNER:
+        frame = frame.f_back
+    if frame is None:
+        warnings.warn(text, kind, stacklevel=2)
+        return
+    module, registry = frame.f_globals.get("__name__"), frame.f_globals.setdefault("__warningregistry__", {})
+    warnings.warn_explicit(text, kind, frame.f_code.co_filename, frame.f_lineno, module, registry)
 
 
 class Error(Exception):

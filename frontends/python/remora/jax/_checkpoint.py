@@ -8,7 +8,6 @@ then says whether that part has to be smaller, or may be larger.
 from __future__ import annotations
 
 import logging
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
@@ -20,7 +19,7 @@ import numpy as np
 
 from remora import _engine
 from remora._arguments import Budget, budget_bytes
-from remora.errors import InputError
+from remora.errors import InputError, warn_user
 from remora.jax._jaxpr import duration
 from remora.jax._loops import Choice, Loops, Pair, find_loops
 from remora.jax._planning import CPU, LIMITS, Plan
@@ -116,7 +115,7 @@ def checkpoint_loops(
     plan, run = search.run(allowed)
     _LOG.info("%s", plan)
     if plan.note:
-        warnings.warn(f"remora.jax: {plan}", RuntimeWarning, stacklevel=2)
+        warn_user(f"remora.jax: {plan}", RuntimeWarning)
     return Checkpointed(plan, run)
 
 

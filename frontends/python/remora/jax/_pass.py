@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 import re
 import threading
-import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -24,7 +23,7 @@ import jax
 
 from remora import _engine
 from remora._arguments import Budget, budget_bytes
-from remora.errors import Error, InputError
+from remora.errors import Error, InputError, warn_user
 from remora.jax._loop_pairs import plan as planned
 from remora.jax._planning import CPU, LIMITS, Plan
 from remora.limits import Limits
@@ -213,13 +212,13 @@ class _Pass:
 
             written, plan = planned(content, before, allowed, measure, settings.limits, settings.device)
         except Error as error:
-            warnings.warn(f"remora.jax: {name} is left unchanged: {error}", RuntimeWarning, stacklevel=2)
+            warn_user(f"remora.jax: {name} is left unchanged: {error}", RuntimeWarning)
             return plain
         program = plain if written is None else executables[written]
         settings.plans.all.append(plan)
         _LOG.info("%s", plan)
         if plan.note or plan.undonated:
-            warnings.warn(f"remora.jax: {plan}{_total(plain, program)}", RuntimeWarning, stacklevel=2)
+            warn_user(f"remora.jax: {plan}{_total(plain, program)}", RuntimeWarning)
         return program
 
     def _run(self, compiled: Callable[[], Any], asked: _Compile) -> Any:

@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import torch
 from torch._dynamo.exc import BackendCompilerFailed, ShortenTraceback, TorchDynamoException
 
 from remora._engine import bytes_text, part_of_peak_text
-from remora.errors import Error
+from remora.errors import Error, warn_user
 
 _ADVICE = ("Set TORCHDYNAMO_VERBOSE=1", "For even more developer context", "You can suppress this exception")
 """How Dynamo's own advice begins, which asks to report a bug to PyTorch."""
@@ -68,9 +67,9 @@ class RemoraWarning(UserWarning):
     """Something runs outside of what was planned, or costs more than it need; said once."""
 
 
-def warn(text: str, stacklevel: int = 2) -> None:
-    """Warns; 2 places the warning at the line that calls this."""
-    warnings.warn(f"remora: {text}", RemoraWarning, stacklevel=stacklevel)
+def warn(text: str) -> None:
+    """Warns at the user's line."""
+    warn_user(f"remora: {text}", RemoraWarning)
 
 
 class CaptureError(TorchError):

@@ -157,7 +157,7 @@ class Ledger:
             self.outside.append(outside)
         if text not in self._reported:
             self._reported.add(text)
-            warn(text, 3)
+            warn(text)
 
     def read_break(self, module: fx.GraphModule, where: str) -> None:
         """Warns about the graph break at which a graph ends, if it does."""
@@ -248,9 +248,17 @@ def report(of: Any) -> Report:
 
 
 def place_of_capture(otherwise: str) -> str:
-    """Function, file and line of the code that Dynamo captures now."""
-    code = next(_codes(), None)
-    return f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})" if code is not None else otherwise
+    """Function, file and line of the code that Dynamo captures now; for a module's forward, those of the module.
+
+    A decorator's wrapper may be what is captured.
+    """
+    compiling = next(_compiling(), None)
+    if compiling is None:
+        return otherwise
+    code, module = compiling["code"], compiling.get("locals", {}).get("self")
+    if isinstance(module, torch.nn.Module) and getattr(type(module).forward, "__code__", None) is code:
+        return place_of_module(module)
+    return f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
 
 
 def place_of_module(module: torch.nn.Module) -> str:
@@ -266,11 +274,16 @@ def _frame() -> int:
     return -1 if found is None else int(found)
 
 
-def _codes() -> Iterator[types.CodeType]:
-    """The code objects that Dynamo compiles now, innermost first."""
+def _compiling() -> Iterator[dict[str, Any]]:
+    """Dynamo's variables of each compilation that runs now, innermost first: `code`, and the `locals` of its frame."""
     for frame in frames():
-        if frame.f_code.co_name == "compile_inner" and isinstance(frame.f_locals.get("code"), types.CodeType):
-            yield frame.f_locals["code"]
+        if frame.f_code.co_name == "_compile" and isinstance(frame.f_locals.get("code"), types.CodeType):
+            yield frame.f_locals
+
+
+def _code() -> types.CodeType | None:
+    """The code object that Dynamo compiles now."""
+    return next((compiling["code"] for compiling in _compiling()), None)
 
 
 def _first_lines(text: str) -> str:
@@ -300,7 +313,7 @@ class _Listener:
         new = [text for text, n in now.items() if n > self.known.get(text, 0)]
         self.known = now
         ledger = _ledger_of_capture()
-        code = next(_codes(), None)
+        code = _code()
         if ledger is None or not new or code is None:
             return
         if _frame() not in ledger.frames:  # else the graph's own reason says it

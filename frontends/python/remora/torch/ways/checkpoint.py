@@ -83,7 +83,7 @@ def auto_checkpoint(
     reference = Reference(step)
     if reference.unsteady:
         more = f"{reference.unsteady[0]} and {len(reference.unsteady) - 1} more"
-        warn(f"two eager steps differ in {more}: only larger differences are found", 3)
+        warn(f"two eager steps differ in {more}: only larger differences are found")
 
     def planned() -> Any:
         """The plan's file as JSON gives it, or the arguments of a BudgetError."""
@@ -112,7 +112,7 @@ def _tell_slower(plan: CheckpointPlan, device: torch.device) -> None:
     if device.type == "cpu" or plan.measured_time <= SLOWER * plan.predicted_time:
         return
     took, predicted = plan.measured_time / 1e6, plan.predicted_time / 1e6
-    warn(f"the plan takes {took:.1f} ms where {predicted:.1f} were predicted: another one may be faster", 4)
+    warn(f"the plan takes {took:.1f} ms where {predicted:.1f} were predicted: another one may be faster")
 
 
 def refuse(model: torch.nn.Module) -> None:
@@ -150,6 +150,5 @@ def _tell_excluded(excluded: dict[str, str]) -> None:
         name, reason = found[0]
         warn(
             f"{len(found)} modules are not checkpointed, as {name}, which {reason}. Where that is a cache of keys and "
-            "values, set use_cache=False",
-            4,
+            "values, set use_cache=False"
         )
