@@ -474,7 +474,9 @@ std::optional<LoopDim> resized_rows(std::int64_t input, std::int64_t output, dou
     first = std::min(first, rows.begin - row / ratio.output * ratio.input);
     last = std::max(last, rows.end - row / ratio.output * ratio.input);
   };
-  const auto rows_at = [&](std::int64_t row) { return how.rows(how.coordinate(static_cast<double>(row), scale), scale); };
+  const auto rows_at = [&](std::int64_t row) {
+    return how.rows(how.coordinate(static_cast<double>(row), scale), scale);
+  };
   for (std::int64_t row = 0; row < ratio.output; ++row) widen(row, rows_at(row));
   for (std::int64_t row = 0; row < output; ++row) {
     // Beyond the border it reads the last row there is.

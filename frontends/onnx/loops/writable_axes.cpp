@@ -75,6 +75,24 @@ bool if_resized_alone(const LoopContext& /*context*/, const WritableAxis& axis) 
   return x && x->offset == 0 && x->length == x->step;
 }
 
+/// Neither along the dimension that is split, nor along blocks of channels.
+bool unless_split(const LoopContext& context, const WritableAxis& axis) {
+  const auto split = axis_of(context.attribute("axis", 0), context.input(0).size());
+  return is_plain(axis) && split && axis.outputs[0]->dim != *split;
+}
+
+bool unless_in_channels(const LoopContext& /*context*/, const WritableAxis& axis) {
+  const auto& x = axis.inputs[0];
+  const auto& y = axis.outputs[0];
+  return x && y && x->dim == y->dim && x->dim != 1;
+}
+
+/// Indices are of the table's rows along one dimension, and beside them along all others.
+bool if_beside_table(const LoopContext& context, const WritableAxis& axis) {
+  const auto along = axis_of(context.attribute("axis", 0), context.input(0).size());
+  return axis.inputs[0] || (along && axis.outputs[0] && axis.outputs[0]->dim == *along);
+}
+
 bool if_first_is_cut(const LoopContext& /*context*/, const WritableAxis& axis) {
   return axis.inputs[0].has_value();
 }
@@ -117,51 +135,128 @@ const Conditions& conditions() {
                    {"Slice", if_plain},
                    {"Pad", if_plain},
                    {"Tile", if_first_is_cut},
+                   {"Split", unless_split},
+                   {"GatherElements", if_beside_table},
+                   {"DepthToSpace", unless_in_channels},
+                   {"SpaceToDepth", unless_in_channels},
                    {"QuantizeLinear", unless_in_blocks},
                    {"DequantizeLinear", unless_in_blocks},
                    {"Attention", onnx_attention},
                    {"MultiHeadAttention", microsoft_attention}};
-    for (const char* type :
-         {"MatMul",           "FusedMatMul",       "MatMulInteger",
-          "Gemm",             "Einsum",            "GlobalMaxPool",
-          "GlobalLpPool",     "LSTM",              "GRU",
-          "RNN",              "LpNormalization",   "CumSum",
-          "Trilu",            "LayerNormalization", "RMSNormalization",
-          "SimplifiedLayerNormalization", "SkipLayerNormalization", "SkipSimplifiedLayerNormalization",
-          "BatchNormalization", "InstanceNormalization", "LRN",
-          "MeanVarianceNormalization", "TopK",     "OneHot",
-          "Gather",           "GatherElements",    "Concat",
-          "Split",            "Transpose",         "Expand",
-          "DepthToSpace",     "SpaceToDepth",      "Softmax",
-          "LogSoftmax",       "Hardmax",           "ReduceSum",
-          "ReduceL1",         "ReduceSumSquare",   "ReduceMax",
-          "ReduceMin",        "ReduceProd",        "ReduceL2",
-          "ReduceLogSum",     "ReduceLogSumExp",   "ArgMax",
-          "ArgMin",           "Add",               "Sub",
-          "Mul",              "Div",               "Pow",
-          "Mod",              "Max",               "Min",
-          "Sum",              "Mean",              "Where",
-          "PRelu",            "Clip",              "Cast",
-          "CastLike",         "Neg",               "Abs",
-          "Log",              "Exp",               "Erf",
-          "Sqrt",             "Reciprocal",        "Sin",
-          "Cos",              "Tan",               "Asin",
-          "Acos",             "Atan",              "Sinh",
-          "Cosh",             "Tanh",              "Asinh",
-          "Acosh",            "Atanh",             "Sign",
-          "Floor",            "Ceil",              "Round",
-          "Relu",             "Sigmoid",           "HardSigmoid",
-          "HardSwish",        "Selu",              "Softplus",
-          "Softsign",         "LeakyRelu",         "Elu",
-          "Celu",             "Gelu",              "QuickGelu",
-          "FastGelu",         "BiasGelu",          "Mish",
-          "Swish",            "Shrink",            "Not",
-          "And",              "Or",                "Xor",
-          "Equal",            "Greater",           "Less",
-          "LessOrEqual",      "BitwiseAnd",        "BitwiseOr",
-          "BitwiseXor",       "BitwiseNot",        "BitShift",
-          "IsNaN",            "IsInf",             "ThresholdedRelu",
-          "GreaterOrEqual"}) {
+    for (const char* type : {"MatMul",
+                             "FusedMatMul",
+                             "MatMulInteger",
+                             "Gemm",
+                             "Einsum",
+                             "GlobalMaxPool",
+                             "GlobalLpPool",
+                             "LSTM",
+                             "GRU",
+                             "RNN",
+                             "LpNormalization",
+                             "CumSum",
+                             "Trilu",
+                             "LayerNormalization",
+                             "RMSNormalization",
+                             "SimplifiedLayerNormalization",
+                             "SkipLayerNormalization",
+                             "SkipSimplifiedLayerNormalization",
+                             "BatchNormalization",
+                             "InstanceNormalization",
+                             "LRN",
+                             "MeanVarianceNormalization",
+                             "TopK",
+                             "OneHot",
+                             "Gather",
+                             "Concat",
+                             "Transpose",
+                             "Expand",
+                             "Softmax",
+                             "LogSoftmax",
+                             "Hardmax",
+                             "ReduceSum",
+                             "ReduceL1",
+                             "ReduceSumSquare",
+                             "ReduceMax",
+                             "ReduceMin",
+                             "ReduceProd",
+                             "ReduceL2",
+                             "ReduceLogSum",
+                             "ReduceLogSumExp",
+                             "ArgMax",
+                             "ArgMin",
+                             "Add",
+                             "Sub",
+                             "Mul",
+                             "Div",
+                             "Pow",
+                             "Mod",
+                             "Max",
+                             "Min",
+                             "Sum",
+                             "Mean",
+                             "Where",
+                             "PRelu",
+                             "Clip",
+                             "Cast",
+                             "CastLike",
+                             "Neg",
+                             "Abs",
+                             "Log",
+                             "Exp",
+                             "Erf",
+                             "Sqrt",
+                             "Reciprocal",
+                             "Sin",
+                             "Cos",
+                             "Tan",
+                             "Asin",
+                             "Acos",
+                             "Atan",
+                             "Sinh",
+                             "Cosh",
+                             "Tanh",
+                             "Asinh",
+                             "Acosh",
+                             "Atanh",
+                             "Sign",
+                             "Floor",
+                             "Ceil",
+                             "Round",
+                             "Relu",
+                             "Sigmoid",
+                             "HardSigmoid",
+                             "HardSwish",
+                             "Selu",
+                             "Softplus",
+                             "Softsign",
+                             "LeakyRelu",
+                             "Elu",
+                             "Celu",
+                             "Gelu",
+                             "QuickGelu",
+                             "FastGelu",
+                             "BiasGelu",
+                             "Mish",
+                             "Swish",
+                             "Shrink",
+                             "Not",
+                             "And",
+                             "Or",
+                             "Xor",
+                             "Equal",
+                             "Greater",
+                             "Less",
+                             "LessOrEqual",
+                             "BitwiseAnd",
+                             "BitwiseOr",
+                             "BitwiseXor",
+                             "BitwiseNot",
+                             "BitShift",
+                             "IsNaN",
+                             "IsInf",
+                             "ThresholdedRelu",
+                             "GreaterOrEqual"}) {
       all.emplace(type, always);
     }
     return all;
@@ -172,9 +267,18 @@ const Conditions& conditions() {
 /// Inputs that are settings and not data, by position: no iteration has a part of them.
 bool is_setting(std::string_view type, std::size_t input) {
   static const std::map<std::string_view, std::vector<std::size_t>, std::less<>> kSettings{
-      {"Expand", {1}},      {"Tile", {1}},         {"Slice", {1, 2, 3, 4}},   {"Pad", {1, 2, 3}},
-      {"Resize", {1, 2, 3}}, {"TopK", {1}},        {"Split", {1}},            {"OneHot", {1, 2}},
-      {"CumSum", {1}},      {"Trilu", {1}},        {"QLinearConv", {1, 2, 4, 5, 6, 7}}, {"ConvInteger", {2, 3}},
+      {"Expand", {1}},
+      {"Tile", {1}},
+      {"Slice", {1, 2, 3, 4}},
+      {"Pad", {1, 2, 3}},
+      {"Resize", {1, 2, 3}},
+      {"TopK", {1}},
+      {"Split", {1}},
+      {"OneHot", {1, 2}},
+      {"CumSum", {1}},
+      {"Trilu", {1}},
+      {"QLinearConv", {1, 2, 4, 5, 6, 7}},
+      {"ConvInteger", {2, 3}},
       {"MultiHeadAttention", {3}}};
   if (type.starts_with("Reduce")) return input == 1;
   const auto found = kSettings.find(type);
@@ -184,8 +288,8 @@ bool is_setting(std::string_view type, std::size_t input) {
 /// The dimension that has the rows of the loop, or a number of entries for each row; none where no dimension has.
 std::optional<DimCut> dim_cut(const Shape& shape, const LoopDims& dims, int loop) {
   const auto found = std::ranges::find(dims, loop, &LoopDim::loop);
-  if (found == dims.end() || std::find_if(found + 1, dims.end(), [&](const LoopDim& dim) { return dim.loop == loop; }) !=
-                                 dims.end()) {
+  if (found == dims.end() ||
+      std::find_if(found + 1, dims.end(), [&](const LoopDim& dim) { return dim.loop == loop; }) != dims.end()) {
     return std::nullopt;
   }
   std::int64_t all = 1;

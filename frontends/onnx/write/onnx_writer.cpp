@@ -169,9 +169,8 @@ Rewritten rewrite(std::string_view content, const LoweredModel& lowered, const M
   sort_nodes(graph);
   FreshNames fresh(model);
   const NodeTable table = table_of(graph, lowered.network);
-  SlicedNodes nodes = slices != nullptr
-                          ? write_slices(graph, lowered, slices->regions, slices->sliced, table, fresh)
-                          : unsliced(lowered, table);
+  SlicedNodes nodes = slices != nullptr ? write_slices(graph, lowered, slices->regions, slices->sliced, table, fresh)
+                                        : unsliced(lowered, table);
   if (slices != nullptr) fix_extents(graph, lowered, *slices);
   std::vector<int> computes;
   computes.reserve(sequence.size());

@@ -202,8 +202,8 @@ class SliceWriter {
     for (std::size_t dim = 0; dim < piece.shape.size(); ++dim) {
       if (before == blocks && piece.shape[dim] > 1) {
         const std::int64_t entry = has.size() / piece.shape[dim];
-        const bool fits = has.size() % piece.shape[dim] == 0 && (wanted.begin - has.begin) % entry == 0 &&
-                          wanted.size() % entry == 0;
+        const bool fits =
+            has.size() % piece.shape[dim] == 0 && (wanted.begin - has.begin) % entry == 0 && wanted.size() % entry == 0;
         if (fits) {
           const std::int64_t first = (wanted.begin - has.begin) / entry;
           return sliced(piece, dim, {first, first + wanted.size() / entry});
@@ -385,9 +385,8 @@ class SliceWriter {
       if (cut_initializers_.contains(value.name)) result_.constants -= byte_size(value.shape, value.type);
     }
     auto& all = *graph_.mutable_initializer();
-    const auto kept = std::remove_if(all.begin(), all.end(), [&](const onnx::TensorProto& one) {
-      return cut_initializers_.contains(one.name());
-    });
+    const auto kept = std::remove_if(
+        all.begin(), all.end(), [&](const onnx::TensorProto& one) { return cut_initializers_.contains(one.name()); });
     all.erase(kept, all.end());
   }
 
