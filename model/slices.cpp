@@ -541,7 +541,7 @@ class Rewriting {
     return is_slice ? tensors_[t][at(slice)] : complete(t);
   }
 
-  /// What the slice reads of `t`, if that is not all that it has.
+  /// Bytes that the slice reads of `t`, if there are more of it.
   [[nodiscard]] Bytes copied(OpId v, TensorId t, int slice) const {
     const Cut* const cut = cut_of(region_.axis(v), t);
     if (cut == nullptr) return {};

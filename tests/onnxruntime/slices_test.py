@@ -35,7 +35,10 @@ from onnx import helper, numpy_helper  # noqa: E402
 
 CONDITIONS = os.path.join(HERE, "..", "..", "frontends", "onnx", "loops", "writable_axes.cpp")
 # What the command says of regions that cannot be.
-ILLEGAL = re.compile(r"has no op|has no axes|axes of the op .* have one iteration|cannot be computed in slices|in these uneven slices|no schedule")
+ILLEGAL = re.compile(
+    r"has no op|has no axes|axes of the op .* have one iteration|cannot be computed in slices|in these uneven slices|"
+    r"no schedule"
+)
 # Another row computes these, too, or no case has a dimension to cut.
 ELSEWHERE = {"SimplifiedLayerNormalization", "SkipSimplifiedLayerNormalization", "Swish", "BiasGelu"}
 
@@ -74,7 +77,8 @@ class Program(models.Network):
 
     def image_layer(self, x, shape, k):
         draw, (n, c, h, w) = self.random, shape
-        kind = draw.choice(["conv"] * 4 + ["pool", "pool", "depthwise", "relu", "norm", "up", "up", "add", "join", "rows"])
+        rest = ["pool", "pool", "depthwise", "relu", "norm", "up", "up", "transposed", "add", "join", "rows"]
+        kind = draw.choice(["conv"] * 4 + rest)
         if kind == "conv":
             made, size, stride = draw.randint(2, 8), draw.choice([1, 2, 3, 3, 5]), draw.choice([1, 1, 1, 2, 3])
             pads = [draw.randrange(size) for _ in range(4)]
@@ -94,6 +98,15 @@ class Program(models.Network):
         elif kind == "depthwise":
             inputs = [x, self.numbers(f"w{k}", 2 * c, 1, 3, 3)]
             self.add("Conv", inputs, f"depthwise{k}", [n, 2 * c, h, w], pads=[1] * 4, group=c)
+        elif kind == "transposed":
+            made, size, stride = draw.randint(2, 6), draw.randint(2, 4), draw.randint(1, 3)
+            pads, more = [draw.randrange(size) for _ in range(4)], [draw.randrange(stride) for _ in range(2)]
+            extents = [(e - 1) * stride + size + more[d] - pads[d] - pads[d + 2] for d, e in enumerate((h, w))]
+            if min(extents) < 2 or h * w > 400:
+                return
+            inputs = [x, self.numbers(f"w{k}", c, made, size, size), self.numbers(f"b{k}", made)]
+            attributes = {"pads": pads, "strides": [stride] * 2, "output_padding": more}
+            self.add("ConvTranspose", inputs, f"transposed{k}", [n, made, *extents], **attributes)
         elif kind == "pool":
             stride, ceil = draw.choice([1, 2]), draw.randrange(2)
             extents = [(e + 2 - 3 + (stride - 1) * ceil) // stride + 1 for e in (h, w)]
@@ -132,7 +145,8 @@ class Program(models.Network):
 
     def row_layer(self, x, shape, k):
         draw, (n, t, c) = self.random, shape
-        kind = draw.choice(["product"] * 3 + ["gemm", "softmax", "norm", "gelu", "attention", "attention", "add", "mask"])
+        rest = ["gemm", "softmax", "norm", "gelu", "attention", "attention", "add", "mask"]
+        kind = draw.choice(["product"] * 3 + rest)
         if kind == "product":
             made = 4 * draw.randint(1, 6)
             self.add("MatMul", [x, self.numbers(f"w{k}", c, made)], f"product{k}", [n, t, made])
@@ -264,7 +278,8 @@ def check_node(checker, op, variant, seed):
         results = running.run(None, feeds)
         model = onnx.shape_inference.infer_shapes(model)
         for one, array in zip(model.graph.output, results):
-            one.CopyFrom(helper.make_tensor_value_info(one.name, helper.np_dtype_to_tensor_dtype(array.dtype), array.shape))
+            kind = helper.np_dtype_to_tensor_dtype(array.dtype)
+            one.CopyFrom(helper.make_tensor_value_info(one.name, kind, array.shape))
     except Exception:
         return None
     onnx.save(model, original)
@@ -284,8 +299,8 @@ def check_node(checker, op, variant, seed):
 def written_types():
     with open(CONDITIONS, encoding="utf-8") as file:
         text = file.read()
-    text = text[text.index("const Conditions& conditions()") : text.index("bool is_setting")]
-    return set(re.findall(r'"([A-Z]\w+)"', text)) - ELSEWHERE
+    text = text[text.index("kUnchanged") : text.index("bool is_setting")]
+    return {word for quoted in re.findall(r'"([A-Z][\w ]+)"', text) for word in quoted.split()} - ELSEWHERE
 
 
 def main():

@@ -54,6 +54,20 @@ bool if_rows(const LoopContext& /*context*/, const WritableAxis& axis) {
   return has_rows(axis);
 }
 
+/// Each slice has a row of the input, which no kernel shorter than its stride lets begin behind it.
+bool if_transposed_rows(const LoopContext& context, const WritableAxis& axis) {
+  constexpr std::size_t kFirstSpatial = 2;
+  const auto& x = axis.inputs[0];
+  const auto& y = axis.outputs[0];
+  if (!x || !y || y->dim < kFirstSpatial) return true;
+  const std::size_t spatial = y->dim - kFirstSpatial;
+  const auto dilations = context.list("dilations");
+  const std::int64_t dilation = dilations.empty() ? 1 : dilations[spatial];
+  const std::int64_t reach = (context.input(1)[y->dim] - 1) * dilation + 1;
+  const std::int64_t last = (y->rows + y->step - 1) / y->step - 1;
+  return reach >= y->step && x->offset + x->length > 0 && last * x->step + x->offset < x->rows;
+}
+
 /// Scales of weights may be of each channel.
 bool if_weights_are_whole(const LoopContext& context, const WritableAxis& axis) {
   const std::size_t weights = context.node.type == "QLinearConv" ? 3 : 1;
@@ -119,6 +133,19 @@ bool microsoft_attention(const LoopContext& context, const WritableAxis& axis) {
   return attention(context, axis, "unidirectional");
 }
 
+/// Types of which any slice is a node with the same attributes.
+constexpr std::string_view kUnchanged =
+    "MatMul FusedMatMul MatMulInteger Gemm Einsum GlobalMaxPool GlobalLpPool LSTM GRU RNN LpNormalization CumSum "
+    "Trilu LayerNormalization RMSNormalization SimplifiedLayerNormalization SkipLayerNormalization "
+    "SkipSimplifiedLayerNormalization BatchNormalization InstanceNormalization LRN MeanVarianceNormalization TopK "
+    "OneHot Gather Concat Transpose Expand Softmax LogSoftmax Hardmax ReduceSum ReduceL1 ReduceSumSquare "
+    "ReduceMax ReduceMin ReduceProd ReduceL2 ReduceLogSum ReduceLogSumExp ArgMax ArgMin Add Sub Mul Div Pow Mod "
+    "Max Min Sum Mean Where PRelu Clip Cast CastLike Neg Abs Log Exp Erf Sqrt Reciprocal Sin Cos Tan Asin Acos "
+    "Atan Sinh Cosh Tanh Asinh Acosh Atanh Sign Floor Ceil Round Relu Sigmoid HardSigmoid HardSwish Selu Softplus "
+    "Softsign LeakyRelu Elu Celu Gelu QuickGelu FastGelu BiasGelu Mish Swish Shrink Not And Or Xor Equal Greater "
+    "Less LessOrEqual BitwiseAnd BitwiseOr BitwiseXor BitwiseNot BitShift IsNaN IsInf ThresholdedRelu "
+    "GreaterOrEqual";
+
 using Conditions = std::map<std::string_view, Condition, std::less<>>;
 
 const Conditions& conditions() {
@@ -126,6 +153,7 @@ const Conditions& conditions() {
     Conditions all{{"Conv", if_rows},
                    {"ConvInteger", if_weights_are_whole},
                    {"QLinearConv", if_weights_are_whole},
+                   {"ConvTranspose", if_transposed_rows},
                    {"MaxPool", if_pooled_alike},
                    {"AveragePool", if_pooled_alike},
                    {"LpPool", if_pooled_alike},
@@ -143,120 +171,10 @@ const Conditions& conditions() {
                    {"DequantizeLinear", unless_in_blocks},
                    {"Attention", onnx_attention},
                    {"MultiHeadAttention", microsoft_attention}};
-    for (const char* type : {"MatMul",
-                             "FusedMatMul",
-                             "MatMulInteger",
-                             "Gemm",
-                             "Einsum",
-                             "GlobalMaxPool",
-                             "GlobalLpPool",
-                             "LSTM",
-                             "GRU",
-                             "RNN",
-                             "LpNormalization",
-                             "CumSum",
-                             "Trilu",
-                             "LayerNormalization",
-                             "RMSNormalization",
-                             "SimplifiedLayerNormalization",
-                             "SkipLayerNormalization",
-                             "SkipSimplifiedLayerNormalization",
-                             "BatchNormalization",
-                             "InstanceNormalization",
-                             "LRN",
-                             "MeanVarianceNormalization",
-                             "TopK",
-                             "OneHot",
-                             "Gather",
-                             "Concat",
-                             "Transpose",
-                             "Expand",
-                             "Softmax",
-                             "LogSoftmax",
-                             "Hardmax",
-                             "ReduceSum",
-                             "ReduceL1",
-                             "ReduceSumSquare",
-                             "ReduceMax",
-                             "ReduceMin",
-                             "ReduceProd",
-                             "ReduceL2",
-                             "ReduceLogSum",
-                             "ReduceLogSumExp",
-                             "ArgMax",
-                             "ArgMin",
-                             "Add",
-                             "Sub",
-                             "Mul",
-                             "Div",
-                             "Pow",
-                             "Mod",
-                             "Max",
-                             "Min",
-                             "Sum",
-                             "Mean",
-                             "Where",
-                             "PRelu",
-                             "Clip",
-                             "Cast",
-                             "CastLike",
-                             "Neg",
-                             "Abs",
-                             "Log",
-                             "Exp",
-                             "Erf",
-                             "Sqrt",
-                             "Reciprocal",
-                             "Sin",
-                             "Cos",
-                             "Tan",
-                             "Asin",
-                             "Acos",
-                             "Atan",
-                             "Sinh",
-                             "Cosh",
-                             "Tanh",
-                             "Asinh",
-                             "Acosh",
-                             "Atanh",
-                             "Sign",
-                             "Floor",
-                             "Ceil",
-                             "Round",
-                             "Relu",
-                             "Sigmoid",
-                             "HardSigmoid",
-                             "HardSwish",
-                             "Selu",
-                             "Softplus",
-                             "Softsign",
-                             "LeakyRelu",
-                             "Elu",
-                             "Celu",
-                             "Gelu",
-                             "QuickGelu",
-                             "FastGelu",
-                             "BiasGelu",
-                             "Mish",
-                             "Swish",
-                             "Shrink",
-                             "Not",
-                             "And",
-                             "Or",
-                             "Xor",
-                             "Equal",
-                             "Greater",
-                             "Less",
-                             "LessOrEqual",
-                             "BitwiseAnd",
-                             "BitwiseOr",
-                             "BitwiseXor",
-                             "BitwiseNot",
-                             "BitShift",
-                             "IsNaN",
-                             "IsInf",
-                             "ThresholdedRelu",
-                             "GreaterOrEqual"}) {
+    std::string_view rest = kUnchanged;
+    while (!rest.empty()) {
+      const std::string_view type = rest.substr(0, rest.find(' '));
+      rest.remove_prefix(std::min(rest.size(), type.size() + 1));
       all.emplace(type, always);
     }
     return all;

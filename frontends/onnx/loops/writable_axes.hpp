@@ -3,8 +3,8 @@
 // The axes of the ops of a model of which ONNX has the slices: nodes of the same type that read and write parts of the
 // op's values.
 //
-//     Conv, x [1, 8, 64, 64] -> y [1, 8, 64, 64], a kernel of 3     rows 16 .. 31 of y    Slice rows 15 .. 32 of x, and a
-//                                                                                         Conv without padding of them
+//     Conv, x [1, 8, 64, 64] -> y [1, 8, 64, 64], a kernel of 3     rows 16 .. 31 of y:
+//     Slice of rows 15 .. 32 of x, and a Conv of them without padding of rows
 //
 // So each axis is a loop over one dimension of every value that it cuts. A rule that is right for the whole op need not
 // be for a slice: a causal mask depends on where a row is, a mean on how many rows there are. Those have no such axis,
@@ -22,10 +22,10 @@
 
 namespace remora::onnx_frontend {
 
-/// What a range of iterations touches of a value: entries of one of its dimensions.
+/// Entries of one dimension of a value that a range of iterations touches.
 struct DimCut {
   std::size_t dim = 0;
-  /// Of each row.
+  /// Number for each row.
   std::int64_t entries = 1;
   std::int64_t rows = 1;
   /// As in Cut.

@@ -56,7 +56,7 @@ struct SlicedModel {
   std::string bytes{};
   /// Values that take over the memory of the first input of their node.
   std::unordered_set<std::string> in_place{};
-  /// What the file's constants take beyond those of the original: indices and settings of the slices.
+  /// Size of the file's constants beyond those of the original: indices and settings of the slices.
   Bytes constants{};
 };
 

@@ -445,7 +445,7 @@ class SliceWriter {
     }
   }
 
-  /// What the file says of values that are no longer there is dropped. Slices are of these extents alone.
+  /// Drops types of values that are no longer there.
   void describe_values() {
     std::unordered_set<std::string> made;
     for (const auto& input : graph_.input()) made.insert(input.name());

@@ -26,10 +26,10 @@
 
 namespace remora::onnx_frontend {
 
-/// What each node of a graph is.
+/// Roles of a graph's nodes, by position.
 struct NodeTable {
   std::vector<NodeRole> roles{};
-  /// Of ops.
+  /// Names of ops.
   std::vector<std::string> names{};
 };
 
@@ -39,12 +39,12 @@ struct SlicedNodes {
   Table<OpId, std::vector<int>> nodes{};
   /// Values that take over the memory of their node's first input.
   std::unordered_set<std::string> in_place{};
-  /// What constants of the slices take, beyond those of the graph.
+  /// Size of the slices' constants, beyond those of the graph.
   Bytes constants{};
 };
 
-/// Replaces the nodes of the ops that are in slices. `lowered` has writable axes, `regions` are of its graph, `sliced` is
-/// the graph in them, and `table` says what the nodes are. Throws InputError, placed at the node, where the indices of
+/// Replaces the nodes of the ops that are in slices. `lowered` has writable axes, `regions` are of its graph, `sliced`
+/// is the graph in them, and `table` is of the nodes. Throws InputError, placed at the node, where the indices of
 /// uneven slices would be large, and for a node that reads what is in slices now, such as its shape.
 SlicedNodes write_slices(onnx::GraphProto& graph, const LoweredModel& lowered, std::span<const Region> regions,
                          const SlicedGraph& sliced, const NodeTable& table, FreshNames& fresh);

@@ -42,14 +42,16 @@ class SliceMaker {
 
   void run() {
     const std::string& type = slice_.node.type;
+    const bool is_transposed = type == "ConvTranspose";
     const bool is_convolution = type == "Conv" || type == "ConvInteger" || type == "QLinearConv";
     const bool is_pool = type == "MaxPool" || type == "AveragePool" || type == "LpPool";
     const auto& made = slice_.axis.outputs[0];
     constexpr std::size_t kFirstSpatial = 2;
     if ((is_convolution || is_pool) && made && made->dim >= kFirstSpatial) set_pads(made->dim - kFirstSpatial);
-    if (is_convolution && made && made->dim == 1 && slice_.axis.inputs[0]) set_groups();
+    if (is_transposed && made && made->dim >= kFirstSpatial) set_transposed_pads(made->dim - kFirstSpatial);
+    if ((is_convolution || is_transposed) && made && made->dim == 1 && slice_.axis.inputs[0]) set_groups();
     // The first term has the bias.
-    if (!made && slice_.slice > 0 && (type == "Conv" || type == "Gemm")) drop_bias();
+    if (!made && slice_.slice > 0 && (type == "Conv" || is_transposed || type == "Gemm")) drop_bias();
     if (type == "Resize") set_sizes();
     if (type == "Expand") copy_.set_input(1, constant_(made_shape()));
   }
@@ -67,7 +69,7 @@ class SliceMaker {
     while (copy_.input_size() > kBias) copy_.mutable_input()->RemoveLast();
   }
 
-  /// Of a depthwise convolution and the like, which is cut between groups.
+  /// A depthwise convolution and the like are cut between groups.
   void set_groups() {
     onnx::AttributeProto& groups = attribute(copy_, "group");
     groups.set_type(onnx::AttributeProto::INT);
@@ -84,6 +86,31 @@ class SliceMaker {
     pads[spatial + pads.size() / 2] = std::max<std::int64_t>(0, end - read.rows);
     remove_attribute(copy_, "auto_pad");
     set_integers(copy_, "pads", pads);
+  }
+
+  /// Row i of the input adds to the rows from i * stride - padding on, as many as the kernel reaches over: padding is
+  /// what they are beyond the slice's rows.
+  void set_transposed_pads(std::size_t spatial) {
+    const std::size_t rank = context_.output(0).size() - 2;
+    const auto listed = [&](std::string_view name, std::size_t count, std::int64_t otherwise) {
+      std::vector<std::int64_t> list = context_.list(name);
+      if (list.empty()) list.assign(count, otherwise);
+      return list;
+    };
+    const std::int64_t stride = listed("strides", rank, 1)[spatial];
+    const std::int64_t kernel = context_.input(1)[spatial + 2];
+    const std::int64_t reach = (kernel - 1) * listed("dilations", rank, 1)[spatial] + 1;
+    const Range made = slice_.axis.outputs[0]->entries_of(slice_.iterations);
+    const Range read = slice_.axis.inputs[0]->entries_of(slice_.iterations);
+    std::vector<std::int64_t> pads = listed("pads", 2 * rank, 0);
+    std::vector<std::int64_t> more = listed("output_padding", rank, 0);
+    pads[spatial] += made.begin - read.begin * stride;
+    const std::int64_t beyond = (read.size() - 1) * stride + reach - pads[spatial] - made.size();
+    ensure(pads[spatial] >= 0, "slices: a transposed convolution begins behind its slice");
+    pads[spatial + rank] = std::max<std::int64_t>(0, beyond);
+    more[spatial] = std::max<std::int64_t>(0, -beyond);
+    set_integers(copy_, "pads", pads);
+    set_integers(copy_, "output_padding", more);
   }
 
   [[nodiscard]] std::vector<std::int64_t> pads_of_node() const {

@@ -70,7 +70,7 @@ onnx::ModelProto in_slices(const ModelBuilder& model, const std::vector<Member>&
   return proto;
 }
 
-const onnx::NodeProto& node_named(const onnx::ModelProto& model, const std::string& name) {
+const onnx::NodeProto& written_node(const onnx::ModelProto& model, const std::string& name) {
   const auto found = std::ranges::find(model.graph().node(), name, &onnx::NodeProto::name);
   if (found == model.graph().node().end()) throw std::runtime_error("no node " + name);
   return *found;
@@ -103,21 +103,21 @@ ModelBuilder two_convolutions() {
     tensor.clear_dims();
     for (const std::int64_t one : {2, 2, 3, 3}) tensor.add_dims(one);
   }
-  model.node("Conv", {"x", "u"}, {"y"}, "A").set("pads", {1, 1, 1, 1});
-  model.node("Conv", {"y", "v"}, {"z"}, "B").set("pads", {1, 1, 1, 1});
+  model.node("Conv", {"x", "u"}, {"y"}, "A").set("pads", std::vector<std::int64_t>{1, 1, 1, 1});
+  model.node("Conv", {"y", "v"}, {"z"}, "B").set("pads", std::vector<std::int64_t>{1, 1, 1, 1});
   return model;
 }
 
 TEST(SliceWriter, ConvolutionsHaveTheirHalosAndThePaddingThatIsLeft) {
   const onnx::ModelProto result = in_slices(two_convolutions(), {{"A", 8}, {"B", 8}}, 2);
   // Rows 0 to 5 and 2 to 7 of x, for 0 to 4 and 3 to 7 of y, for 0 to 3 and 4 to 7 of z.
-  EXPECT_EQ(integers_of(node_named(result, "A#0"), "pads"), (std::vector<std::int64_t>{1, 1, 0, 1}));
-  EXPECT_EQ(integers_of(node_named(result, "A#1"), "pads"), (std::vector<std::int64_t>{0, 1, 1, 1}));
-  EXPECT_EQ(integers_of(node_named(result, "B#0"), "pads"), (std::vector<std::int64_t>{1, 1, 0, 1}));
-  EXPECT_EQ(integers_of(node_named(result, "B#1"), "pads"), (std::vector<std::int64_t>{0, 1, 1, 1}));
+  EXPECT_EQ(integers_of(written_node(result, "A#0"), "pads"), (std::vector<std::int64_t>{1, 1, 0, 1}));
+  EXPECT_EQ(integers_of(written_node(result, "A#1"), "pads"), (std::vector<std::int64_t>{0, 1, 1, 1}));
+  EXPECT_EQ(integers_of(written_node(result, "B#0"), "pads"), (std::vector<std::int64_t>{1, 1, 0, 1}));
+  EXPECT_EQ(integers_of(written_node(result, "B#1"), "pads"), (std::vector<std::int64_t>{0, 1, 1, 1}));
   EXPECT_EQ(types_of(result), (Strings{"Slice", "Conv", "Conv", "Reshape", "Pad", "Slice", "Conv", "Conv", "Reshape",
                                        "ScatterND", "Reshape"}));
-  EXPECT_EQ(node_named(result, "B#1").input(0), node_named(result, "A#1").output(0));
+  EXPECT_EQ(written_node(result, "B#1").input(0), written_node(result, "A#1").output(0));
   EXPECT_EQ(result.graph().node().rbegin()->output(0), "z");
 }
 
@@ -139,8 +139,8 @@ TEST(SliceWriter, ASumIsAddedInPlaceAndTheFirstTermHasTheBias) {
                          .output("y")
                          .node("Gemm", {"x", "w", "b"}, {"y"}, "G");
   const onnx::ModelProto result = in_slices(model, {{"G", 6}}, 3);
-  EXPECT_EQ(node_named(result, "G#0").input_size(), 3);
-  EXPECT_EQ(node_named(result, "G#1").input_size(), 2);
+  EXPECT_EQ(written_node(result, "G#0").input_size(), 3);
+  EXPECT_EQ(written_node(result, "G#1").input_size(), 2);
   const onnx::NodeProto& last = *result.graph().node().rbegin();
   EXPECT_EQ(last.op_type(), "Add");
   EXPECT_EQ(last.output(0), "y");
