@@ -193,7 +193,8 @@ TEST(SliceWriter, SlicesThatWouldNeedManyIndicesAreRejected) {
 TEST(WritableAxes, AreThoseThatASliceOfTheNodeComputes) {
   const auto extents = [](const ModelBuilder& model) {
     std::vector<std::int64_t> found;
-    for (const Axis& axis : writable(model).graph.ops.back().axes) found.push_back(axis.extent);
+    const LoweredModel lowered = writable(model);
+    for (const Axis& axis : lowered.graph.ops.back().axes) found.push_back(axis.extent);
     return found;
   };
   using Extents = std::vector<std::int64_t>;
