@@ -399,7 +399,7 @@ TEST(Slices, CountTemporaries) {
 
 TEST(Slices, CountCopiesOfRows) {
   // Half of x, which is there as a whole; a slice of y or z is all that its reader reads.
-  const SlicedGraph sliced = slice(chain(), whole_chain(2), {.bandwidth = Bytes(4), .copies = true});
+  const SlicedGraph sliced = slice(chain(), whole_chain(2), {.copies = true, .bandwidth = Bytes(4)});
   std::vector<std::int64_t> workspaces;
   for (const Op& op : sliced.graph.ops) workspaces.push_back(op.workspace.count());
   EXPECT_EQ(workspaces, (std::vector<std::int64_t>{19, 0, 0, 19, 0, 0}));

@@ -53,7 +53,7 @@ struct WritableAxis {
 std::vector<std::vector<WritableAxis>> add_writable_axes(const Network& network, const std::vector<NodeId>& op_nodes,
                                                          const std::vector<ValueId>& tensor_values, Graph& graph);
 
-/// Since then, Slice, Pad and reductions have their settings as inputs, and Softmax normalizes one dimension.
-inline constexpr std::int64_t kLeastOpsetOfSlices = 13;
+/// Since then, there is ScatterND, and Slice and Pad have their settings as inputs.
+inline constexpr std::int64_t kLeastOpsetOfSlices = 11;
 
 }  // namespace remora::onnx_frontend
