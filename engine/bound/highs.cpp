@@ -39,6 +39,7 @@ constexpr int kOptimal = 7;
 constexpr int kInfeasible = 8;
 constexpr int kSimplexInterrupt = 1;
 constexpr int kMipInterrupt = 6;
+constexpr int kHasNoSolution = 0;
 constexpr int kHasSolution = 2;
 constexpr const char* kBroughtAlong = "libhighs.so";
 
@@ -308,13 +309,17 @@ class Run {
     }
     api.run(highs.get());
     const int status = api.status(highs.get());
-    answer.complete = status == kOptimal || status == kInfeasible;
     api.double_info(highs.get(), "mip_dual_bound", &answer.bound);
     if (!std::isfinite(answer.bound)) answer.bound = -1;
     api.int64_info(highs.get(), "mip_node_count", &answer.nodes);
     answer.nodes = std::max<std::int64_t>(answer.nodes, 1);
-    int kind_of_solution = 0;
+    int kind_of_solution = kHasNoSolution;
     api.int_info(highs.get(), "primal_solution_status", &kind_of_solution);
+    // A solution that violates a row once presolve is undone is dropped, and with it the node that had it: "infeasible"
+    // is then said of a program that may have solutions.
+    const bool has_ended = status == kOptimal || status == kInfeasible;
+    answer.complete = has_ended && kind_of_solution == (status == kOptimal ? kHasSolution : kHasNoSolution);
+    answer.is_lost = has_ended && !answer.complete;
     if (kind_of_solution == kHasSolution && status != kInfeasible) {
       answer.solution.resize(costs_.size());
       if (api.solution(highs.get(), answer.solution.data(), nullptr, nullptr, nullptr) != 0) answer.solution.clear();

@@ -42,6 +42,8 @@ struct BinaryProgram {
 struct HighsAnswer {
   /// The solution is the cheapest, or there is none.
   bool complete = false;
+  /// HiGHS ended without knowing either: it lost a solution to its tolerances.
+  bool is_lost = false;
   /// No solution costs less; negative if nothing is known.
   double bound = -1;
   /// By column; empty if none was found.

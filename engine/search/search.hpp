@@ -138,7 +138,7 @@ class Search {
   /// start yet.
   bool offer(Solution solution, Source source);
   /// Proved elsewhere: no schedule has less extra duration.
-  void raise_bound(Duration extra) { lower_bound_ = std::max(lower_bound_, extra); }
+  void raise_bound(Duration extra);
   /// Proved elsewhere: no schedule fits within the budget.
   void prove_infeasible(const std::optional<Certificate>& certificate = std::nullopt);
   [[nodiscard]] const std::optional<Certificate>& certificate() const { return certificate_; }
@@ -177,6 +177,7 @@ class Search {
   [[nodiscard]] std::vector<RoundResult> run_round(const std::vector<Worker*>& workers, const RoundInput& input) const;
   void merge(Source source, RoundResult& result);
   void take(Solution solution, Source source);
+  void correct_bound();
 
   const Instance& instance_;
   SolveOptions options_;

@@ -5,6 +5,7 @@
 #include <cstddef>
 #include <limits>
 #include <memory>
+#include <optional>
 #include <utility>
 
 #ifdef REMORA_HAVE_CBC
@@ -116,7 +117,8 @@ void branch(CbcModel& model, const IntegerLimits& limits, const Stopper& stopper
   answer.nodes = model.getNodeCount();
 }
 
-IntegerAnswer solve_by_highs(const Program& program, const IntegerLimits& limits, std::int64_t unit) {
+/// Nothing if HiGHS lost a solution: then another solver is to be asked.
+std::optional<IntegerAnswer> solve_by_highs(const Program& program, const IntegerLimits& limits, std::int64_t unit) {
   const Rows rows(program.rows, kLoosening);
   const Columns columns(program, unit);
   const bool has_cutoff = limits.cutoff != Duration::max();
@@ -124,6 +126,7 @@ IntegerAnswer solve_by_highs(const Program& program, const IntegerLimits& limits
       has_cutoff ? whole_units_up(limits.cutoff.count(), unit) - 1 : std::numeric_limits<double>::infinity();
   HighsAnswer found = run_highs({columns.costs, columns.highest, rows.begins, rows.columns, rows.factors, rows.least},
                                 most, limits.interrupted, limits.stopped);
+  if (found.is_lost) return {};
   IntegerAnswer answer{.complete = found.complete, .solution = std::move(found.solution), .nodes = found.nodes};
   answer.bound = safe_bound(std::min(found.bound, 1e15), unit);
   if (answer.complete && answer.solution.empty() && has_cutoff) answer.bound = limits.cutoff;
@@ -220,7 +223,9 @@ IntegerAnswer solve_integer(const Program& program, const IntegerLimits& limits)
   IntegerAnswer answer;
   if (program.costs.empty() || program.rows.empty()) return answer;
   const std::int64_t unit = common_unit(program.costs);
-  if (limits.by_highs && !find_highs().name.empty()) return solve_by_highs(program, limits, unit);
+  if (limits.by_highs && !find_highs().name.empty()) {
+    if (std::optional<IntegerAnswer> found = solve_by_highs(program, limits, unit)) return *std::move(found);
+  }
   OsiClpSolverInterface solver;
   load(program, unit, kLoosening, solver);
   // Also columns that follow from others: CBC's cuts need it.

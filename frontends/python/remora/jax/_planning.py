@@ -31,7 +31,7 @@ from remora.onnx import Roofline
 CPU = Roofline("a CPU core", 50e9, 10e9, 1e-6)
 """Default for predicted durations: the proportions count, not the machine."""
 
-LIMITS = Limits(work_limit=2_000)
+LIMITS = Limits(work_limit=16_000)
 """A second or so for a module of some hundred instructions, and the same plan every time."""
 
 _ATTEMPTS = 8
