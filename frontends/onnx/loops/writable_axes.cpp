@@ -74,8 +74,30 @@ bool if_weights_are_whole(const LoopContext& context, const WritableAxis& axis) 
   return !axis.inputs[weights] && has_rows(axis);
 }
 
+/// A window that begins behind all rows is left out by onnxruntime, but not by its shape inference, from which it plans
+/// which values share memory: not to be met in more nodes than before.
+bool leaves_out_windows(const LoopContext& context) {
+  if (context.attribute("ceil_mode", 0) == 0) return false;
+  const std::vector<std::int64_t> kernel = context.list("kernel_shape");
+  const auto listed = [&](std::string_view name, std::size_t count, std::int64_t otherwise) {
+    std::vector<std::int64_t> list = context.list(name);
+    list.resize(count, otherwise);
+    return list;
+  };
+  const auto strides = listed("strides", kernel.size(), 1);
+  const auto dilations = listed("dilations", kernel.size(), 1);
+  const auto pads = listed("pads", 2 * kernel.size(), 0);
+  for (std::size_t k = 0; k < kernel.size(); ++k) {
+    const std::int64_t reach = (kernel[k] - 1) * dilations[k] + 1;
+    const std::int64_t room = context.input(0)[k + 2] + pads[k] + pads[k + kernel.size()] - reach;
+    if ((room + strides[k] - 1) / strides[k] + 1 > context.output(0)[k + 2]) return true;
+  }
+  return false;
+}
+
 /// A last window that is rounded up reaches beyond the padding, which becomes padding in a slice.
 bool if_pooled_alike(const LoopContext& context, const WritableAxis& axis) {
+  if (leaves_out_windows(context)) return false;
   if (is_plain(axis)) return true;
   if (!has_rows(axis)) return false;
   const auto dilations = context.list("dilations");
