@@ -448,7 +448,14 @@ class Rewriting {
       const std::int64_t own = share(op.duration.count(), iterations, axis.extent);
       op.duration = std::max({Duration(1), Duration(own), least_duration(v, iterations)}) + run_.overhead;
     }
-    for (TensorId& t : op.inputs) t = read(v, t, slice);
+    for (TensorId& t : op.inputs) {
+      if (run_.copies) {
+        const Bytes extra = copied(v, t, slice);
+        op.workspace += extra;
+        op.duration += traffic(extra);
+      }
+      t = read(v, t, slice);
+    }
     op.in_place.clear();
     for (const InPlace& pair : region_.graph()[v].in_place) {
       const bool both = region_.fate(pair.output) == Fate::internal && region_.fate(pair.input) == Fate::internal;
@@ -532,6 +539,20 @@ class Rewriting {
     if (fate == Fate::whole) return complete(t);
     const bool is_slice = fate == Fate::internal || region_.together(v, region_.producer(t));
     return is_slice ? tensors_[t][at(slice)] : complete(t);
+  }
+
+  /// Bytes that the slice reads of `t`, if there are more of it.
+  [[nodiscard]] Bytes copied(OpId v, TensorId t, int slice) const {
+    const Cut* const cut = cut_of(region_.axis(v), t);
+    if (cut == nullptr) return {};
+    const Range needed = bytes_of(*cut, iterations_.of(v, slice));
+    Range resident{0, cut->block().count()};
+    if (region_.fate(t) == Fate::internal) {
+      const OpId producer = region_.producer(t);
+      resident = bytes_of(*cut_of(region_.axis(producer), t), iterations_.of(producer, slice));
+    }
+    if (needed == resident) return {};
+    return Bytes(region_.graph()[t].size.count() / cut->block().count() * needed.size());
   }
 
   [[nodiscard]] Bytes temporary(OpId v, TensorId t, int slice) const {

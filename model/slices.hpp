@@ -50,8 +50,10 @@ struct SliceRun {
   /// A slice computes its rows of a result that is assembled, or its term of a sum but the first, into a temporary,
   /// which counts as workspace.
   bool temporaries = false;
+  /// A slice reads its rows of a tensor of which there is more from a copy, which counts as workspace.
+  bool copies = false;
   /// Bytes that are read or written in a unit of duration, for what a slice does beyond its share of the op: it reads
-  /// and writes all of a sum, but for the first term, and copies its rows from a temporary. This costs nothing if 0.
+  /// and writes all of a sum, but for the first term, and copies its rows from and to others. This costs nothing if 0.
   Bytes bandwidth{};
 
   friend bool operator==(const SliceRun&, const SliceRun&) = default;

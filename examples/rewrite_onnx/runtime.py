@@ -79,6 +79,19 @@ def farthest(left, right):
     return most if np.isfinite(most) else None
 
 
+def close(left, right):
+    """Equal up to the rounding of sums in another order: by the largest number of the output."""
+    parts = {2: 2.0**-7, 4: 2.0**-15, 8: 2.0**-40}
+    if left.shape != right.shape or not np.issubdtype(left.dtype, np.floating):
+        return False
+    left, right, part = left.astype(np.float64), right.astype(np.float64), parts[left.itemsize]
+    finite = np.isfinite(left)
+    if not np.array_equal(left[~finite], right[~finite], equal_nan=True):
+        return False
+    largest = np.max(np.abs(left[finite]), initial=0.0)
+    return bool(np.max(np.abs(left[finite] - right[finite]), initial=0.0) <= part * largest)
+
+
 def memory_of_run(path, order="PRIORITY_BASED", reuse=True, shapes=None):
     """What a run of the model in a fresh process takes at most beyond what was resident before it, in bytes."""
     # Every block of a page or more is mapped by itself and unmapped when it is released: the process shows what it holds.
@@ -118,7 +131,8 @@ def differences(original, rewritten, shapes):
     found = [k for k in range(len(first)) if not same([first[k]], [second[k]])]
     again = running.run(None, feeds) if found else []
     names = [one.name for one in running.get_outputs()]
-    return {names[k]: {"farthest": farthest(first[k], second[k]), "repeats": same([first[k]], [again[k]])} for k in found}
+    return {names[k]: {"farthest": farthest(first[k], second[k]), "close": close(first[k], second[k]),
+                       "repeats": same([first[k]], [again[k]])} for k in found}
 
 
 def compared(original, rewritten, shapes):

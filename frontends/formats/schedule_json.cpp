@@ -156,6 +156,7 @@ ScheduleSlices read_schedule_slices(const Node& node) {
   slices.run.overhead = Duration(node.at("overhead").integer());
   slices.run.bandwidth = Bytes(node.at("bandwidth").integer());
   slices.run.temporaries = node.at("temporaries").boolean();
+  slices.run.copies = node.at("copies").boolean();
   const Node regions = node.at("regions");
   regions.expect_array();
   if (regions.size() == 0) regions.fail("must have a region");
@@ -435,6 +436,7 @@ class ScheduleWriter {
     object.integer("overhead", slices.run.overhead.count());
     object.integer("bandwidth", slices.run.bandwidth.count());
     object.boolean("temporaries", slices.run.temporaries);
+    object.boolean("copies", slices.run.copies);
     object.key("regions");
     append_lines(out_, 4, slices.regions.size(), [&](std::size_t i) { write_region(slices.regions[i]); });
     object.key("without");

@@ -397,6 +397,16 @@ TEST(Slices, CountTemporaries) {
   EXPECT_EQ(workspaces, (std::vector<std::int64_t>{19, 0, 0, 19, 0, 4}));
 }
 
+TEST(Slices, CountCopiesOfRows) {
+  // Half of x, which is there as a whole; a slice of y or z is all that its reader reads.
+  const SlicedGraph sliced = slice(chain(), whole_chain(2), {.copies = true, .bandwidth = Bytes(4)});
+  std::vector<std::int64_t> workspaces;
+  for (const Op& op : sliced.graph.ops) workspaces.push_back(op.workspace.count());
+  EXPECT_EQ(workspaces, (std::vector<std::int64_t>{19, 0, 0, 19, 0, 0}));
+  // Read and written, 4 bytes in a unit of time.
+  EXPECT_EQ(sliced.graph.ops[0].duration, Duration(40 + 8));
+}
+
 TEST(Slices, HaveTheirPartOfTheWorkspace) {
   // A byte for any number of iterations, and two for each of the eight.
   Graph graph = chain();

@@ -18,6 +18,6 @@ void expect_onnxruntime(const std::string& python);
 /// and by how much they differ, the memory that a run of either takes, and a word if that of `rewritten` is not less. Throws InputError
 /// where one does not run, and, once all is printed, where an output differs on which two runs of the original agree.
 void check_rewritten(std::ostream& out, const std::string& python, const LoadedModel& original,
-                     const std::string& rewritten);
+                     const std::string& rewritten, bool in_slices);
 
 }  // namespace remora::cli

@@ -79,7 +79,7 @@ void check_schedule_options(const Arguments& arguments) {
 /// The schedule of the file, if it is a valid one of this very model.
 Schedule load_made_schedule(const FileText& file, const LoadedGraph& graph, const std::string& model) {
   const std::string& path = file.path;
-  refuse_slices(file, "rewritten models");
+  refuse_slices(file, "--schedule, whose axes may be others than those that can be written: give --slices");
   Schedule schedule = load_schedule(file, *graph.graph);
   if (!schedule.graph_sha256.empty() && schedule.graph_sha256 != graph.sha256) {
     throw InputError(path, "$.graph_sha256: it is the schedule of another file, not of " + model);
@@ -142,6 +142,7 @@ int rewrite_module(const Arguments& arguments, const FileText& file, const std::
                    const Request& request) {
   if (arguments.has("check"))
     throw UsageError("--check: runs ONNX models in onnxruntime, and " + file.path + " is none");
+  if (request.slices.is_allowed) refuse_slices(arguments, "HLO modules");
   refuse_model_name(arguments.output("output"), "a rewritten HLO module is no ONNX model; name another file");
   const hlo::LoweredModule module = load_module(file, arguments);
   const LoadedGraph graph{std::make_shared<const Graph>(module.graph), text::sha256_hex(file.content)};
@@ -176,7 +177,6 @@ int rewrite_command(const Words& words) {
       "if --check finds outputs that differ.");
   if (!arguments.parse(words)) return kSuccess;
   check_schedule_options(arguments);
-  refuse_slices(arguments, "rewritten models");
   const Request request = read_request(arguments);
   const std::string& output = arguments.output("output");
   json::check_writable(output);
@@ -198,10 +198,10 @@ int rewrite_command(const Words& words) {
     const std::string text = rewritten_text(model, schedule, output);
     arguments.files().write(output, [&](std::ostream& out) { out << text; });
   }
-  show(arguments, *model.graph.graph, answer);
+  show(arguments, answer.sliced ? *answer.sliced : *model.graph.graph, answer);
   if (arguments.has("check") && schedule.has_schedule()) {
     check_rewritten(arguments.has("json-progress") ? std::cout : std::cerr, arguments.get<std::string>("python"), model,
-                    output);
+                    output, schedule.slices.has_value());
   }
   return solve_exit_code(schedule.status);
 }

@@ -33,6 +33,7 @@
 namespace remora::cli {
 namespace po = boost::program_options;
 namespace fs = std::filesystem;
+using onnx_frontend::AxesWanted;
 using onnx_frontend::BackwardRule;
 using onnx_frontend::CostModel;
 using onnx_frontend::looks_like_onnx;
@@ -296,7 +297,8 @@ OnnxOptions read_model_options(const Arguments& arguments) {
 OnnxOptions read_onnx_options(const Arguments& arguments) {
   OnnxOptions options = read_model_options(arguments);
   options.allow_unknown = arguments.has("allow-unknown");
-  options.axes = arguments.has("axes") || read_slices(arguments).is_allowed;
+  const bool has_axes = arguments.has("axes") || read_slices(arguments).is_allowed;
+  options.axes = has_axes ? AxesWanted::all : AxesWanted::none;
   if (options.allow_unknown && options.training) {
     throw UsageError("--allow-unknown: not with --training, which needs every size");
   }
@@ -421,7 +423,7 @@ bool states_slices(const FileText& schedule) {
 
 LoadedGraph load_graph_of(const FileText& schedule, const FileText& file, const Arguments& arguments, bool quiet) {
   OnnxOptions options = read_onnx_options(arguments);
-  options.axes = options.axes || (looks_like_onnx(file.content) && states_slices(schedule));
+  if (looks_like_onnx(file.content) && states_slices(schedule)) options.axes = AxesWanted::all;
   return load_graph_by(file, arguments, std::move(options), quiet, {});
 }
 
@@ -477,13 +479,21 @@ ModelFolders folders_of(const std::string& input, const std::string& output) {
 LoadedModel load_model(const FileText& file, const Arguments& arguments, bool quiet) {
   LoadedModel model{.path = file.path, .content = file.content, .options = read_onnx_options(arguments)};
   model.options.folder = folder_of(file.path);
+  if (read_slices(arguments).is_allowed) {
+    if (model.options.training) throw UsageError("--slices: not with --training, which gives no model");
+    if (!model.options.bounds.empty()) throw UsageError("--slices: not with --bound, as slices have fixed extents");
+    model.options.axes = AxesWanted::writable;
+  }
   if (!looks_like_onnx(model.content)) {
     throw InputError(file.path,
                      "is neither an ONNX model nor an HLO module; only those can be rewritten" + advice(model.content));
   }
   model.lowered = onnx_frontend::lower_onnx(model.content, file.path, model.options);
   note_data_files(model.content, file.path, arguments.files());
-  model.graph = {std::make_shared<const Graph>(model.lowered.graph), text::sha256_hex(model.content)};
+  SliceRun run = slice_run_of(model.content, model.options);
+  run.temporaries = true;
+  run.copies = true;
+  model.graph = {std::make_shared<const Graph>(model.lowered.graph), text::sha256_hex(model.content), run};
   if (quiet) return model;
   for (const std::string& warning : model.lowered.network.warnings) std::cerr << "remora: warning: " << warning << "\n";
   return model;
@@ -503,7 +513,24 @@ void check_rewritable(const LoadedModel& model, const std::string& output) {
   static_cast<void>(rewrite_model(model.content, model.lowered, order, folders_of(model.path, output)));
 }
 
+namespace {
+
+std::string bytes_in_slices(const LoadedModel& model, const Schedule& schedule, const std::string& output) {
+  const auto sliced = std::make_shared<const SlicedGraph>(graph_in_slices(*model.graph.graph, *schedule.slices));
+  const Sequence ops = without_useless(Instance({sliced, &sliced->graph}, {}), ops_of(schedule));
+  const onnx_frontend::ModelSlices slices{.regions = regions_of(*model.graph.graph, schedule.slices->regions),
+                                          .sliced = *sliced,
+                                          .dimensions = model.options.dimensions};
+  const onnx_frontend::SlicedModel written =
+      rewrite_in_slices(model.content, model.lowered, slices, ops, folders_of(model.path, output));
+  check_rewritten(written, "the rewritten model", model.options, schedule);
+  return written.bytes;
+}
+
+}  // namespace
+
 std::string rewritten_bytes(const LoadedModel& model, const Schedule& schedule, const std::string& output) {
+  if (schedule.slices) return bytes_in_slices(model, schedule, output);
   // A first compute that nobody reads before the next one would be a node whose result a runtime keeps to the end.
   const Sequence ops = without_useless(Instance(model.graph.graph, {}), ops_of(schedule));
   std::string bytes = rewrite_model(model.content, model.lowered, ops, folders_of(model.path, output));

@@ -384,11 +384,15 @@ struct Interpolation {
     return rounding == "round_prefer_ceil" ? std::floor(coordinate + 0.5) : std::ceil(coordinate - 0.5);
   }
 
-  /// The rows around a coordinate, the last one included; more where the runtime's single precision may decide.
-  [[nodiscard]] Range rows(double coordinate) const {
+  /// The rows around a coordinate, the last one included; more where the runtime's single precision may decide, which
+  /// is exact for powers of two.
+  [[nodiscard]] Range rows(double coordinate, double scale) const {
     constexpr double kTolerance = 1e-3;
-    const double low = coordinate - kTolerance;
-    const double high = coordinate + kTolerance;
+    constexpr double kMantissaOfPower = 0.5;
+    int exponent = 0;
+    const double tolerance = std::frexp(scale, &exponent) == kMantissaOfPower ? 0.0 : kTolerance;
+    const double low = coordinate - tolerance;
+    const double high = coordinate + tolerance;
     const auto range = [](double first, double last) {
       return Range{static_cast<std::int64_t>(first), static_cast<std::int64_t>(last)};
     };
@@ -470,7 +474,9 @@ std::optional<LoopDim> resized_rows(std::int64_t input, std::int64_t output, dou
     first = std::min(first, rows.begin - row / ratio.output * ratio.input);
     last = std::max(last, rows.end - row / ratio.output * ratio.input);
   };
-  const auto rows_at = [&](std::int64_t row) { return how.rows(how.coordinate(static_cast<double>(row), scale)); };
+  const auto rows_at = [&](std::int64_t row) {
+    return how.rows(how.coordinate(static_cast<double>(row), scale), scale);
+  };
   for (std::int64_t row = 0; row < ratio.output; ++row) widen(row, rows_at(row));
   for (std::int64_t row = 0; row < output; ++row) {
     // Beyond the border it reads the last row there is.

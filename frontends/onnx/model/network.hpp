@@ -58,6 +58,8 @@ struct Value {
   ValueId view_of{};
   /// The value whose gradient this is, or a part of it; none for all else.
   ValueId gradient_of{};
+  /// An initializer of the model whose elements are in its file.
+  bool stored = false;
   /// The elements of a small integer constant (a target shape, slice bounds), empty if not known.
   std::vector<std::int64_t> constant{};
 };

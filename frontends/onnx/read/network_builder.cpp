@@ -303,7 +303,13 @@ void NetworkBuilder::add_initializers(const onnx::GraphProto& graph) {
         ValueKind::parameter);
   };
   for (const auto& initializer : graph.initializer()) {
-    if (is_used(initializer.name())) add_one(initializer.name(), type_of(initializer), read_constant(initializer));
+    if (!is_used(initializer.name())) continue;
+    add_one(initializer.name(), type_of(initializer), read_constant(initializer));
+    // A run may replace one that is an input, too.
+    const bool is_input = std::ranges::any_of(
+        graph.input(), [&](const onnx::ValueInfoProto& input) { return input.name() == initializer.name(); });
+    const bool is_outside = initializer.data_location() == onnx::TensorProto::EXTERNAL;
+    network_.values[values_.at(initializer.name())].stored = !is_input && !is_outside;
   }
   // Runtimes unpack a sparse initializer when they load it, so it counts like a dense one.
   for (const auto& sparse : graph.sparse_initializer()) {
@@ -467,7 +473,7 @@ void NetworkBuilder::add_node(onnx::NodeProto& proto, int position) {  // NOLINT
   node.constant = is_constant(node, random);
   node.never_recompute = random || node.unknown;
   add_outputs(proto, node, inferred, constants);
-  if (options_.axes) keep_scales(node);
+  if (options_.axes != AxesWanted::none) keep_scales(node);
   if (options_.training && node.inner && !node.constant && node.inner->states > Bytes(0)) {
     const TensorType states{.data_type = onnx::TensorProto::UINT8, .shape = {node.inner->states.count()}};
     const std::string name = (node.name.empty() ? proto.output(0) : node.name) + "/states";

@@ -312,7 +312,11 @@ LoweredModel lower_onnx(std::string_view content, const std::string& source, con
     if (options.training) network = differentiate(std::move(network), *options.training);
     LoweredModel model = lower_network(std::move(network), options.cost, options.machine);
     if (options.costs) put_costs(model, *options.costs);
-    if (options.axes) add_axes(model.network, model.op_nodes, model.tensor_values, model.graph);
+    if (options.axes == AxesWanted::all) {
+      add_axes(model.network, model.op_nodes, model.tensor_values, model.graph);
+    } else if (options.axes == AxesWanted::writable) {
+      model.writable = add_writable_axes(model.network, model.op_nodes, model.tensor_values, model.graph);
+    }
     return model;
   } catch (const InputError& error) {
     throw InputError(source, one_line(error.what()));

@@ -11,11 +11,19 @@
 #include <vector>
 
 #include "frontends/formats/interchange.hpp"
+#include "frontends/onnx/loops/writable_axes.hpp"
 #include "frontends/onnx/model/network.hpp"
 #include "frontends/onnx/read/cost.hpp"
 #include "frontends/onnx/train/training.hpp"
 
 namespace remora::onnx_frontend {
+
+/// Along which axes ops may be computed in slices (loops/axes.hpp).
+enum class AxesWanted {
+  none,
+  all,
+  writable  ///< those of which a rewritten model can have the slices (loops/writable_axes.hpp)
+};
 
 struct OnnxOptions {
   /// Values for symbolic dimensions: {"batch", 8}.
@@ -29,8 +37,7 @@ struct OnnxOptions {
   std::optional<TrainingOptions> training{};
   CostModel cost = CostModel::roofline;
   Machine machine{};
-  /// Ops have axes, along which they may be computed in slices.
-  bool axes = false;
+  AxesWanted axes = AxesWanted::none;
   /// Measured durations instead, as far as they go: by the names of ops, of nodes, or of what they write. A backward op
   /// that has none takes its forward op's, by the ratio of their FLOPs.
   std::optional<interchange::CostTable> costs{};
@@ -59,6 +66,8 @@ struct LoweredModel {
   std::vector<NodeId> op_nodes{};
   /// By tensor: the value that has the memory.
   std::vector<ValueId> tensor_values{};
+  /// By op, of AxesWanted::writable: how it is cut along each of its axes.
+  std::vector<std::vector<WritableAxis>> writable{};
 };
 
 /// True if the bytes look like a serialized ONNX model (and not like JSON text). Never throws.

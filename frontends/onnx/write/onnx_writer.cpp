@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/onnx/write/onnx_writer.hpp"
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <limits>
@@ -11,6 +12,7 @@
 #include <string>
 #include <string_view>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -18,6 +20,7 @@
 #include "frontends/formats/json_text.hpp"
 #include "frontends/onnx/model/model_proto.hpp"
 #include "frontends/onnx/write/node_copies.hpp"
+#include "frontends/onnx/write/slice_writer.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
@@ -115,14 +118,9 @@ void describe(onnx::GraphProto& graph, const std::vector<std::pair<std::string, 
   }
 }
 
-struct Roles {
-  std::vector<NodeRole> roles;
-  std::vector<std::string> names;
-};
-
-Roles roles_of(const onnx::GraphProto& graph, const Network& network) {
+NodeTable table_of(const onnx::GraphProto& graph, const Network& network) {
   const auto count = static_cast<std::size_t>(graph.node_size());
-  Roles result{.roles = std::vector<NodeRole>(count, NodeRole::other), .names = std::vector<std::string>(count)};
+  NodeTable result{.roles = std::vector<NodeRole>(count, NodeRole::other), .names = std::vector<std::string>(count)};
   for (const Node& node : network.nodes) {
     ensure(node.position >= 0 && node.position < graph.node_size(), "rewrite: a node that the model does not have");
     const auto position = static_cast<std::size_t>(node.position);
@@ -132,9 +130,37 @@ Roles roles_of(const onnx::GraphProto& graph, const Network& network) {
   return result;
 }
 
-onnx::ModelProto rewrite(std::string_view content, const LoweredModel& lowered, std::span<const OpId> sequence,
-                         const ModelFolders& folders) {
-  onnx::ModelProto model = parse_model(content);
+/// Nodes by op as they are in the model.
+SlicedNodes unsliced(const LoweredModel& lowered, NodeTable table) {
+  SlicedNodes result{.table = std::move(table), .nodes = Table<OpId, std::vector<int>>(lowered.graph.ops.size())};
+  for (const OpId v : result.nodes.ids()) result.nodes[v] = {lowered.network.nodes[lowered.op_nodes[v]].position};
+  return result;
+}
+
+/// Slices have the extents that the model was read with.
+void fix_extents(onnx::GraphProto& graph, const LoweredModel& lowered, const ModelSlices& slices) {
+  set_dimensions(graph, slices.dimensions);
+  for (const Value& value : lowered.network.values) {
+    if (!value.output) continue;
+    const auto output = std::ranges::find(*graph.mutable_output(), value.name, &onnx::ValueInfoProto::name);
+    if (output == graph.mutable_output()->end() || !output->type().has_tensor_type()) continue;
+    auto& shape = *output->mutable_type()->mutable_tensor_type()->mutable_shape();
+    shape.clear_dim();
+    for (const std::int64_t extent : value.shape) shape.add_dim()->set_dim_value(extent);
+  }
+}
+
+struct Rewritten {
+  onnx::ModelProto model{};
+  std::unordered_set<std::string> in_place{};
+  Bytes constants{};
+};
+
+/// `slices`: none where the sequence is of the model's own ops.
+Rewritten rewrite(std::string_view content, const LoweredModel& lowered, const ModelSlices* slices,
+                  std::span<const OpId> sequence, const ModelFolders& folders) {
+  Rewritten result{.model = parse_model(content)};
+  onnx::ModelProto& model = result.model;
   prepare_functions(model);
   move_external_data(model, folders.from, folders.to);
   std::vector<std::string> known_warnings;
@@ -142,15 +168,32 @@ onnx::ModelProto rewrite(std::string_view content, const LoweredModel& lowered, 
   onnx::GraphProto& graph = *model.mutable_graph();
   sort_nodes(graph);
   FreshNames fresh(model);
-  const Roles roles = roles_of(graph, lowered.network);
+  const NodeTable table = table_of(graph, lowered.network);
+  SlicedNodes nodes = slices != nullptr ? write_slices(graph, lowered, slices->regions, slices->sliced, table, fresh)
+                                        : unsliced(lowered, table);
+  if (slices != nullptr) fix_extents(graph, lowered, *slices);
   std::vector<int> computes;
   computes.reserve(sequence.size());
-  for (const OpId op : sequence) computes.push_back(lowered.network.nodes[lowered.op_nodes[op]].position);
-  NodeCopies copies(graph, roles.roles, roles.names, fresh);
-  NodeCopies::Nodes nodes = copies.run(computes);
-  graph.mutable_node()->Swap(&nodes);
+  for (const OpId op : sequence) computes.insert(computes.end(), nodes.nodes[op].begin(), nodes.nodes[op].end());
+  NodeCopies copies(graph, nodes.table.roles, nodes.table.names, fresh);
+  NodeCopies::Nodes written = copies.run(computes);
+  graph.mutable_node()->Swap(&written);
   describe(graph, copies.renamed());
-  return model;
+  result.in_place = std::move(nodes.in_place);
+  for (const auto& [name, copy] : copies.renamed()) {
+    if (result.in_place.contains(name)) result.in_place.insert(copy);
+  }
+  result.constants = nodes.constants;
+  return result;
+}
+
+std::string serialized(const onnx::ModelProto& model) {
+  constexpr std::size_t kLimit = std::numeric_limits<int>::max();
+  std::string bytes;
+  if (model.ByteSizeLong() >= kLimit || !model.SerializeToString(&bytes)) {
+    throw InputError("", "the rewritten model would have 2 GiB or more; save the weights as external data");
+  }
+  return bytes;
 }
 
 }  // namespace
@@ -163,30 +206,70 @@ std::vector<std::filesystem::path> data_files(std::string_view content, const st
 std::string rewrite_model(std::string_view content, const LoweredModel& lowered, std::span<const OpId> sequence,
                           const ModelFolders& folders) {
   try {
-    const onnx::ModelProto model = rewrite(content, lowered, sequence, folders);
-    constexpr std::size_t kLimit = std::numeric_limits<int>::max();
-    std::string bytes;
-    if (model.ByteSizeLong() >= kLimit || !model.SerializeToString(&bytes)) {
-      throw InputError("", "the rewritten model would have 2 GiB or more; save the weights as external data");
-    }
-    return bytes;
+    return serialized(rewrite(content, lowered, nullptr, sequence, folders).model);
   } catch (const InputError& error) {
     throw InputError(lowered.network.source, one_line(error.what()));
   }
 }
 
-void check_rewritten(std::string_view rewritten, const std::string& source, const OnnxOptions& options,
-                     const Schedule& schedule) {
+SlicedModel rewrite_in_slices(std::string_view content, const LoweredModel& lowered, const ModelSlices& slices,
+                              std::span<const OpId> sequence, const ModelFolders& folders) {
+  try {
+    Rewritten result = rewrite(content, lowered, &slices, sequence, folders);
+    return {serialized(result.model), std::move(result.in_place), result.constants};
+  } catch (const InputError& error) {
+    throw InputError(lowered.network.source, one_line(error.what()));
+  }
+}
+
+namespace {
+
+LoweredModel read_rewritten(std::string_view rewritten, const std::string& source, const OnnxOptions& options) {
   OnnxOptions modelled = options;
   // The rewritten model has nodes that nobody measured.
   modelled.costs.reset();
+  modelled.axes = AxesWanted::none;
   // The places of its data were found or made right before.
   modelled.allow_external = true;
-  const Instance instance(std::make_shared<const Graph>(read_onnx(rewritten, source, modelled).graph), {});
-  const Evaluation evaluation = evaluate(instance, input_order(instance));
+  return lower_onnx(rewritten, source, modelled);
+}
+
+Evaluation evaluate_in_order(Graph graph) {
+  const Instance instance(std::make_shared<const Graph>(std::move(graph)), {});
+  return evaluate(instance, input_order(instance));
+}
+
+}  // namespace
+
+void check_rewritten(std::string_view rewritten, const std::string& source, const OnnxOptions& options,
+                     const Schedule& schedule) {
+  const Evaluation evaluation = evaluate_in_order(read_rewritten(rewritten, source, options).graph);
   ensure(evaluation.peak <= schedule.peak_memory, "rewrite: the rewritten model needs more memory than the schedule");
   ensure(options.costs || evaluation.duration <= schedule.duration,
          "rewrite: the rewritten model takes more time than the schedule");
+}
+
+void check_rewritten(const SlicedModel& rewritten, const std::string& source, const OnnxOptions& options,
+                     const Schedule& schedule) {
+  OnnxOptions fixed = options;
+  fixed.dimensions.clear();
+  LoweredModel lowered = read_rewritten(rewritten.bytes, source, fixed);
+  for (const OpId v : Ids<OpId>(lowered.graph.ops.size())) {
+    Op& op = lowered.graph.ops[v.index()];
+    const Node& node = lowered.network.nodes[lowered.op_nodes[v]];
+    for (const TensorId output : op.outputs) {
+      const std::string& name = lowered.network.values[lowered.tensor_values[output]].name;
+      if (!rewritten.in_place.contains(name)) continue;
+      const ValueId first = lowered.network.storage(node.inputs[0]);
+      for (const TensorId input : op.inputs) {
+        if (lowered.tensor_values[input] == first) op.in_place.push_back({output, input});
+      }
+    }
+  }
+  validate(lowered.graph);
+  const Evaluation evaluation = evaluate_in_order(std::move(lowered.graph));
+  ensure(evaluation.peak <= schedule.peak_memory + rewritten.constants,
+         "rewrite: the model in slices needs more memory than the schedule");
 }
 
 namespace {

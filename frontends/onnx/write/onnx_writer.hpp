@@ -10,15 +10,19 @@
 // it. Calls of the model's own functions are written as the functions' bodies.
 #pragma once
 
+#include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <unordered_set>
 #include <vector>
 
 #include "frontends/onnx/read/onnx_reader.hpp"
 #include "model/schedule.hpp"
+#include "model/slices.hpp"
 
 namespace remora::onnx_frontend {
 
@@ -39,9 +43,33 @@ std::vector<std::filesystem::path> data_files(std::string_view content, const st
 std::string rewrite_model(std::string_view content, const LoweredModel& lowered, std::span<const OpId> sequence,
                           const ModelFolders& folders);
 
+/// Slices of a model's graph, which has writable axes.
+struct ModelSlices {
+  std::vector<Region> regions{};
+  /// The graph in them.
+  const SlicedGraph& sliced;
+  /// OnnxOptions::dimensions: slices have these extents alone.
+  std::map<std::string, std::int64_t> dimensions{};
+};
+
+struct SlicedModel {
+  std::string bytes{};
+  /// Values that take over the memory of the first input of their node.
+  std::unordered_set<std::string> in_place{};
+  /// Size of the file's constants beyond those of the original: indices and settings of the slices.
+  Bytes constants{};
+};
+
+/// The same in slices: `sequence` is of the ops of the sliced graph.
+SlicedModel rewrite_in_slices(std::string_view content, const LoweredModel& lowered, const ModelSlices& slices,
+                              std::span<const OpId> sequence, const ModelFolders& folders);
+
 /// Reads the rewritten model and checks that its nodes in the order of the file, each released after its last reader,
 /// take no more memory and no more time than the schedule says. A broken invariant (std::logic_error) otherwise.
 void check_rewritten(std::string_view rewritten, const std::string& source, const OnnxOptions& options,
+                     const Schedule& schedule);
+/// The same of the memory of a model in slices, beside their constants.
+void check_rewritten(const SlicedModel& rewritten, const std::string& source, const OnnxOptions& options,
                      const Schedule& schedule);
 
 // A schedule told in the names of the model (remora-runtime-schedule 1, docs/guide/rewrite.md), for a runtime to execute:

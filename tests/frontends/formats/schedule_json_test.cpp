@@ -224,7 +224,7 @@ TEST(ReadSlices, ReadsWhatIsWrittenAndNamesFaults) {
                                   .saved_peak = Bytes(-3),
                                   .saved_minimum = Bytes(5),
                                   .cost = Duration(7)}},
-                     .run = {.overhead = Duration(2), .temporaries = true, .bandwidth = Bytes(9)},
+                     .run = {.overhead = Duration(2), .temporaries = true, .copies = true, .bandwidth = Bytes(9)},
                      .whole_status = Status::feasible,
                      .whole_duration = Duration(8),
                      .whole_lower_bound = Duration(6),
@@ -239,6 +239,7 @@ TEST(ReadSlices, ReadsWhatIsWrittenAndNamesFaults) {
       {R"(["B",2])", R"(["B",-2])", "$.slices.regions[0].parts[0][1][1]", "must not be negative"},
       {R"([["C",1]])", "[]", "$.slices.regions[0].parts[1]", "must have an op"},
       {R"("temporaries": true)", R"("temporaries": 1)", "$.slices.temporaries", "true or false"},
+      {R"("copies": true)", R"("copies": 1)", "$.slices.copies", "true or false"},
       {R"("max_computes": 2})", R"("max_computes": 0})", "$.slices.without.max_computes", "at least 1"},
       {R"("costs": 7)", R"("cost": 7)", "$.slices.regions[0]", R"("costs" is missing)"},
   };

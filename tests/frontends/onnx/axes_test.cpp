@@ -26,7 +26,7 @@ using test::Strings;
 Graph graph_with_axes(const ModelBuilder& model, bool training = false,
                       ParameterGradients gradients = ParameterGradients::keep) {
   OnnxOptions options;
-  options.axes = true;
+  options.axes = AxesWanted::all;
   if (training) options.training = {.gradients = gradients};
   return model.graph(options);
 }

@@ -45,7 +45,7 @@ std::string refusal(const std::string& bytes, Reading how) {
   if (how == Reading::training) options.training.emplace();
   const auto read = [&] { return remora::test::refusal_of([&] { read_onnx(bytes, "mutated.onnx", options); }); };
   std::string plain = read();
-  options.axes = true;
+  options.axes = AxesWanted::all;
   ensure(read() == plain, "axes are no reason to refuse a model");
   return plain;
 }
