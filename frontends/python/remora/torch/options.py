@@ -93,6 +93,9 @@ class Options(Solving):
     pure : tuple of str
         Custom ops ("library::op") that may run again, since they do nothing but give their results. PyTorch's own ops
         need not be named; any other custom op runs once.
+    slices : {"none", "auto"}
+        "auto": parts of the step are computed in slices where that makes the schedule faster, or possible. Sums over
+        slices are then rounded otherwise than eager's. Not with `fuse` or `plan`, or in a job of several processes.
     inference : bool
         Whether a forward without gradients is planned, too. Else it runs as if the module were not wrapped.
     time_limit : float
@@ -117,6 +120,7 @@ class Options(Solving):
     fuse: bool = False
     arena: bool = False
     cuda_graph: bool = False
+    slices: Literal["none", "auto"] = "none"
     inference: bool = False
 
     @staticmethod
@@ -159,6 +163,8 @@ class Options(Solving):
         check_budget(self.budget)
         if self.plan and self.fuse:
             raise ValueError("plan: its schedule is of single ops, which fuse=True compiles together")
+        if self.slices == "auto" and (self.fuse or self.plan):
+            raise ValueError(f"slices: not with {'fuse=True' if self.fuse else 'plan'}")
         return self
 
     @property
@@ -203,7 +209,7 @@ class Options(Solving):
             )
 
 
-_CHOICES = {"cost": ("measured", "flops"), "order": ("input", "free", "auto")}
+_CHOICES = {"cost": ("measured", "flops"), "order": ("input", "free", "auto"), "slices": ("none", "auto")}
 
 
 def check_budget(budget: Any, name: str = "budget") -> None:

@@ -62,10 +62,11 @@ class Call:
         return next(a.default_value for a in self.arguments if a.name == name)
 
     def tensors(self) -> Iterator[tuple[int | str, torch.Tensor | None]]:
-        """The arguments that are tensors, or could be, in the schema's order: place and value."""
+        """The arguments that could be tensors, in the schema's order: place and value, None of one that is not."""
         for argument in self.arguments:
             if str(argument.type) in ("Tensor", "Optional[Tensor]"):
-                yield self._given.get(argument.name, (argument.name, None))
+                place, value = self._given.get(argument.name, (argument.name, None))
+                yield place, value if isinstance(value, torch.Tensor) else None
 
     @property
     def first(self) -> torch.Tensor:
