@@ -198,7 +198,11 @@ class _Rewriting:
                 return fx.node.map_arg(value, self._copy)
             positions = positions_of(dims[place], chain) if place in dims else []
             assert positions is not None
-            return self._read(node, value, positions, source, pieces, versions)
+            found = self._read(node, value, positions, source, pieces, versions)
+            whole = self.step.value[self.step.resolve(value)]
+            if not _takes_any(node) and whole.is_contiguous() and not self.fake[found].is_contiguous():
+                return self._call(node, _ATEN.clone.default, found, memory_format=torch.contiguous_format)
+            return found
 
         arguments = [given(i, value) for i, value in enumerate(node.args)]
         return self._call(node, node.target, *arguments, **{k: given(k, v) for k, v in node.kwargs.items()})
@@ -322,6 +326,27 @@ class _Rewriting:
         self.versions[storage, source.slice] = (
             self._call(like, _ATEN.view.default, written, size) if is_merged else written
         )
+
+
+def _takes_any(node: fx.Node) -> bool:
+    """True if an op's kernels take any strides. Others may read a tensor as if it had no gaps, if it usually has none.
+
+    The backward of a layer norm on the CPU does so with the mean.
+    """
+    tags = getattr(node.target, "tags", ())
+    return torch.Tag.pointwise in tags or node.target in _ANY_STRIDES
+
+
+_ANY_STRIDES = (
+    _ATEN.mm.default,
+    _ATEN.bmm.default,
+    _ATEN.addmm.default,
+    _ATEN.baddbmm.default,
+    _ATEN._to_copy.default,
+    _ATEN.sum.default,
+    _ATEN.sum.dim_IntList,
+    _ATEN.mean.dim,
+)
 
 
 def _node_of(root: _Root) -> fx.Node:

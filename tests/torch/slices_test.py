@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slices of captured steps: each rule of `problem.nests`, random programs in random regions, and steps that train.
+
+What is cut by rows is equal; a sum over slices is equal within its rounding.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+import torch
+import torch.nn.functional as F  # noqa: N812
+from torch import fx, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils import _pytree as pytree
+
+import remora
+from remora.torch.capture.read import read_step
+from remora.torch.capture.simplify import simplify
+from remora.torch.capture.sums import split_means
+from remora.torch.cost.calls import by_flops
+from remora.torch.problem.aten import graph_of
+from remora.torch.problem.axes import axes_of
+from remora.torch.problem.slices import in_slices
+
+aten = torch.ops.aten
+Given = Sequence[torch.Tensor]
+
+
+class Captured:
+    """A function of tensors as a graph with axes."""
+
+    def __init__(self, function: Callable[..., Any], given: Given, joined: bool = True, clones: bool = False) -> None:
+        self.given = given
+        def called(*values: torch.Tensor) -> list[torch.Tensor]:
+            # Arguments of the step are no tensors of the engine's graph; what ops make is.
+            made = function(*[v.clone() for v in values]) if clones else function(*values)
+            return pytree.tree_leaves(made)
+
+        traced = make_fx(called, tracing_mode="fake")(*given)
+        self.module = split_means(traced) or traced
+        self.step = read_step(self.module)
+        if joined:
+            simplify(self.step)
+        self.axes = axes_of(self.step)
+        self.graph = graph_of(self.step, by_flops(self.step), "step", self.axes)
+
+    def in_slices(self, words: str | list[str]) -> fx.GraphModule:
+        """The graph in the slices that the engine's own words ask for."""
+        found = remora.solve(self.graph, "400%", slices=words, time_limit=1, threads=1)
+        module = in_slices(self.step, self.axes, found)
+        module.graph.lint()
+        return module
+
+    def run(self, module: fx.GraphModule) -> list[torch.Tensor]:
+        """The results, after the graph was read as each captured graph is."""
+        step = read_step(module)
+        simplify(step)
+        return list(module(*[t.clone() for t in self.given]))
+
+    def check(self, words: str | list[str], digits: float = 1e-11) -> None:
+        """The graph in slices gives the same."""
+        for mine, theirs in zip(self.run(self.in_slices(words)), self.run(self.module), strict=True):
+            assert mine.dtype == theirs.dtype and mine.shape == theirs.shape and mine.stride() == theirs.stride()
+            torch.testing.assert_close(mine, theirs, rtol=digits, atol=digits, equal_nan=True)
+
+
+def drawn(*shape: int) -> torch.Tensor:
+    return torch.randn(*shape, dtype=torch.float64)
+
+
+def labels(*shape: int, classes: int = 7) -> torch.Tensor:
+    found = torch.randint(0, classes, shape)
+    return found.masked_fill(torch.rand(shape) < 0.3, -100)
+
+
+def attended(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, g: torch.Tensor) -> Any:
+    out, sums = aten._scaled_dot_product_flash_attention_for_cpu.default(q, k, v)
+    return aten._scaled_dot_product_flash_attention_for_cpu_backward.default(g, q, k, v, out, sums, 0.0, False), out
+
+
+def normed(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor) -> Any:
+    y, mean, rstd = aten.native_layer_norm(x, [5], w, b, 1e-5)
+    return y, aten.native_layer_norm_backward(g, x, [5], mean, rstd, w, b, [True, True, True])
+
+
+def lost(x: torch.Tensor, y: torch.Tensor, w: torch.Tensor | None, is_image: bool = False) -> Any:
+    forward = aten.nll_loss2d_forward if is_image else aten.nll_loss_forward
+    backward = aten.nll_loss2d_backward if is_image else aten.nll_loss_backward
+    loss, number = forward(x, y, w, 1, -100)
+    return loss, backward(torch.ones_like(loss), x, y, w, 1, -100, number)
+
+
+def convolved(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor) -> Any:
+    rest = ([1, 1], [1, 1], [1, 1], False, [0, 0], 1)
+    y = aten.convolution(x, w, b, *rest)
+    return y, aten.convolution_backward(g, x, w, [4], *rest, [True, True, True])
+
+
+def pooled(x: torch.Tensor, g: torch.Tensor) -> Any:
+    y, places = aten.max_pool2d_with_indices(x, [2, 2], [2, 2])
+    back = aten.max_pool2d_with_indices_backward(g, x, [2, 2], [2, 2], [0, 0], [1, 1], False, places)
+    return y, back, aten.avg_pool2d(x, [2, 2]), aten.avg_pool2d_backward(g, x, [2, 2], [2, 2], [0, 0], False, True, None)
+
+
+# What an op is given, and the ops that must have axes, with the extents of these.
+RULES: dict[str, tuple[Callable[..., Any], Callable[[], Given], dict[str, list[int]]]] = {
+    "mm": (lambda a, b: aten.mm(a, b), lambda: (drawn(6, 4), drawn(4, 5)), {"mm": [6, 5, 4]}),
+    "mm of a transposed view": (lambda a, b: aten.mm(a.t(), b), lambda: (drawn(4, 6), drawn(4, 5)), {"mm": [6, 5, 4]}),
+    "bmm": (lambda a, b: aten.bmm(a, b), lambda: (drawn(3, 6, 4), drawn(3, 4, 5)), {"bmm": [3, 6, 5, 4]}),
+    "addmm": (lambda c, a, b: aten.addmm(c, a, b), lambda: (drawn(5), drawn(6, 4), drawn(4, 5)), {"addmm": [6, 5]}),
+    "baddbmm": (
+        lambda c, a, b: aten.baddbmm(c, a, b),
+        lambda: (drawn(3, 6, 5), drawn(3, 6, 4), drawn(3, 4, 5)),
+        {"baddbmm": [3, 6, 5]},
+    ),
+    "softmax": (lambda x: aten._softmax(x, -1, False), lambda: (drawn(3, 4, 5),), {"_softmax": [12, 4]}),
+    "log_softmax along the middle": (
+        lambda x: aten._log_softmax(x, 1, False),
+        lambda: (drawn(3, 7, 5),),
+        {"_log_softmax": [3, 5]},
+    ),
+    "softmax backward": (
+        lambda g, y: (aten._softmax_backward_data(g, y, 1, y.dtype), aten._log_softmax_backward_data(g, y, 1, y.dtype)),
+        lambda: (drawn(6, 5), drawn(6, 5)),
+        {"_softmax_backward_data": [6], "_log_softmax_backward_data": [6]},
+    ),
+    "loss": (
+        lambda x, y: lost(x, y, None),
+        lambda: (drawn(9, 7), labels(9)),
+        {"nll_loss_forward_default": [9], "nll_loss_backward": [9]},
+    ),
+    "loss with weights": (
+        lost,
+        lambda: (drawn(9, 7), labels(9), drawn(7).abs()),
+        {"nll_loss_forward_default": [9], "nll_loss_backward": [9]},
+    ),
+    "loss of images": (
+        lambda x, y: lost(x, y, None, True),
+        lambda: (drawn(3, 7, 2, 4), labels(3, 2, 4)),
+        {"nll_loss2d_forward_default": [3, 8, 4], "nll_loss2d_backward": [3, 8, 4]},
+    ),
+    "embedding": (
+        lambda w, i, g: (aten.embedding(w, i), aten.embedding_dense_backward(g, i, 7, -1, False)),
+        lambda: (drawn(7, 5), torch.randint(0, 7, (3, 4)), drawn(3, 4, 5)),
+        {"embedding": [12, 4, 5], "embedding_dense_backward": [5, 12, 4]},
+    ),
+    "layer norm": (
+        normed,
+        lambda: (drawn(3, 4, 5), drawn(5), drawn(5), drawn(3, 4, 5)),
+        {"native_layer_norm": [12, 4], "native_layer_norm_backward": [12, 4]},
+    ),
+    "sums": (
+        lambda x: (x.sum(), x.sum(0), x.sum([1], keepdim=True), x.mean(), x.mean(-1), x.amax(1)),
+        lambda: (drawn(6, 5),),
+        {"sum_1": [30, 5], "sum_2": [5, 6], "sum_3": [6, 5], "mean_1": [6], "amax": [6]},
+    ),
+    "pointwise": (
+        lambda x, b, c: (F.gelu(x + b), torch.where(x > 0, c, x).float(), (x * 2).transpose(0, 2).clone()),
+        lambda: (drawn(3, 4, 5), drawn(5), drawn(3, 1, 5)),
+        {"add": [12, 4, 5], "where": [3, 4, 5], "_to_copy": [60, 20, 5]},
+    ),
+    "gather": (lambda x, i: x.gather(1, i), lambda: (drawn(6, 5), torch.randint(0, 5, (6, 2))), {"gather": [6]}),
+    "convolution": (
+        convolved,
+        lambda: (drawn(5, 3, 6, 6), drawn(4, 3, 3, 3), drawn(4), drawn(5, 4, 6, 6)),
+        {"convolution": [5], "convolution_backward": [5]},
+    ),
+    "pooling": (
+        pooled,
+        lambda: (drawn(3, 2, 4, 4), drawn(3, 2, 2, 2)),
+        {"max_pool2d_with_indices": [6, 2], "max_pool2d_with_indices_backward": [6, 2], "avg_pool2d": [6, 2]},
+    ),
+    "attention": (
+        attended,
+        lambda: (drawn(2, 3, 4, 8), drawn(2, 3, 4, 8), drawn(2, 3, 4, 8), drawn(2, 3, 4, 8)),
+        {"_scaled_dot_product_flash_attention_for_cpu": [2, 3]},
+    ),
+}
+
+
+@pytest.mark.parametrize("name", RULES)
+def test_each_rule(name: str) -> None:
+    """Each axis of each op alone, in two, three and more slices than fit evenly."""
+    torch.manual_seed(0)
+    function, given, expected = RULES[name]
+    captured = Captured(function, given(), joined=False, clones=True)
+    found = {op.name: [axis.extent for axis in captured.axes.get(op, [])] for op in captured.step.ops}
+    for op, extents in expected.items():
+        assert found[op] == extents, found
+    for op, extents in found.items():
+        for i, extent in enumerate(extents):
+            for slices in {2, 3, extent, extent + 3}:
+                captured.check(f"{op},={slices}@{i}")
