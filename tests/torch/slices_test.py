@@ -6,6 +6,7 @@ What is cut by rows is equal; a sum over slices is equal within its rounding.
 
 from __future__ import annotations
 
+import os
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -195,3 +196,82 @@ def test_each_rule(name: str) -> None:
         for i, extent in enumerate(extents):
             for slices in {2, 3, extent, extent + 3}:
                 captured.check(f"{op},={slices}@{i}")
+
+
+# -- Random programs -----------------------------------------------------------------------------------------------
+
+
+class Program:
+    """A random step: a network, a loss, and their gradients, as AOTAutograd would capture them."""
+
+    def __init__(self, seed: int) -> None:
+        self.draw = random.Random(seed)
+        torch.manual_seed(seed)
+        self.rows, self.long = self.draw.choice([(2, 5), (3, 4), (1, 6)])
+        self.width, self.classes = self.draw.choice([4, 6]), self.draw.choice([3, 11])
+        self.parameters: list[torch.Tensor] = []
+        self.body = [self.draw.choice([self.perceptron, self.attention, self.norm])() for _ in range(2)]
+        self.head = self.parameter(self.width, self.classes)
+        self.is_weighted = self.draw.random() < 0.4
+        self.smoothing = 0.0 if self.is_weighted else self.draw.choice([0.0, 0.0, 0.1])
+        self.reduction = self.draw.choice(["mean", "mean", "sum"])
+        self.y = labels(self.rows, self.long, classes=self.classes)
+        if self.draw.random() < 0.3:
+            self.y[0] = -100  # slices without any label
+
+    def parameter(self, *shape: int) -> int:
+        self.parameters.append(drawn(*shape) / 2)
+        return len(self.parameters) - 1
+
+    def perceptron(self) -> Callable[[torch.Tensor, Given], torch.Tensor]:
+        up, down, act = self.parameter(self.width, 8), self.parameter(8, self.width), self.draw.choice([F.gelu, F.silu])
+        return lambda x, p: x + act(x @ p[up]) @ p[down]
+
+    def norm(self) -> Callable[[torch.Tensor, Given], torch.Tensor]:
+        w = self.parameter(self.width)
+        if self.draw.random() < 0.5:
+            b = self.parameter(self.width)
+            return lambda x, p: F.layer_norm(x, (self.width,), p[w], p[b])
+        return lambda x, p: x * torch.rsqrt(x.square().mean(-1, keepdim=True) + 1e-5) * p[w]
+
+    def attention(self) -> Callable[[torch.Tensor, Given], torch.Tensor]:
+        qkv, out = self.parameter(self.width, 3 * self.width), self.parameter(self.width, self.width)
+
+        def run(x: torch.Tensor, p: Given) -> torch.Tensor:
+            parts = (x @ p[qkv]).chunk(3, -1)
+            q, k, v = (part.view(self.rows, self.long, 2, -1).transpose(1, 2) for part in parts)
+            weights = (q @ k.transpose(-1, -2) / self.width).softmax(-1)
+            return x + (weights @ v).transpose(1, 2).reshape(x.shape) @ p[out]
+
+        return run
+
+    def step(self, x: torch.Tensor, y: torch.Tensor, weight: torch.Tensor, *parameters: torch.Tensor) -> Any:
+        with torch.enable_grad():
+            leaves = [p.detach().requires_grad_() for p in parameters]
+            value = x
+            for part in self.body:
+                value = part(value, leaves)
+            logits = (value @ leaves[self.head]).flatten(0, 1)
+            given = weight if self.is_weighted else None
+            loss = F.cross_entropy(
+                logits, y.flatten(), given, reduction=self.reduction, label_smoothing=self.smoothing
+            )
+            return loss.detach(), *torch.autograd.grad(loss, leaves)
+
+    def captured(self) -> Captured:
+        x, weight = drawn(self.rows, self.long, self.width), drawn(self.classes).abs()
+        return Captured(self.step, [x, self.y, weight, *self.parameters])
+
+
+@pytest.mark.parametrize("seed", range(200 if os.environ.get("REMORA_ALL_CASES") else 20))
+def test_random_programs_in_random_regions(seed: int) -> None:
+    """Regions that grow from a random op, by the engine's own rules; several at once where they are apart."""
+    program = Program(seed)
+    captured, draw = program.captured(), program.draw
+    plain = captured.run(captured.module)
+    expected = program.step(*captured.given)
+    for mine, theirs in zip(plain, expected, strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-11, atol=1e-11, equal_nan=True)
+    ops = [op.name for op in captured.graph.ops if op.axes]
+    for _ in range(4):
+        captured.check(f"{draw.choice(ops)}={draw.choice([2, 3, 4, 7])}")
