@@ -56,6 +56,7 @@ class Sizes:
 class Solving:
     """How the engine is asked, and what for; `Options` explains it."""
 
+    slices: Literal["none", "auto"] = "none"
     order: Literal["input", "free", "auto"] = "input"
     pure: tuple[str, ...] = ()
     time_limit: float = 15.0
@@ -120,7 +121,6 @@ class Options(Solving):
     fuse: bool = False
     arena: bool = False
     cuda_graph: bool = False
-    slices: Literal["none", "auto"] = "none"
     inference: bool = False
 
     @staticmethod
