@@ -6,11 +6,13 @@ What is cut by rows is equal; a sum over slices is equal within its rounding.
 
 from __future__ import annotations
 
+import functools
 import os
 import random
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import checking
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -19,6 +21,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 
 import remora
+import remora.torch as rt
 from remora.torch.capture.read import read_step
 from remora.torch.capture.simplify import simplify
 from remora.torch.capture.sums import split_means
@@ -275,3 +278,102 @@ def test_random_programs_in_random_regions(seed: int) -> None:
     ops = [op.name for op in captured.graph.ops if op.axes]
     for _ in range(4):
         captured.check(f"{draw.choice(ops)}={draw.choice([2, 3, 4, 7])}")
+
+
+# -- Steps that train ------------------------------------------------------------------------------------------------
+
+OPTIONS: dict[str, Any] = {"slices": "auto", "time_limit": 4.0, "threads": 1}
+
+
+class Model(nn.Module):
+    """Words in, logits of many words out; the embedding is the head's weight."""
+
+    def __init__(self, words: int = 2000, width: int = 16) -> None:
+        super().__init__()
+        self.embed = nn.Embedding(words, width)
+        self.body = nn.Sequential(nn.Linear(width, 32), nn.GELU(), nn.Linear(32, width), nn.LayerNorm(width))
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return self.body(self.embed(x)) @ self.embed.weight.t()
+
+
+def told(model: nn.Module, x: torch.Tensor, **options: Any) -> torch.Tensor:
+    return F.cross_entropy(model(x).flatten(0, 1).float(), x.flatten().masked_fill(x.flatten() % 5 == 0, -100), **options)
+
+
+def close(mine: checking.Outcome, eager: checking.Outcome, digits: float) -> None:
+    for name, theirs in eager.gradients.items():
+        given = mine.gradients[name]
+        assert given is not None and theirs is not None and given.dtype == theirs.dtype
+        assert float((given - theirs).abs().max()) <= digits * float(theirs.abs().max()), name
+    torch.testing.assert_close(mine.results, eager.results, rtol=digits, atol=digits)
+
+
+@pytest.mark.parametrize("loss", ["mean", "smoothed", "summed"])
+def test_a_step_trains_in_slices_below_the_minimum_without(loss: str) -> None:
+    """The peak is predicted to the byte, and a budget that is called enough is enough."""
+    options = {"mean": {}, "smoothed": {"label_smoothing": 0.1}, "summed": {"reduction": "sum"}}[loss]
+    model, x = Model(), torch.randint(0, 2000, (3, 41))
+    body = functools.partial(told, **options)
+    with pytest.raises(rt.BudgetError) as plain:
+        rt.train_step(checking.Case.body(model, body), budget=1, **{**OPTIONS, "slices": "none"})(x)
+    with pytest.raises(rt.BudgetError) as refused:
+        rt.train_step(checking.Case.body(model, body), budget=1, **OPTIONS)(x)
+    least = refused.value.least
+    assert least < 0.6 * plain.value.least
+    for budget in (least, (least + plain.value.least) // 2):
+        case = checking.Case(model, body, (x,), budget=budget, **OPTIONS)
+        for _ in range(2):
+            mine = checking.outcome(case.model, lambda case=case: case.step(x), case.state)
+            close(mine, case.eager, 1e-5)
+        plan = case.step.plan
+        assert plan.slices > 1 and plan.predicted_peak <= budget
+        checking.check_peak(mine.peak, plan.predicted_peak - plan.fixed_memory, plan)
+    found = rt.check(case.step, x)
+    assert not found.equal and not found.wrong
+    assert "rounded otherwise" in str(found) and "embed.weight" in str(found)
+
+
+def test_a_step_that_fits_has_no_slices() -> None:
+    plan = checking.check_step(Model(), told, (torch.randint(0, 2000, (3, 41)),), "100%", slices="auto")
+    assert plan.slices == 0
+
+
+def test_halves_are_added_up_in_float32() -> None:
+    """The error of a gradient over many slices is at most twice that of the gradient over one."""
+    torch.manual_seed(0)
+    a, g = torch.randn(512, 8).bfloat16(), torch.randn(512, 16).bfloat16()
+    captured = Captured(lambda a, g: aten.mm(a.clone().t(), g.clone()), (a, g), joined=False)
+    exact = a.double().t() @ g.double()
+    errors = [float((m[0] - exact).abs().max()) for m in (captured.run(captured.module),)]
+    (op,) = [op.name for op in captured.graph.ops if op.type == "mm"]
+    found = captured.run(captured.in_slices(f"{op},=64@2"))
+    assert found[0].dtype == torch.bfloat16
+    assert float((found[0] - exact).abs().max()) <= 2 * errors[0]
+
+
+def test_autocast_and_wrap_are_sliced() -> None:
+    model, twin = Model(), Model()
+    twin.load_state_dict(model.state_dict())
+    x = torch.randint(0, 2000, (3, 41))
+    wrapped = rt.wrap(model, budget="100%", **OPTIONS)
+    rt.unwrap(wrapped)
+
+    def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+        with torch.autocast("cpu", torch.bfloat16):
+            return told(model, x)
+
+    with pytest.raises(rt.BudgetError) as refused:
+        rt.train_step(checking.Case.body(model, loss), budget=1, **OPTIONS)(x)
+    case = checking.Case(model, loss, (x,), budget=refused.value.least, **OPTIONS)
+    mine = checking.outcome(case.model, lambda: case.step(x), case.state)
+    assert case.step.plan.slices > 1
+    close(mine, case.eager, 2e-2)
+
+
+def test_what_is_not_supported_is_refused() -> None:
+    for options in ({"fuse": True}, {"plan": "some.plan"}):
+        with pytest.raises(ValueError, match="slices: not with"):
+            rt.train_step(lambda: None, slices="auto", **options)
+    with pytest.raises(ValueError, match="slices: 'some' is none of"):
+        rt.train_step(lambda: None, slices="some")

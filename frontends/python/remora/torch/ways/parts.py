@@ -101,6 +101,7 @@ def wrap(
             )
         return results
 
+    called.backend = backend  # type: ignore[attr-defined]
     module._compiled_call_impl = called  # as Module.compile does
     _backends[module] = backend
     return module
