@@ -352,12 +352,8 @@ def test_halves_are_added_up_in_float32() -> None:
     assert float((found[0] - exact).abs().max()) <= 2 * errors[0]
 
 
-def test_autocast_and_wrap_are_sliced() -> None:
-    model, twin = Model(), Model()
-    twin.load_state_dict(model.state_dict())
-    x = torch.randint(0, 2000, (3, 41))
-    wrapped = rt.wrap(model, budget="100%", **OPTIONS)
-    rt.unwrap(wrapped)
+def test_a_step_under_autocast() -> None:
+    model, x = Model(), torch.randint(0, 2000, (3, 41))
 
     def loss(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
         with torch.autocast("cpu", torch.bfloat16):
@@ -369,6 +365,57 @@ def test_autocast_and_wrap_are_sliced() -> None:
     mine = checking.outcome(case.model, lambda: case.step(x), case.state)
     assert case.step.plan.slices > 1
     close(mine, case.eager, 2e-2)
+
+
+class WithLoss(nn.Module):
+    """A model with the loss in its forward, as those of transformers."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.model = Model()
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        return told(self.model, x)
+
+
+def test_a_wrapped_module() -> None:
+    model, twin, x = WithLoss(), WithLoss(), torch.randint(0, 2000, (3, 41))
+    twin.load_state_dict(model.state_dict())
+    with pytest.raises(rt.BudgetError) as plain:
+        rt.wrap(model, budget=1, time_limit=4)(x)
+    rt.unwrap(model)
+    with pytest.raises(rt.BudgetError) as refused:
+        rt.wrap(model, budget=1, **OPTIONS)(x)
+    rt.unwrap(model)
+    assert refused.value.least < 0.8 * plain.value.least
+    rt.wrap(model, budget=refused.value.least, **OPTIONS)
+    for _ in range(2):
+        model.zero_grad()
+        peak, loss = checking.peak_of(lambda: _trained(model, x))
+    expected = _trained(twin, x)
+    (plan,) = rt.plans(model)
+    assert plan.slices > 1
+    torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
+    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-6)
+    # The gradient of the loss itself is made by the user's backward().
+    assert peak <= plan.predicted_peak - plan.fixed_memory + loss.nbytes
+
+
+def _trained(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
+    loss: torch.Tensor = model(x)
+    loss.backward()  # type: ignore[no-untyped-call]
+    return loss.detach()
+
+
+def test_a_plan_says_what_slices_reach() -> None:
+    """`rt.plan` without a device, and what is enough for it."""
+    make, x = lambda: Model(), torch.randint(0, 2000, (3, 41))
+    given = {"batch": (x,), "loss": told, "device": "cpu", "cost": "flops"}
+    plain, sliced = (rt.plan(make, budget=1, slices=s, time_limit=4.0, **given) for s in ("none", "auto"))
+    assert not sliced.fits and sliced.least < plain.least
+    found = rt.plan(make, budget=sliced.least, slices="auto", time_limit=4.0, **given)
+    assert found.fits and found.step is not None and found.step.slices > 1
 
 
 def test_what_is_not_supported_is_refused() -> None:

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .graph import Op, StepGraph, Storage, Taking, is_random
+from .graph import ADDS, Op, StepGraph, Storage, Taking, is_random
 
 
 def simplify(step: StepGraph) -> None:
@@ -55,6 +55,8 @@ def in_place_form(node: fx.Node) -> Any:
     target = node.target
     if target is torch.ops.aten.slice_scatter.default:
         return write_rows if len(node.args) < 6 else None
+    if target is torch.ops.aten.addmm.default and ADDS in node.meta:
+        return torch.ops.aten.addmm_.default
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return None
     arguments = target._schema.arguments

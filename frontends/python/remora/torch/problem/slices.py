@@ -26,7 +26,7 @@ from torch import fx
 import remora
 from remora.slices import SliceSource, sources_of
 
-from ..capture.graph import Op, StepGraph
+from ..capture.graph import ADDS, Op, StepGraph
 from .aten import storages_made
 from .axes import Chain, OpAxis, positions_of, rows_of
 from .nests import Dims
@@ -297,10 +297,19 @@ class _Rewriting:
         if slice == 0:
             total = self._call(like, _ATEN._to_copy.default, term, dtype=torch.float32) if dtype in _HALF else term
         else:
-            total = self._call(like, _ATEN.add.Tensor, self.versions[storage, slice - 1], term)
+            total = self._call(like, *self._sum(self.versions[storage, slice - 1], term))
+            total.meta[ADDS] = True
         if is_last and dtype in _HALF:
             total = self._call(like, _ATEN._to_copy.default, total, dtype=dtype)
         self.versions[storage, slice] = total
+
+    def _sum(self, before: fx.Node, term: fx.Node) -> tuple[Any, ...]:
+        """The call that adds a term to a sum: a product is added up as it is computed."""
+        if term.target is not _ATEN.mm.default or self.fake[before].dtype != self.fake[term].dtype:
+            return _ATEN.add.Tensor, before, term
+        factors = term.args
+        self.graph.erase_node(term)
+        return _ATEN.addmm.default, before, *factors
 
     def _write(self, root: _Root, storage: int, part: fx.Node, positions: list[int], source: SliceSource) -> None:
         """Writes rows into what earlier slices have written."""
