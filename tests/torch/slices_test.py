@@ -39,6 +39,7 @@ class Captured:
 
     def __init__(self, function: Callable[..., Any], given: Given, joined: bool = True, clones: bool = False) -> None:
         self.given = given
+
         def called(*values: torch.Tensor) -> list[torch.Tensor]:
             # Arguments of the step are no tensors of the engine's graph; what ops make is.
             made = function(*[v.clone() for v in values]) if clones else function(*values)
@@ -107,7 +108,12 @@ def convolved(x: torch.Tensor, w: torch.Tensor, b: torch.Tensor, g: torch.Tensor
 def pooled(x: torch.Tensor, g: torch.Tensor) -> Any:
     y, places = aten.max_pool2d_with_indices(x, [2, 2], [2, 2])
     back = aten.max_pool2d_with_indices_backward(g, x, [2, 2], [2, 2], [0, 0], [1, 1], False, places)
-    return y, back, aten.avg_pool2d(x, [2, 2]), aten.avg_pool2d_backward(g, x, [2, 2], [2, 2], [0, 0], False, True, None)
+    return (
+        y,
+        back,
+        aten.avg_pool2d(x, [2, 2]),
+        aten.avg_pool2d_backward(g, x, [2, 2], [2, 2], [0, 0], False, True, None),
+    )
 
 
 # What an op is given, and the ops that must have axes, with the extents of these.
@@ -256,9 +262,7 @@ class Program:
                 value = part(value, leaves)
             logits = (value @ leaves[self.head]).flatten(0, 1)
             given = weight if self.is_weighted else None
-            loss = F.cross_entropy(
-                logits, y.flatten(), given, reduction=self.reduction, label_smoothing=self.smoothing
-            )
+            loss = F.cross_entropy(logits, y.flatten(), given, reduction=self.reduction, label_smoothing=self.smoothing)
             return loss.detach(), *torch.autograd.grad(loss, leaves)
 
     def captured(self) -> Captured:
@@ -298,7 +302,9 @@ class Model(nn.Module):
 
 
 def told(model: nn.Module, x: torch.Tensor, **options: Any) -> torch.Tensor:
-    return F.cross_entropy(model(x).flatten(0, 1).float(), x.flatten().masked_fill(x.flatten() % 5 == 0, -100), **options)
+    return F.cross_entropy(
+        model(x).flatten(0, 1).float(), x.flatten().masked_fill(x.flatten() % 5 == 0, -100), **options
+    )
 
 
 def close(mine: checking.Outcome, eager: checking.Outcome, digits: float) -> None:

@@ -3,14 +3,13 @@
 
 A mean over labels, of which some are ignored, divides by a number that follows from the labels alone:
 
-    loss, number = nll_loss(rows, labels, mean)     becomes     number = count(labels), loss = nll_loss(.., sum) / number
+    loss, number = nll_loss(labels, mean)     becomes     number = count(labels), loss = nll_loss(labels, sum) / number
 
 The backward reads that number, and so waits for no row.
 """
 
 from __future__ import annotations
 
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -48,7 +47,7 @@ def _is_mean(node: fx.Node) -> bool:
     if not isinstance(value, torch.Tensor):
         return False
     if not loss:
-        return value.dim() > 0 and value.numel() > 1
+        return value.dim() > 0 and int(value.numel()) > 1
     return len(node.args) == 5 and node.args[3] == _MEAN and all(u.target is operator.getitem for u in node.users)
 
 
@@ -91,7 +90,8 @@ def _split_loss(call: _Writer, node: fx.Node) -> None:
 def _split_mean(call: _Writer, node: fx.Node) -> None:
     (value,) = node.args[:1]
     total = call(_ATEN.sum.default, value, **node.kwargs)
-    count = math.prod(int(n) for n in value.meta["val"].shape)  # type: ignore[union-attr]
+    whole: torch.Tensor = value.meta["val"]  # type: ignore[union-attr]
+    count = int(whole.numel())
     node.replace_all_uses_with(call(_ATEN.div.Tensor, total, count))
     node.graph.erase_node(node)
 

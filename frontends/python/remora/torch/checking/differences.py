@@ -68,9 +68,7 @@ class Difference:
         return f"{'state' if self.kind is Kind.STATE else of} {self.name}: {what}{mark}"
 
 
-def differences(
-    mine: Outcome, plain: Outcome, again: Outcome | None, in_slices: bool = False
-) -> list[Difference]:
+def differences(mine: Outcome, plain: Outcome, again: Outcome | None, in_slices: bool = False) -> list[Difference]:
     """Differences between a step's outcome and plain eager's; `again`: of a second run of plain eager.
 
     `in_slices`: results and gradients may be sums over slices.

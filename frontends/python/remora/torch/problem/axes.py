@@ -136,7 +136,8 @@ def _is_dense(step: StepGraph, made: torch.Tensor) -> bool:
     """True if a result fills its storage, whose size in the problem is the fake one's."""
     size = int(made.untyped_storage().nbytes())
     is_whole = made.numel() * made.itemsize == size and made.storage_offset() == 0
-    return is_whole and size > 0 and rounded(size, step.device) == step.storages[step.storage_of(made)].size
+    there = step.storages[step.storage_of(made)].size
+    return bool(is_whole) and size > 0 and rounded(size, step.device) == there
 
 
 def _axis(step: StepGraph, op: Op, nests: Sequence[Nest], chain: Chain) -> OpAxis | None:
@@ -156,9 +157,7 @@ def _extent(nest: Nest, chain: Chain) -> int:
     return math.prod(nest.extents[loop] for loop in chain)
 
 
-def _add_node(
-    step: StepGraph, op: Op, axis: OpAxis, node: fx.Node, nest: Nest, chain: Chain, is_first: bool
-) -> bool:
+def _add_node(step: StepGraph, op: Op, axis: OpAxis, node: fx.Node, nest: Nest, chain: Chain, is_first: bool) -> bool:
     """Adds a node to an axis, whose outputs the first node says; False where the node does not have the axis."""
     cuts, sums = dict(axis.cuts), list(axis.sums)
     made = step.value[node]
@@ -200,6 +199,6 @@ def _add_node(
 
 def _tensors(step: StepGraph, node: fx.Node) -> list[tuple[int | str, torch.Tensor]]:
     """The tensors that a node reads, with their places among its arguments."""
-    pairs = [*enumerate(node.args), *node.kwargs.items()]
+    pairs: list[tuple[int | str, Any]] = [*enumerate(node.args), *node.kwargs.items()]
     found = [(place, step.value[step.resolve(a)]) for place, a in pairs if isinstance(a, fx.Node)]
     return [(place, value) for place, value in found if isinstance(value, torch.Tensor)]

@@ -183,7 +183,7 @@ def _reduction(is_sum: bool) -> Rule:
 
 
 def _product(call: Call) -> Nest | None:
-    """addmm and baddbmm: the inner dimension is not cut, since each slice would add the first operand."""
+    """Addmm and baddbmm: the inner dimension is not cut, since each slice would add the first operand."""
     dims = _dims("bmn" if call.outputs[0].dim() == 3 else "mn")
     added = call.first
     left, right = ((*dims[:-1], None), (*dims[:-2], None, dims[-1]))
@@ -288,9 +288,7 @@ RULES: dict[Any, Rule] = {
     _ATEN.max_pool2d_with_indices_backward.default: _by("nc..,nc..,nc..->nc.."),
     _ATEN.avg_pool2d.default: _by("nc..->nc.."),
     _ATEN.avg_pool2d_backward.default: _by("nc..,nc..->nc.."),
-    _ATEN._scaled_dot_product_flash_attention_for_cpu.default: _by(
-        "bh..,bh..,bh..,bh..->bh..,bh.", _plain_attention
-    ),
+    _ATEN._scaled_dot_product_flash_attention_for_cpu.default: _by("bh..,bh..,bh..,bh..->bh..,bh.", _plain_attention),
     _ATEN._scaled_dot_product_flash_attention_for_cpu_backward.default: _by(
         "bh..,bh..,bh..,bh..,bh..,bh.,bh..->bh..,bh..,bh..", _plain_attention
     ),

@@ -61,8 +61,9 @@ class _Rewriting:
         self.pieces: dict[tuple[int, int], _Piece] = {}  # by storage and slice
         self.versions: dict[tuple[int, int], fx.Node] = {}  # what slices have assembled or added up so far
         self.merged: dict[int, fx.Node] = {}  # the last of them, its cut dimensions as one
-        numbers = {op: number for op in found.slices for part in op.parts for op, number in part.items()}
-        self.axis = {op.index: axes[step.ops[op.index]][number] for op, number in numbers.items()}
+        parts = [part for region in found.slices for part in region.parts]
+        numbers = {op.index: number for part in parts for op, number in part.items()}
+        self.axis = {op: axes[step.ops[op]][number] for op, number in numbers.items()}
 
     def result(self) -> fx.GraphModule:
         """The new graph, in the order of the graph in slices."""
@@ -84,9 +85,7 @@ class _Rewriting:
             )
             self._slice(source, read, made, source.slice == last[source.number])
         for node in step.module.graph.nodes:
-            if node.target is _ATEN.copy_.default and node in step.alias:
-                self._copy(node)
-            elif node.op == "output":
+            if (node.target is _ATEN.copy_.default and node in step.alias) or node.op == "output":
                 self._copy(node)
         module = fx.GraphModule(step.module, self.graph)
         module.meta = dict(step.module.meta)
@@ -216,7 +215,7 @@ class _Rewriting:
         pieces: Mapping[int, _Piece],
         versions: Mapping[int, fx.Node],
     ) -> fx.Node:
-        """What a slice reads of an argument: rows of its slice, of what there is so far, or of the whole."""
+        """The rows that a slice reads of an argument: of its slice, of the rows that exist so far, or of the whole."""
         node = self.step.resolve(node)
         value = self.step.value[node]
         storage = self.step.storage_of(value)
@@ -273,7 +272,8 @@ class _Rewriting:
     def _flat(self, like: fx.Node, node: fx.Node) -> fx.Node:
         """A tensor that fills its storage, as one dimension in the order of the storage."""
         there: torch.Tensor = self.fake[node]
-        order = sorted(range(there.dim()), key=lambda d: -there.stride(d) if there.shape[d] > 1 else 0)
+        lies = there.stride()
+        order = sorted(range(there.dim()), key=lambda d: -lies[d] if there.shape[d] > 1 else 0)
         if order != list(range(there.dim())) and not there.is_contiguous():
             node = self._call(like, _ATEN.permute.default, node, order)
         return self._call(like, _ATEN.view.default, node, [there.numel()])
@@ -281,7 +281,8 @@ class _Rewriting:
     def _laid_out(self, like: fx.Node, result: fx.Node, whole: torch.Tensor) -> fx.Node:
         """A slice of a result that lies as the whole lay: a copy where the kernel laid it out otherwise."""
         there: torch.Tensor = self.fake[result]
-        order = sorted(range(there.dim()), key=lambda d: (-whole.stride(d), d) if whole.shape[d] > 1 else (1, d))
+        lies = whole.stride()
+        order = sorted(range(there.dim()), key=lambda d: (-lies[d], d) if whole.shape[d] > 1 else (1, d))
         size, stride, step = list(there.shape), [0] * there.dim(), 1
         for d in reversed(order):
             stride[d], step = step, step * size[d]
