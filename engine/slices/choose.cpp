@@ -20,7 +20,7 @@ constexpr int kWorthOfSeed = 100;
 /// Each level keeps so many quarters of what the one before has above what no slices save.
 constexpr int kQuartersOfLevel = 3;
 /// Milder slicings for a budget have so many times fewer slices.
-constexpr int kMilder = 4;
+constexpr int kMilder = 2;
 /// Ops of graphs looked at, for a unit of work.
 constexpr std::int64_t kOpsOfWork = 1'000;
 

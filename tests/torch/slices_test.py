@@ -425,7 +425,7 @@ def test_a_plan_says_what_slices_reach() -> None:
 
 
 def test_what_is_not_supported_is_refused() -> None:
-    for options in ({"fuse": True}, {"plan": "some.plan"}):
+    for options in ({"fuse": True}, {"arena": True}, {"plan": "some.plan"}):
         with pytest.raises(ValueError, match="slices: not with"):
             rt.train_step(lambda: None, slices="auto", **options)
     with pytest.raises(ValueError, match="slices: 'some' is none of"):

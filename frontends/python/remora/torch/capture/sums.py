@@ -47,7 +47,7 @@ def _is_mean(node: fx.Node) -> bool:
     if not isinstance(value, torch.Tensor):
         return False
     if not loss:
-        return value.dim() > 0 and int(value.numel()) > 1
+        return bool(value.dim() > 0 and value.numel() > 1)
     return len(node.args) == 5 and node.args[3] == _MEAN and all(u.target is operator.getitem for u in node.users)
 
 

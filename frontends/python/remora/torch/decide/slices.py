@@ -23,6 +23,7 @@ from ..capture.graph import Run, StepGraph
 from ..capture.sums import split_means
 from ..cost.calls import generic_machine
 from ..errors import BudgetError
+from ..job import same_answer
 from ..options import GOOD_ENOUGH, Options
 from ..planning import SchedulePlan
 from ..problem.aten import StepProblem, graph_of
@@ -50,28 +51,7 @@ def solve_with_slices(problem: StepProblem, options: Options, read: Read) -> Dec
     found = choice.within(budget)
     if isinstance(found, remora.Schedule) and not found.slices:
         return problem, *solve(problem, given, 1 - CHOICE)
-    tried: Decision | None = None
-    lowest: BudgetError | None = None
-    asked = budget
-    for _ in range(TRIES):
-        if isinstance(found, remora.NoSchedule):
-            if not found.refusal.enough_in_slices or (lowest and found.refusal.enough_in_slices >= asked):
-                break
-            asked = found.refusal.enough_in_slices
-            found = choice.within(asked)
-            if not isinstance(found, remora.Schedule) or not found.slices:
-                break
-        try:
-            tried = choice.planned(found)
-            break
-        except BudgetError as refusal:
-            lowest = refusal if lowest is None or refusal.least < lowest.least else lowest
-            asked -= max(1, refusal.least - budget - options.reserve)
-            if asked <= problem.fixed:
-                break
-            found = choice.within(asked)
-            if isinstance(found, remora.Schedule) and not found.slices:
-                break
+    tried = choice.first_planned(found, budget)
     whole = found.without_slices if isinstance(found, remora.Schedule) else None
     if tried is not None and (whole is None or not whole.duration or tried[1].predicted_time < whole.duration):
         return tried
@@ -80,9 +60,10 @@ def solve_with_slices(problem: StepProblem, options: Options, read: Read) -> Dec
     except BudgetError as refusal:
         if tried is not None:
             return tried
-        if lowest is None or lowest.least >= refusal.least:
+        known = choice.lowest
+        if known is None or known.least >= refusal.least:
             raise refusal.changed(lower=0, proved=False) from None  # other slices may need less
-        raise refusal.changed(least=lowest.least, lower=0, proved=False, op=None) from None
+        raise refusal.changed(least=known.least, lower=0, proved=False, op=None) from None
 
 
 class _Choice:
@@ -94,28 +75,63 @@ class _Choice:
         self.whole = problem if split is None else read(split, options)
         self.axes = axes_of(self.whole.step)
         self.graph = graph_of(self.whole.step, self.whole.costs, self.whole.name, self.axes)
+        self.lowest: BudgetError | None = None  # of the slices that were planned: the smallest budget that is enough
 
-    def within(self, budget: int) -> remora.Schedule | remora.NoSchedule:
-        """The engine's answer for a budget in bytes."""
+    def within(self, budget: int) -> remora.Schedule | int:
+        """The engine's schedule for a budget in bytes; without one, a budget that is enough in slices, or 0."""
         options = self.options
         question = digest(self.graph.to_json())
         path = answer_file("slices", question, budget, options.order, options.time_limit, options.seed)
 
-        if options.cache and path.exists():
-            return remora.Schedule.load(path, self.graph)
-        answer = ask(
-            self.graph,
-            budget,
-            options.limits_in(CHOICE * options.time_limit, GOOD_ENOUGH),
-            order=options.order,
-            progress=options.progress,
-            slices="auto",
-            slice_cost=_cost_of_slices(self.whole.step),
-        )
-        if options.cache and isinstance(answer, remora.Schedule):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            answer.save(path)
-        return answer
+        def found() -> remora.Schedule | int:
+            if options.cache and path.exists():
+                return remora.Schedule.load(path, self.graph)
+            answer = ask(
+                self.graph,
+                budget,
+                options.limits_in(CHOICE * options.time_limit, GOOD_ENOUGH),
+                order=options.order,
+                progress=options.progress,
+                slices="auto",
+                slice_cost=_cost_of_slices(self.whole.step),
+            )
+            if isinstance(answer, remora.NoSchedule):
+                return answer.refusal.enough_in_slices
+            if options.cache:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                answer.save(path)
+            return answer
+
+        def text(answer: remora.Schedule | int) -> str | int:
+            return answer if isinstance(answer, int) else answer.to_json()
+
+        def parsed(given: str | int) -> remora.Schedule | int:
+            return given if isinstance(given, int) else remora.Schedule.from_json(given, self.graph)
+
+        return same_answer(f"slices/{path.stem}", found, text, parsed)
+
+    def first_planned(self, found: remora.Schedule | int, budget: int) -> Decision | None:
+        """The first plan within the budget: in these slices, in those for less, and in those that reach the least."""
+        asked = budget
+        for _ in range(TRIES):
+            if isinstance(found, int) or not found.slices:
+                break
+            if (decision := self._planned_within(found)) is not None:
+                return decision
+            assert self.lowest is not None
+            asked -= max(1, self.lowest.least - self.options.reserve - budget)
+            found = self.within(asked) if asked > self.problem.fixed else 0
+        enough = found if isinstance(found, int) and found else self.within(1)
+        reached = self.within(enough) if isinstance(enough, int) and enough else 0
+        return None if isinstance(reached, int) or not reached.slices else self._planned_within(reached)
+
+    def _planned_within(self, found: remora.Schedule) -> Decision | None:
+        try:
+            return self.planned(found)
+        except BudgetError as refusal:
+            if self.lowest is None or refusal.least < self.lowest.least:
+                self.lowest = refusal
+            return None
 
     def planned(self, found: remora.Schedule) -> Decision:
         """The step in the slices of a schedule; its figures are compared with those of the captured step."""
