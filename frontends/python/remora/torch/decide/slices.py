@@ -111,7 +111,7 @@ class _Choice:
         return same_answer(f"slices/{path.stem}", found, text, parsed)
 
     def first_planned(self, found: remora.Schedule | int, budget: int) -> Decision | None:
-        """The first plan within the budget: in these slices, in those for less, and in those that reach the least."""
+        """The first plan within the budget: in these slices, in those for less, in those of the smallest budget."""
         asked = budget
         for _ in range(TRIES):
             if isinstance(found, int) or not found.slices:
