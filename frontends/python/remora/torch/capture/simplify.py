@@ -54,7 +54,7 @@ def in_place_form(node: fx.Node) -> Any:
     """The in-place form of a pointwise ATen op, or of one that writes rows; None where there is none."""
     target = node.target
     if target is torch.ops.aten.slice_scatter.default:
-        return write_rows if len(node.args) < 6 else None
+        return write_rows if len(node.args) < 6 and not node.kwargs else None
     if target is torch.ops.aten.addmm.default and ADDS in node.meta:
         return torch.ops.aten.addmm_.default
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
