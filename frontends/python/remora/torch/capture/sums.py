@@ -16,6 +16,7 @@ from typing import Any
 
 import torch
 from torch import fx
+from torch.utils import _pytree as pytree
 
 _ATEN = torch.ops.aten
 _MEAN, _SUM = 1, 2
@@ -62,7 +63,7 @@ class _Writer:
         with self.node.graph.inserting_before(self.node):
             made = self.node.graph.call_function(target, arguments, named)
         made.meta = dict(self.node.meta)
-        tensors = [v for v in torch.utils._pytree.tree_leaves(values) if isinstance(v, torch.Tensor)]
+        tensors = [v for v in pytree.tree_leaves(values) if isinstance(v, torch.Tensor)]
         with tensors[0].fake_mode, torch.no_grad():  # type: ignore[attr-defined]
             made.meta["val"] = target(*values[0], **values[1])
         return made

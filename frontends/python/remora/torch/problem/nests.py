@@ -23,7 +23,6 @@ from torch import fx
 
 from ..capture.graph import StepGraph, is_random
 
-_ATEN = torch.ops.aten
 Dims = tuple[str | None, ...]
 """The loop of each dimension of a tensor; None of one that is not cut."""
 
@@ -82,7 +81,7 @@ def nest_of(step: StepGraph, node: fx.Node) -> Nest | None:
     target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable or is_random(node):
         return None
-    rule = RULES.get(target)
+    rule = RULES.get(str(target))
     if rule is None and torch.Tag.pointwise in target.tags:
         rule = _pointwise
     if rule is None:
@@ -255,41 +254,41 @@ def _plain_attention(call: Call) -> bool:
     return not call.argument("dropout_p")
 
 
-RULES: dict[Any, Rule] = {
-    _ATEN.mm.default: _by("mk,kn->mn"),
-    _ATEN.bmm.default: _by("bmk,bkn->bmn"),
-    _ATEN.addmm.default: _product,
-    _ATEN.baddbmm.default: _product,
-    _ATEN._softmax.default: _along,
-    _ATEN._log_softmax.default: _along,
-    _ATEN._softmax_backward_data.default: _along,
-    _ATEN._log_softmax_backward_data.default: _along,
-    _ATEN._safe_softmax.default: _along,
-    _ATEN.nll_loss_forward.default: _by("n.,n,.->,", _sums),
-    _ATEN.nll_loss_backward.default: _by(",n.,n,.,->n.", _keeps_divisor),
-    _ATEN.nll_loss2d_forward.default: _by("n.hw,nhw,.->,", _sums),
-    _ATEN.nll_loss2d_backward.default: _by(",n.hw,nhw,.,->n.hw", _keeps_divisor),
-    _ATEN.embedding.default: _embedding,
-    _ATEN.embedding_dense_backward.default: _embedding_backward,
-    _ATEN.native_layer_norm.default: _norm,
-    _ATEN.native_layer_norm_backward.default: _norm,
-    _ATEN._fused_rms_norm.default: _norm,
-    _ATEN._fused_rms_norm_backward.default: _norm,
-    _ATEN.sum.default: _reduction(True),
-    _ATEN.sum.dim_IntList: _reduction(True),
-    _ATEN.mean.dim: _reduction(False),
-    _ATEN.amax.default: _reduction(False),
-    _ATEN.amin.default: _reduction(False),
-    _ATEN._to_copy.default: _pointwise,
-    _ATEN.gather.default: _gather,
-    _ATEN.convolution.default: _convolution,
-    _ATEN.convolution_backward.default: _convolution,
-    _ATEN.max_pool2d_with_indices.default: _by("nc..->nc..,nc.."),
-    _ATEN.max_pool2d_with_indices_backward.default: _by("nc..,nc..,nc..->nc.."),
-    _ATEN.avg_pool2d.default: _by("nc..->nc.."),
-    _ATEN.avg_pool2d_backward.default: _by("nc..,nc..->nc.."),
-    _ATEN._scaled_dot_product_flash_attention_for_cpu.default: _by("bh..,bh..,bh..,bh..->bh..,bh.", _plain_attention),
-    _ATEN._scaled_dot_product_flash_attention_for_cpu_backward.default: _by(
+RULES: dict[str, Rule] = {
+    "aten.mm.default": _by("mk,kn->mn"),
+    "aten.bmm.default": _by("bmk,bkn->bmn"),
+    "aten.addmm.default": _product,
+    "aten.baddbmm.default": _product,
+    "aten._softmax.default": _along,
+    "aten._log_softmax.default": _along,
+    "aten._softmax_backward_data.default": _along,
+    "aten._log_softmax_backward_data.default": _along,
+    "aten._safe_softmax.default": _along,
+    "aten.nll_loss_forward.default": _by("n.,n,.->,", _sums),
+    "aten.nll_loss_backward.default": _by(",n.,n,.,->n.", _keeps_divisor),
+    "aten.nll_loss2d_forward.default": _by("n.hw,nhw,.->,", _sums),
+    "aten.nll_loss2d_backward.default": _by(",n.hw,nhw,.,->n.hw", _keeps_divisor),
+    "aten.embedding.default": _embedding,
+    "aten.embedding_dense_backward.default": _embedding_backward,
+    "aten.native_layer_norm.default": _norm,
+    "aten.native_layer_norm_backward.default": _norm,
+    "aten._fused_rms_norm.default": _norm,
+    "aten._fused_rms_norm_backward.default": _norm,
+    "aten.sum.default": _reduction(True),
+    "aten.sum.dim_IntList": _reduction(True),
+    "aten.mean.dim": _reduction(False),
+    "aten.amax.default": _reduction(False),
+    "aten.amin.default": _reduction(False),
+    "aten._to_copy.default": _pointwise,
+    "aten.gather.default": _gather,
+    "aten.convolution.default": _convolution,
+    "aten.convolution_backward.default": _convolution,
+    "aten.max_pool2d_with_indices.default": _by("nc..->nc..,nc.."),
+    "aten.max_pool2d_with_indices_backward.default": _by("nc..,nc..,nc..->nc.."),
+    "aten.avg_pool2d.default": _by("nc..->nc.."),
+    "aten.avg_pool2d_backward.default": _by("nc..,nc..->nc.."),
+    "aten._scaled_dot_product_flash_attention_for_cpu.default": _by("bh..,bh..,bh..,bh..->bh..,bh.", _plain_attention),
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward.default": _by(
         "bh..,bh..,bh..,bh..,bh..,bh.,bh..->bh..,bh..,bh..", _plain_attention
     ),
 }
