@@ -358,6 +358,12 @@ def test_halves_are_added_up_in_float32() -> None:
     assert float((found[0] - exact).abs().max()) <= 2 * errors[0]
 
 
+def test_a_mean_in_half_precision_is_not_split() -> None:
+    """Its sum may be too large for the type."""
+    captured = Captured(lambda x: x.clone().mean(), [torch.full((300, 300), 2.0, dtype=torch.float16)])
+    assert not any("sum" in op.name for op in captured.step.ops)
+
+
 def test_a_step_under_autocast() -> None:
     model, x = Model(), torch.randint(0, 2000, (3, 41))
 

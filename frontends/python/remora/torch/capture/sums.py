@@ -5,7 +5,7 @@ A mean over labels, of which some are ignored, divides by a number that follows 
 
     loss, number = nll_loss(labels, mean)     becomes     number = count(labels), loss = nll_loss(labels, sum) / number
 
-The backward reads that number, and so waits for no row.
+The backward reads that number, and so waits for no row. A mean in half precision stays: its sum may be too large.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def _is_mean(node: fx.Node) -> bool:
         return False
     loss = node.target is not _ATEN.mean.default
     value = node.args[0].meta.get("val") if isinstance(node.args[0], fx.Node) else None
-    if not isinstance(value, torch.Tensor):
+    if not isinstance(value, torch.Tensor) or value.dtype in (torch.float16, torch.bfloat16):
         return False
     if not loss:
         return bool(value.dim() > 0 and value.numel() > 1)
