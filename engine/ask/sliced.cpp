@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -71,12 +72,14 @@ class SlicedSolve {
       std::vector<Candidate> all = candidates();
       const Limits limits = allowance_.share(kCandidatesShare);
       const double part = 1.0 / static_cast<double>(std::max<std::size_t>(1, all.size()));
-      for (Candidate& candidate : all) search(candidate, limits.part(part), {.cancel = callbacks_.cancel});
+      // The shortest first: one that takes longer than a schedule without any recomputation cannot be better.
       for (Candidate& candidate : all) {
-        // Of candidates without a schedule the first is the nearest to the budget.
-        const bool is_nearest = !best.has_schedule() && &candidate == all.data();
-        if (is_better(candidate, best) || is_nearest) best = std::move(candidate);
+        const Duration least = candidate.slicing.figures.duration;
+        if (best.has_schedule() && least >= best.answer.schedule.duration) continue;
+        search(candidate, limits.part(part), {.cancel = callbacks_.cancel});
+        if (is_better(candidate, best)) best = std::move(candidate);
       }
+      if (!best.has_schedule() && !all.empty()) best = std::move(*std::ranges::min_element(all, is_nearer));
       Sequence start;
       if (!best.has_schedule()) start = reach(best);
       if (best.answer.schedule.status != Status::optimal) search(best, allowance_.left(), callbacks_, std::move(start));
@@ -131,13 +134,25 @@ class SlicedSolve {
     return a.has_schedule() && a.answer.schedule.duration < b.answer.schedule.duration;
   }
 
+  static bool is_nearer(const Candidate& a, const Candidate& b) {
+    const SlicingFigures& x = a.slicing.figures;
+    const SlicingFigures& y = b.slicing.figures;
+    return std::tuple(x.lower_bound, x.peak) < std::tuple(y.lower_bound, y.peak);
+  }
+
   std::vector<Candidate> candidates() {
     Allowance choosing(allowance_.share(kChoiceShare), callbacks_.cancel);
     std::vector<Candidate> result;
-    for (Slicing& slicing : choose_slices(*request_.graph, request_.budget, asked_.run, choosing)) {
-      if (slicing.regions.empty() || slicing.figures.lower_bound > request_.budget) continue;
+    const auto add = [&](Slicing&& slicing) {
+      if (slicing.regions.empty() || slicing.figures.lower_bound > request_.budget) return;
       result.push_back(candidate_of(std::move(slicing)));
+    };
+    for (Slicing& slicing : choose_slices(*request_.graph, request_.budget, asked_.run, choosing)) {
+      for (Slicing& milder : slicing.milder) add(std::move(milder));
+      slicing.milder.clear();
+      add(std::move(slicing));
     }
+    std::ranges::stable_sort(result, {}, [](const Candidate& one) { return one.slicing.figures.duration; });
     allowance_.spend(choosing.spent());
     return result;
   }

@@ -19,6 +19,8 @@ constexpr int kMostSlices = 256;
 constexpr int kWorthOfSeed = 100;
 /// Each level keeps so many quarters of what the one before has above what no slices save.
 constexpr int kQuartersOfLevel = 3;
+/// Milder slicings for a budget have so many times fewer slices.
+constexpr int kMilder = 2;
 /// Ops of graphs looked at, for a unit of work.
 constexpr std::int64_t kOpsOfWork = 1'000;
 
@@ -81,6 +83,7 @@ class GreedyChoice {
     now_ = nearest_;
     use_fewer();
     std::ranges::reverse(milder_);
+    if (budget_ > Bytes()) find_milder();
     return {now_.regions, now_.sliced, now_.figures(), std::move(milder_)};
   }
 
@@ -305,6 +308,24 @@ class GreedyChoice {
         now_ = *std::move(fewer);
         if (is_last) break;
       }
+    }
+  }
+
+  /// Slicings with fewer slices each, as long as the bound is within the budget: a recomputation may cost less than
+  /// more slices.
+  void find_milder() {
+    std::vector<Region> regions = now_.regions;
+    while (!allowance_.is_over()) {
+      bool has_fewer = false;
+      for (Region& region : regions) {
+        if (region.slices < 2 * kMilder) continue;
+        region.slices = without_idle(region.slices / kMilder, shortest(region.parts));
+        has_fewer = true;
+      }
+      std::optional<State> fewer;
+      if (has_fewer) fewer = of(regions);
+      if (!fewer || fewer->figures().lower_bound > std::max(floor_, now_.figures().lower_bound)) return;
+      milder_.push_back({fewer->regions, fewer->sliced, fewer->figures()});
     }
   }
 

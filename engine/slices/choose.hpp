@@ -35,7 +35,8 @@ struct Slicing {
   std::vector<Region> regions{};
   std::shared_ptr<const SlicedGraph> sliced{};
   SlicingFigures figures{};
-  /// For the smallest budget: slicings on the way here, with fewer slices and a higher bound each, the nearest first.
+  /// Slicings with fewer slices each, the nearest first: for the smallest budget those on the way here, with a higher
+  /// bound; for another one those whose bound is within it.
   std::vector<Slicing> milder{};
 
   [[nodiscard]] std::shared_ptr<const Graph> graph() const { return {sliced, &sliced->graph}; }

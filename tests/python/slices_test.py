@@ -111,3 +111,33 @@ def test_what_cannot_be_asked() -> None:
         remora.solve(g, BUDGET, slices="auto", addresses=True)
     with pytest.raises(TypeError, match="slice_cost"):
         remora.solve(g, BUDGET, slices="auto", slice_cost=3)  # type: ignore[call-overload]
+
+
+def test_fewer_slices_and_a_recomputation_may_cost_less() -> None:
+    """128 slices bring the input order within the budget; eight do with layers that run again, and cost a tenth."""
+    g, rows, layers = remora.Graph("head"), 512, []
+    for i in range(8):
+        layers.append(g.op(f"f{i}", duration=100, inputs=layers[-1:], outputs={f"a{i}": 40_000}))
+    both = {"logits": remora.Cut(rows), "p": remora.Cut(rows)}
+    logits = g.op(
+        "mm",
+        duration=5000,
+        inputs=layers[-1:],
+        outputs={"logits": rows * 1000},
+        axes=[remora.Axis(rows, {"logits": both["logits"]})],
+    )
+    p = g.op("softmax", duration=500, inputs=[logits], outputs={"p": rows * 1000}, axes=[remora.Axis(rows, both)])
+    d = g.op(
+        "dw",
+        duration=5000,
+        inputs=[p],
+        outputs={"dw": 10_000},
+        keep=True,
+        axes=[remora.Axis(rows, {"p": both["p"]}, ["dw"])],
+    )
+    for i in reversed(range(8)):
+        d = g.op(f"b{i}", duration=200, inputs=[d, layers[i]], outputs={f"d{i}": 10_000}, keep=i == 0)
+    found = remora.solve(g, 300_000, slices="auto", slice_cost=remora.SliceCost(20), work_limit=2000, threads=1)
+    assert found.slices[0].slices <= 16
+    assert found.recomputes
+    assert found.overhead < 0.1

@@ -199,6 +199,25 @@ std::vector<RegionRow> slices_of(const ScheduleHandle& handle) {
   return rows;
 }
 
+/// By op and tensor of the graph in slices: its source, its slice or -1, and the half-open range of its iterations, or
+/// of the bytes that it has of each block.
+using SliceSourceRow = std::tuple<std::int32_t, int, std::int64_t, std::int64_t>;
+
+std::pair<std::vector<SliceSourceRow>, std::vector<SliceSourceRow>> slice_sources(const ScheduleHandle& handle) {
+  std::pair<std::vector<SliceSourceRow>, std::vector<SliceSourceRow>> rows;
+  if (!handle.schedule.slices) return rows;
+  const ScheduleSlices& slices = *handle.schedule.slices;
+  const SlicedGraph sliced = slice(*handle.whole, regions_of(*handle.whole, slices.regions), slices.run);
+  const auto number = [](auto id) { return static_cast<std::int32_t>(id.index()); };
+  for (const OpSource& one : sliced.ops) {
+    rows.first.emplace_back(number(one.op), one.slice, one.iterations.begin, one.iterations.end);
+  }
+  for (const TensorSource& one : sliced.tensors) {
+    rows.second.emplace_back(number(one.tensor), one.slice, one.bytes.begin, one.bytes.end);
+  }
+  return rows;
+}
+
 /// Status, duration and bound without slices.
 std::optional<std::tuple<std::string, Duration, Duration>> without_slices(const ScheduleHandle& handle) {
   const auto& slices = handle.schedule.slices;
@@ -369,6 +388,7 @@ void bind_schedule(nb::module_& module) {
       .def_prop_ro("arena", &arena_of)
       .def_prop_ro("slices", &slices_of)
       .def_prop_ro("without_slices", &without_slices)
+      .def("slice_sources", &slice_sources)
       .def("sliced_graph",
            [](const ScheduleHandle& self) {
              return self.whole ? std::optional(GraphHandle(*self.graph)) : std::nullopt;

@@ -11,6 +11,7 @@ from remora._arguments import boolean, integer, string
 
 if TYPE_CHECKING:
     from remora.graph import Op
+    from remora.schedule import Schedule
 
 __all__ = ["SliceCost", "SlicedRegion", "WithoutSlices"]
 
@@ -84,6 +85,26 @@ class WithoutSlices:
     status: Literal["optimal", "feasible", "infeasible", "unknown"]
     duration: int
     bound: int
+
+
+@dataclass(frozen=True)
+class SliceSource:
+    """The source of an op or a tensor of a graph in slices.
+
+    number: of the op or tensor of the graph that was solved; slice: from 0, -1 of what is not cut; first and last: the
+    half-open range of iterations, or of the bytes of each block. A tensor that slices assemble or add up has none.
+    """
+
+    number: int
+    slice: int
+    first: int
+    last: int
+
+
+def sources_of(schedule: Schedule) -> tuple[list[SliceSource], list[SliceSource]]:
+    """The sources of all ops and all tensors of a schedule's graph in slices."""
+    ops, tensors = schedule._core.slice_sources()
+    return [SliceSource(*row) for row in ops], [SliceSource(*row) for row in tensors]
 
 
 def slice_words(slices: Slices) -> list[str]:

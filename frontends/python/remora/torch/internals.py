@@ -53,7 +53,8 @@ ops: schemas, effects, storages, and fake tensors:
     torch._subclasses.fake_tensor.unset_fake_temporarily torch.UntypedStorage._cdata torch.Tensor._use_count
     torch.fx.node._side_effectful_functions torch.fx.Graph._codegen torch.ops.aten._batch_norm_impl_index
     torch.ops.aten._batch_norm_with_update torch.ops.aten._native_batch_norm_legit
-    torch.ops.aten._native_batch_norm_legit_functional torch.utils._python_dispatch.TorchDispatchMode
+    torch.ops.aten._native_batch_norm_legit_functional torch.ops.aten._to_copy
+    torch.utils._python_dispatch.TorchDispatchMode
     torch.utils._python_dispatch._disable_current_modes torch.utils._pytree.tree_map
 kernels that are hidden while a step is captured (`hidden_kernels`):
     torch._C.DispatchKey torch._decomp.decompositions.dropout torch._ops.OpOverload._dispatch_cache

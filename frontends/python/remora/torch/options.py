@@ -56,6 +56,7 @@ class Sizes:
 class Solving:
     """How the engine is asked, and what for; `Options` explains it."""
 
+    slices: Literal["none", "auto"] = "none"
     order: Literal["input", "free", "auto"] = "input"
     pure: tuple[str, ...] = ()
     time_limit: float = 15.0
@@ -93,6 +94,9 @@ class Options(Solving):
     pure : tuple of str
         Custom ops ("library::op") that may run again, since they do nothing but give their results. PyTorch's own ops
         need not be named; any other custom op runs once.
+    slices : {"none", "auto"}
+        "auto": parts of the step are computed in slices where that makes the schedule faster, or possible. Sums over
+        slices are then rounded otherwise than eager's. Not with `fuse`, `arena` or `plan`.
     inference : bool
         Whether a forward without gradients is planned, too. Else it runs as if the module were not wrapped.
     time_limit : float
@@ -159,6 +163,9 @@ class Options(Solving):
         check_budget(self.budget)
         if self.plan and self.fuse:
             raise ValueError("plan: its schedule is of single ops, which fuse=True compiles together")
+        others = {"fuse=True": self.fuse, "arena=True": self.arena, "plan": self.plan}
+        if self.slices == "auto" and any(others.values()):
+            raise ValueError(f"slices: not with {next(name for name, given in others.items() if given)}")
         return self
 
     @property
@@ -203,7 +210,7 @@ class Options(Solving):
             )
 
 
-_CHOICES = {"cost": ("measured", "flops"), "order": ("input", "free", "auto")}
+_CHOICES = {"cost": ("measured", "flops"), "order": ("input", "free", "auto"), "slices": ("none", "auto")}
 
 
 def check_budget(budget: Any, name: str = "budget") -> None:

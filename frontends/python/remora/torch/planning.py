@@ -269,6 +269,8 @@ class SchedulePlan(Plan):
         Bytes of `fixed_memory` for results that lie outside the arena; 0 without `arena=True`.
     checkpoints : int
         The model's own activation checkpoints, which are taken out: the schedule decides what is recomputed.
+    slices : int
+        The largest number of slices in which a part of the step is computed; 0 if none is.
     source : str
         The generated program.
     memory : Memory or None
@@ -278,6 +280,7 @@ class SchedulePlan(Plan):
     found: remora.Schedule
     outside: int = 0
     checkpoints: int = 0
+    slices: int = 0
     source: str = ""
     memory: Any = field(default=None, repr=False, compare=False)
 
@@ -319,7 +322,8 @@ class SchedulePlan(Plan):
 
     def _text(self) -> str:
         instead = f" in place of {self.checkpoints} checkpoints of the model" if self.checkpoints else ""
-        return f"{len(self.found.graph)} ops, {self.recomputes} recomputes{instead}"
+        parts = f", parts in up to {self.slices} slices" if self.slices else ""
+        return f"{len(self.found.graph)} ops, {self.recomputes} recomputes{parts}{instead}"
 
 
 _PLAIN = {f.name for kind in (CheckpointPlan, SchedulePlan) for f in fields(kind)} - {"modules", "found", "memory"}

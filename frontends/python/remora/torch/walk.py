@@ -67,6 +67,12 @@ class Found:
     # each sets a variable of a closure, or a global one, to what it is now
     variables: list[Callable[[], None]] = field(default_factory=list)
     compiled: bool = False  # whether something is compiled, or runs by Remora
+    planned: list[Any] = field(default_factory=list)  # what has plans of Remora (`plans`)
+
+    @property
+    def in_slices(self) -> bool:
+        """True if a part of a planned step is computed in slices."""
+        return any(getattr(plan, "slices", 0) for owner in self.planned for plan in owner.plans)
 
 
 def walk(roots: dict[str, Any], lazily: bool = False) -> Found:
@@ -125,6 +131,7 @@ def _inside(found: Found, name: str, thing: Any, kind: Kind) -> Iterator[tuple[s
         yield from _inside_function(found, thing)
     elif type(thing).__module__.startswith("remora.torch"):
         found.compiled = True
+        found.planned += [thing] if hasattr(thing, "plans") else []
         yield name, getattr(thing, "function", None), Kind.STATE
     elif _is_entered(thing):
         yield name, getattr(thing, "__dict__", None), Kind.STATE
@@ -152,6 +159,8 @@ def _inside_module(found: Found, name: str, module: torch.nn.Module) -> Iterator
     found.modules[id(module)] = name
     found.instances.append(module)
     found.containers.append(itself)
+    backend = getattr(itself.get("_compiled_call_impl"), "backend", None)
+    found.planned += [backend] if backend is not None else []
     found.compiled |= itself.get("_compiled_call_impl") is not None or "_orig_mod" in itself["_modules"]
     for part, kind in zip(_OF_MODULES, (Kind.PARAMETER, Kind.BUFFER, Kind.STATE), strict=True):
         yield name, itself[part], kind

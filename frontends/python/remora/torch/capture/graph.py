@@ -243,6 +243,8 @@ def has_effect(node: fx.Node) -> bool:
     return _get_effect(target) is not None or target in _side_effectful_functions
 
 
+ADDS = "remora_adds"
+"""In the meta of a node that adds a term to a sum, its first argument."""
 RUNS_ONCE = "remora_runs_once"
 """In the meta of a node that reads what may have changed when it runs a second time."""
 

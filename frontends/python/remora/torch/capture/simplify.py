@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .graph import Op, StepGraph, Storage, Taking, is_random
+from .graph import ADDS, Op, StepGraph, Storage, Taking, is_random
 
 
 def simplify(step: StepGraph) -> None:
@@ -42,9 +42,21 @@ def simplify(step: StepGraph) -> None:
         _offer_storages(step)
 
 
+def write_rows(
+    whole: torch.Tensor, rows: torch.Tensor, dim: int = 0, start: int | None = None, end: int | None = None
+) -> torch.Tensor:
+    """The in-place form of `slice_scatter` without steps: rows are written into what holds all of them."""
+    torch.ops.aten.slice.Tensor(whole, dim, start, end).copy_(rows)
+    return whole
+
+
 def in_place_form(node: fx.Node) -> Any:
-    """The in-place form of a pointwise ATen op; None where there is none."""
+    """The in-place form of a pointwise ATen op, or of one that writes rows; None where there is none."""
     target = node.target
+    if target is torch.ops.aten.slice_scatter.default:
+        return write_rows if len(node.args) < 6 and not node.kwargs else None
+    if target is torch.ops.aten.addmm.default and ADDS in node.meta:
+        return torch.ops.aten.addmm_.default
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return None
     arguments = target._schema.arguments

@@ -33,6 +33,7 @@ from .plain import plainly
 SHOWN = 4
 """So many differences are reported in full."""
 _WRONG = "The step is wrong. From the same state, plain eager (no checkpoints, nothing compiled) leaves other values:"
+_ROUNDED = "Right within rounding: parts are computed in slices, whose sums are added up in another order:"
 _UNSTEADY = "Not deterministic, and not wrong: two runs of plain eager differ as much from each other as the step does:"
 
 
@@ -70,7 +71,8 @@ class Check:
         counts = ", ".join(_counted(number, kind) for kind, number in self.compared.items() if number)
         if self.equal:
             return f"The step is right: it leaves what plain eager leaves, bit for bit ({counts})."
-        lines = [_WRONG if self.wrong else _UNSTEADY]
+        is_rounded = any(difference.rounded for difference in self.differences)
+        lines = [_WRONG if self.wrong else _ROUNDED if is_rounded else _UNSTEADY]
         shown = sorted(self.differences, key=lambda difference: not difference.wrong)
         for kind in dict.fromkeys(difference.kind for difference in shown):
             lines += self._lines_of([difference for difference in shown if difference.kind is kind], kind)
@@ -163,7 +165,7 @@ class _Checking:
     def _differences(self, mine: Outcome, plain: Outcome, again: Outcome) -> list[Difference]:
         if self.error:
             return [Difference(Kind.RECOMPUTE, "a checkpoint", float("inf"), text=self.error)]
-        return differences(mine, plain, again)
+        return differences(mine, plain, again, self.state.found.in_slices)
 
     def _mine(self) -> Outcome:
         """State after the step; None if PyTorch itself sees that a recompute is other than the forward."""
@@ -238,6 +240,8 @@ class _Checking:
         if again is not None:  # by a checkpoint that could not be taken out
             return made_again(*again)
         if not any(difference.wrong for difference in found):
+            if any(difference.rounded for difference in found):
+                return None
             return first_between(self._recorded(plainly()), plain, "gave other numbers in a second run of plain eager")
         with torch.compiler.set_stance("force_eager"):
             mine = self._recorded(self._note_detached())

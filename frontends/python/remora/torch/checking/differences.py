@@ -11,6 +11,8 @@ import torch
 from ..state import Outcome, same
 from ..walk import Kind
 
+ROUNDED = 64
+"""A sum over slices may be off by so many units of the last place of the largest number."""
 FAR = 10.0
 """A difference is wrong, though two eager runs differ there, if it is so many times as large as theirs."""
 
@@ -32,6 +34,8 @@ class Difference:
         The largest number of plain eager's.
     text : str
         What differs, if it is not numbers: "None, not a tensor".
+    rounded : bool
+        Whether slices explain it, whose sums are rounded in another order than plain eager's.
     """
 
     kind: Kind
@@ -40,6 +44,7 @@ class Difference:
     spread: float = 0.0
     scale: float = 0.0
     text: str = ""
+    rounded: bool = False
 
     @property
     def agrees(self) -> bool:
@@ -48,18 +53,25 @@ class Difference:
 
     @property
     def wrong(self) -> bool:
-        """True if this is more than two runs of plain eager differ by."""
+        """True if this is more than two runs of plain eager differ by, and slices do not explain it."""
+        return not self.rounded and self._exceeds
+
+    @property
+    def _exceeds(self) -> bool:
         return self.agrees or self.size > FAR * self.spread
 
     def __str__(self) -> str:
         of = {Kind.RESULT: "result", Kind.GENERATOR: "generator:"}.get(self.kind, f"{self.kind.value} of")
         what = self.text or f"by up to {self.size:.3g}, where the largest number is {self.scale:.3g}"
-        mark = "" if self.wrong else " (two eager runs differ as much)"
+        why = "sums of slices are rounded otherwise" if self.rounded else "two eager runs differ as much"
+        mark = "" if self.wrong else f" ({why})"
         return f"{'state' if self.kind is Kind.STATE else of} {self.name}: {what}{mark}"
 
 
-def differences(mine: Outcome, plain: Outcome, again: Outcome | None) -> list[Difference]:
+def differences(mine: Outcome, plain: Outcome, again: Outcome | None, in_slices: bool = False) -> list[Difference]:
     """Differences between a step's outcome and plain eager's; `again`: of a second run of plain eager.
+
+    `in_slices`: results and gradients may be sums over slices.
 
     Numbers and lists on which two eager runs do not agree, such as times, are not told.
     """
@@ -73,7 +85,10 @@ def differences(mine: Outcome, plain: Outcome, again: Outcome | None) -> list[Di
         is_tensor = isinstance(plain.get(key), torch.Tensor)
         if kind is Kind.STATE and spread and not is_tensor:
             continue
-        found.append(Difference(kind, name, size, spread, _largest(plain[key]) if is_tensor else 0.0, text))
+        scale = _largest(plain[key]) if is_tensor else 0.0
+        is_sum = in_slices and kind in (Kind.RESULT, Kind.GRADIENT) and is_tensor and plain[key].is_floating_point()
+        rounded = is_sum and size <= ROUNDED * torch.finfo(plain[key].dtype).eps * scale
+        found.append(Difference(kind, name, size, spread, scale, text, rounded))
     return found
 
 

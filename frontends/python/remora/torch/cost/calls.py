@@ -27,7 +27,7 @@ from torch.utils.flop_counter import flop_registry
 
 from remora.onnx import Roofline
 
-from ..capture.graph import Op, StepGraph, has_effect, is_own, is_random, storage_bytes, tensors_in
+from ..capture.graph import ADDS, Op, StepGraph, has_effect, is_own, is_random, storage_bytes, tensors_in
 from ..errors import CaptureError, first_line
 from ..job import same_answer
 from ..measure import (
@@ -151,6 +151,9 @@ class Call:
         self.in_place = node in step.in_place
         self.draws = False
         self.target, arguments, options = step.call_of(node)
+        taking = step.takes.get(step.owner[node]) if node in step.owner and grows(node) else None
+        if taking is not None and node is step.owner[node].nodes[0]:
+            self.target, self.in_place = taking.form, True
         self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
         leaves, spec = pytree.tree_flatten(self.given)
         modes = [*kernel_modes(step.device.type), cpu_clock().__name__]
@@ -256,9 +259,16 @@ def with_seeds(target: Any, arguments: Sequence[Any]) -> list[Any]:
     return [torch.zeros_like(value, device="cpu") if i in seeds else value for i, value in enumerate(arguments)]
 
 
+def grows(node: fx.Node) -> bool:
+    """True if a node writes rows into its first argument, or adds a term to it: it is to work in place."""
+    return node.target is torch.ops.aten.slice_scatter.default or ADDS in node.meta
+
+
 def work_of(step: StepGraph, node: fx.Node) -> tuple[int, int]:
     """The floating-point operations of a node's call, and the bytes that it reads and writes."""
     (arguments, options), result = step.given(node), step.value[node]
+    if node.target is torch.ops.aten.slice_scatter.default and step.owner[node] in step.takes:
+        return 0, 2 * arguments[1].numel() * arguments[1].itemsize
     packet = getattr(node.target, "overloadpacket", None)
     count = flop_registry.get(packet)
     if packet is torch.ops.aten.convolution_backward:

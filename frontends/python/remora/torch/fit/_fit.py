@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -20,8 +21,11 @@ from torch import fx
 
 from remora.errors import InputError
 
-from ..capture.graph import tensors_in
+from ..capture.graph import StepGraph, tensors_in
+from ..capture.read import read_step
+from ..capture.simplify import simplify
 from ..cost.calls import Cost, adopt_sizes, by_flops, measured
+from ..decide.slices import solve_with_slices
 from ..decide.step import solve
 from ..errors import BudgetError
 from ..options import Options
@@ -53,6 +57,8 @@ class Captured:
     # micro-steps to an update. Where there are several the step is a later one, and `items` has the gradients.
     accumulate: int = 1
     checkpoints: int = 0  # the model's own, which are taken out of the step
+    # reads another graph of the step, and finds its costs on the device
+    reader: Callable[[fx.GraphModule, Captured], StepProblem] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -127,7 +133,7 @@ def plan(question: Question) -> FitPlan:
     cost : {"measured", "flops"}, optional
         "measured" runs single ops on this machine, which then is the device; "flops" does not. By default a device
         that is named has its own rates, and this machine is measured.
-    order, pure, time_limit, threads, seed, cache, progress, plan
+    slices, order, pure, time_limit, threads, seed, cache, progress, plan
         As in `Options`.
 
     Returns
@@ -175,16 +181,29 @@ def capture(question: Question) -> Captured:
     captured = Captured(
         problem, shapes, items, state, gradients, accumulate=question.accumulate, checkpoints=found.checkpoints
     )
-    costs = _measured_here(captured, place) if here else problem.costs
+    costs = _measured_here(captured, step, place) if here else problem.costs
     shard_graph(step, trained, sharding)
     captured.problem = StepProblem(step, costs, subject.name)
+
+    def read(module: fx.GraphModule, known: Captured) -> StepProblem:
+        other = read_step(module)
+        simplify(other)
+        other.accumulates = step.accumulates
+        if known.device is not None:
+            costs = known.device.costs(other)
+        else:
+            costs = _measured_here(known, other, place) if here else by_flops(other)
+        shard_graph(other, trained, sharding)
+        return StepProblem(other, costs, subject.name)
+
+    captured.reader = read
     captured.seconds = {"capture": time.perf_counter() - start}
     return captured if here or target is None else on_device(captured, target)
 
 
-def _measured_here(captured: Captured, place: torch.device) -> dict[fx.Node, Cost]:
+def _measured_here(captured: Captured, step: StepGraph, place: torch.device) -> dict[fx.Node, Cost]:
     """Measured costs of a step's ops on this machine; on its CPU without more memory than a part of what is planned."""
-    step, limit = captured.problem.step, max(LEAST, int(PART * max(captured.unscheduled, captured.update)))
+    limit = max(LEAST, int(PART * max(captured.unscheduled, captured.update)))
     instead = Smaller(limit) if place.type == "cpu" else lambda _: None
     costs = measured(step, lambda _: None, instead=instead)
     adopt_sizes(step, costs)
@@ -221,7 +240,7 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
     proved, op = captured.update > limit, ""
     start = time.perf_counter()
     try:
-        found, _ = solve(problem, replace(options, budget=limit, reserve=reserve))
+        found = _solved(captured, replace(options, budget=limit, reserve=reserve))
     except BudgetError as refusal:
         least, lower = max(refusal.least, captured.update), max(refusal.lower, captured.update)
         proved, op = proved or refusal.proved, refusal.op
@@ -248,6 +267,14 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
         op=op,
         seconds={**captured.seconds, "solve": time.perf_counter() - start},
     )
+
+
+def _solved(captured: Captured, options: Options) -> SchedulePlan:
+    """The plan of a captured step, in slices where these are allowed and better."""
+    reader = captured.reader
+    if options.slices == "none" or reader is None:
+        return solve(captured.problem, options)[0]
+    return solve_with_slices(captured.problem, options, lambda module, _: reader(module, captured))[1]
 
 
 def _seconds(device: FitDevice | None, nanoseconds: int, ops: int) -> float:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -24,6 +24,7 @@ import remora
 
 from ..capture.graph import Op, Run, StepGraph
 from ..cost.calls import Cost, op_cost
+from .axes import OpAxis, engine_axes
 
 LATER = {"micro_step": "later"}
 """Key in a graph's meta for a step that adds to the gradients of earlier micro-steps; the first has no such entry."""
@@ -82,14 +83,24 @@ class StepProblem:
         return Replayed(schedule, runs, peak)
 
 
-def graph_of(step: StepGraph, costs: dict[fx.Node, Cost], name: str) -> remora.Graph:
-    """A step as a graph: an op for each of its ops, and first of all a tensor for each storage that one makes."""
+def graph_of(
+    step: StepGraph, costs: dict[fx.Node, Cost], name: str, axes: Mapping[Op, Sequence[OpAxis]] | None = None
+) -> remora.Graph:
+    """A step as a graph: an op for each of its ops, and first of all a tensor for each storage that one makes.
+
+    `axes`: of ops that may be computed in slices. A tensor that they cut has the bytes that are asked for.
+    """
+    axes = axes or {}
+    cut = {s: rows for found in axes.values() for axis in found for s, rows in axis.cuts.items() if rows is not None}
     graph = remora.Graph(name, fixed_memory=fixed_memory(step), duration_unit="ns")
     graph.meta |= {"source": "remora.torch"}
     if step.accumulates:
         graph.meta |= LATER
     made = {s: step.storages[s] for s in storages_made(step)}
-    tensors = {s: graph.tensor(storage.name, storage.size, keep=storage.keep) for s, storage in made.items()}
+    tensors = {
+        s: graph.tensor(storage.name, cut[s].whole if s in cut else storage.size, keep=storage.keep)
+        for s, storage in made.items()
+    }
     forward = forward_of(step)
     called = names_of(step, forward)
     ops: dict[Op, remora.Op] = {}
@@ -112,6 +123,7 @@ def graph_of(step: StepGraph, costs: dict[fx.Node, Cost], name: str) -> remora.G
             backward_of=ops[forward[op]] if op in forward else None,
             recompute=op.recompute,
             after=last if runs_once else (),
+            axes=engine_axes(axes.get(op, ()), tensors, workspace),
         )
         if runs_once:
             last = [ops[op]]

@@ -44,6 +44,7 @@ def wrap(
     cost: str = "measured",
     fuse: bool = False,
     arena: bool = False,
+    slices: str = "none",
     order: str = "input",
     pure: tuple[str, ...] = (),
     inference: bool = False,
@@ -69,7 +70,7 @@ def wrap(
     budget : int or str
         Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of the memory that
         forward and backward use beyond that if nothing is recomputed.
-    reserve, cost, fuse, arena, order, pure, inference, time_limit, threads, seed, cache, progress
+    reserve, cost, fuse, arena, slices, order, pure, inference, time_limit, threads, seed, cache, progress
         As in `Options`.
     """
     options = Options.of({name: value for name, value in locals().items() if name != "module"})
@@ -100,6 +101,7 @@ def wrap(
             )
         return results
 
+    called.backend = backend  # type: ignore[attr-defined]
     module._compiled_call_impl = called  # as Module.compile does
     _backends[module] = backend
     return module

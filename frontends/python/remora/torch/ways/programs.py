@@ -24,6 +24,7 @@ from ..carry.fuse import fuse
 from ..carry.program import Program, write_program
 from ..cost.calls import adopt_sizes, by_flops, measured
 from ..decide.schedules import FIRST
+from ..decide.slices import solve_with_slices
 from ..decide.step import solve
 from ..errors import BudgetError
 from ..options import Options
@@ -92,6 +93,10 @@ def scheduled(
     Regions that are cut where a schedule recomputes ops depend on the budget, and may need more than those that are not
     cut. These are tried before a budget is rejected, and the error names what they need: that is enough.
     """
+    if options.slices == "auto":
+        problem, plan, runs = solve_with_slices(problem, options, read)
+        plan.seconds = {**seconds, **plan.seconds}
+        return problem, plan, runs
     if not options.fuse:
         plan, runs = solve(problem, options)
         plan.seconds = {**seconds, **plan.seconds}

@@ -47,6 +47,7 @@ def train_step(
     fuse: bool = False,
     arena: bool = False,
     cuda_graph: bool = False,
+    slices: str = "none",
     order: str = "input",
     pure: tuple[str, ...] = (),
     time_limit: float = 15.0,
@@ -66,7 +67,7 @@ def train_step(
     budget : int or str
         Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of the memory that
         the captured step uses beyond that if nothing is recomputed. The largest batch so far turns it into bytes.
-    reserve, cost, fuse, arena, cuda_graph, order, pure, time_limit, threads, seed, cache, progress, plan
+    reserve, cost, fuse, arena, cuda_graph, slices, order, pure, time_limit, threads, seed, cache, progress, plan
         As in `Options`.
 
     Returns

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Slices of a captured step (docs/design/slices.md): the engine chooses them, and the step is planned in them.
+
+    captured graph, axes --engine--> slices --rewriting--> another captured graph --read, measured--> planned as any
+
+The engine's sum is not the real memory of what was rewritten, as workspaces are measured only then. So where the slices
+do not stay within the budget, less is asked for.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+
+from torch import fx
+
+import remora
+from remora.asking import TRIES, ask
+from remora.slices import SliceCost
+
+from ..capture.graph import Run, StepGraph
+from ..capture.sums import split_means
+from ..cost.calls import generic_machine
+from ..errors import BudgetError
+from ..job import same_answer
+from ..options import GOOD_ENOUGH, Options
+from ..planning import SchedulePlan
+from ..problem.aten import StepProblem, graph_of
+from ..problem.axes import axes_of
+from ..problem.slices import in_slices
+from ..store import answer_file, digest
+from .step import solve
+
+CHOICE = 0.4
+"""The share of the time limit for the choice."""
+
+Read = Callable[[fx.GraphModule, Options], StepProblem]
+"""Reads a graph and finds the cost of its ops."""
+Decision = tuple[StepProblem, SchedulePlan, list[Run]]
+
+
+def solve_with_slices(problem: StepProblem, options: Options, read: Read) -> Decision:
+    """Plans a step in slices where these make it faster, or possible, and as it is otherwise.
+
+    Raises BudgetError if neither stays within the budget: what it names as enough is enough with these options.
+    """
+    budget = options.in_bytes(problem)
+    given = replace(options, budget=budget + options.reserve)
+    choice = _Choice(problem, given, read)
+    found = choice.within(budget)
+    if isinstance(found, remora.Schedule) and not found.slices:
+        return problem, *solve(problem, given, 1 - CHOICE)
+    tried = choice.first_planned(found, budget)
+    whole = found.without_slices if isinstance(found, remora.Schedule) else None
+    if tried is not None and (whole is None or not whole.duration or tried[1].predicted_time < whole.duration):
+        return tried
+    try:
+        return problem, *solve(problem, given, 1 - CHOICE)
+    except BudgetError as refusal:
+        if tried is not None:
+            return tried
+        known = choice.lowest
+        if known is None or known.least >= refusal.least:
+            raise refusal.changed(lower=0, proved=False) from None  # other slices may need less
+        raise refusal.changed(least=known.least, lower=0, proved=False, op=None) from None
+
+
+class _Choice:
+    """The slices of one step, for any budget."""
+
+    def __init__(self, problem: StepProblem, options: Options, read: Read) -> None:
+        self.problem, self.options, self.read = problem, options, read
+        split = split_means(problem.step.module)
+        self.whole = problem if split is None else read(split, options)
+        self.axes = axes_of(self.whole.step)
+        self.graph = graph_of(self.whole.step, self.whole.costs, self.whole.name, self.axes)
+        self.lowest: BudgetError | None = None  # of the slices that were planned: the smallest budget that is enough
+
+    def within(self, budget: int) -> remora.Schedule | int:
+        """The engine's schedule for a budget in bytes; without one, a budget that is enough in slices, or 0."""
+        options = self.options
+        question = digest(self.graph.to_json())
+        path = answer_file("slices", question, budget, options.order, options.time_limit, options.seed)
+
+        def found() -> remora.Schedule | int:
+            if options.cache and path.exists():
+                return remora.Schedule.load(path, self.graph)
+            answer = ask(
+                self.graph,
+                budget,
+                options.limits_in(CHOICE * options.time_limit, GOOD_ENOUGH),
+                order=options.order,
+                progress=options.progress,
+                slices="auto",
+                slice_cost=_cost_of_slices(self.whole.step),
+            )
+            if isinstance(answer, remora.NoSchedule):
+                return answer.refusal.enough_in_slices
+            if options.cache:
+                path.parent.mkdir(parents=True, exist_ok=True)
+                answer.save(path)
+            return answer
+
+        def text(answer: remora.Schedule | int) -> str | int:
+            return answer if isinstance(answer, int) else answer.to_json()
+
+        def parsed(given: str | int) -> remora.Schedule | int:
+            return given if isinstance(given, int) else remora.Schedule.from_json(given, self.graph)
+
+        return same_answer(f"slices/{path.stem}", found, text, parsed)
+
+    def first_planned(self, found: remora.Schedule | int, budget: int) -> Decision | None:
+        """The first plan within the budget: in these slices, in those for less, in those of the smallest budget."""
+        asked = budget
+        for _ in range(TRIES):
+            if isinstance(found, int) or not found.slices:
+                break
+            if (decision := self._planned_within(found)) is not None:
+                return decision
+            assert self.lowest is not None
+            asked -= max(1, self.lowest.least - self.options.reserve - budget)
+            found = self.within(asked) if asked > self.problem.fixed else 0
+        enough = found if isinstance(found, int) and found else self.within(1)
+        reached = self.within(enough) if isinstance(enough, int) and enough else 0
+        return None if isinstance(reached, int) or not reached.slices else self._planned_within(reached)
+
+    def _planned_within(self, found: remora.Schedule) -> Decision | None:
+        try:
+            return self.planned(found)
+        except BudgetError as refusal:
+            if self.lowest is None or refusal.least < self.lowest.least:
+                self.lowest = refusal
+            return None
+
+    def planned(self, found: remora.Schedule) -> Decision:
+        """The step in the slices of a schedule; its figures are compared with those of the captured step."""
+        problem, start = self.problem, time.perf_counter()
+        module = in_slices(self.whole.step, self.axes, found)
+        sliced = self.read(module, self.options)
+        seconds = time.perf_counter() - start
+        plan, runs = solve(sliced, self.options, 1 - CHOICE)
+        plan.unscheduled_peak, plan.unscheduled_time = problem.unscheduled, problem.graph.baseline_duration
+        plan.slices = max(region.slices for region in found.slices)
+        plan.seconds |= {"slices": seconds}
+        return sliced, plan, runs
+
+
+def _cost_of_slices(step: StepGraph) -> SliceCost:
+    """A slice of an op costs a launch; its part of a result is copied, or added to the sum, at the roofline's rate."""
+    machine = generic_machine(step.device.type)
+    return SliceCost(round(machine.launch_overhead * 1e9), round(machine.bandwidth / 1e9), temporaries=True)

@@ -1,0 +1,306 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The loops of ATen ops: a rule for each op that may be computed in slices. An op without a rule is not cut.
+
+A rule gives the loop of each dimension of what a call reads and makes:
+
+    mm            mk,kn->mn          loops m, k and n; without k, the result is a sum over it
+    _log_softmax  all dimensions but the normalized one
+    add           the dimensions of the result; an operand that broadcasts lacks some
+
+It says what is independent, whatever the values are: a row of a result reads the stated rows, and a sum adds up terms.
+A dimension without a loop is not cut. tests/torch/slices_test.py runs every rule.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import fx
+
+from ..capture.graph import StepGraph, is_random
+
+Dims = tuple[str | None, ...]
+"""The loop of each dimension of a tensor; None of one that is not cut."""
+
+
+@dataclass(frozen=True)
+class Nest:
+    """The loops of a call.
+
+    `inputs`: by place among the arguments, or by name; a tensor that is not there is read as a whole. `outputs`: of
+    each result; an output lacks the loops over which it is a sum.
+    """
+
+    extents: dict[str, int]
+    inputs: dict[int | str, Dims]
+    outputs: tuple[Dims | None, ...]
+
+
+class Call:
+    """A call of an ATen op, with the fake values that it reads and makes."""
+
+    def __init__(self, step: StepGraph, node: fx.Node) -> None:
+        self.node = node
+        given, named = step.given(node)
+        self.arguments = node.target._schema.arguments  # type: ignore[union-attr]
+        self._given: dict[str, tuple[int | str, Any]] = {}
+        for i, (argument, value) in enumerate(zip(self.arguments, given, strict=False)):
+            self._given[argument.name] = i, value
+        self._given |= {name: (name, value) for name, value in named.items()}
+        made = step.value[node]
+        self.outputs: list[Any] = list(made) if isinstance(made, (list, tuple)) else [made]
+
+    def argument(self, name: str) -> Any:
+        """The value of an argument, its default where it is not given."""
+        if name in self._given:
+            return self._given[name][1]
+        return next(a.default_value for a in self.arguments if a.name == name)
+
+    def tensors(self) -> Iterator[tuple[int | str, torch.Tensor | None]]:
+        """The arguments that could be tensors, in the schema's order: place and value, None of one that is not."""
+        for argument in self.arguments:
+            if str(argument.type) in ("Tensor", "Optional[Tensor]"):
+                place, value = self._given.get(argument.name, (argument.name, None))
+                yield place, value if isinstance(value, torch.Tensor) else None
+
+    @property
+    def first(self) -> torch.Tensor:
+        """The first tensor among the arguments."""
+        return next(value for _, value in self.tensors() if value is not None)
+
+
+Rule = Callable[[Call], Nest | None]
+
+
+def nest_of(step: StepGraph, node: fx.Node) -> Nest | None:
+    """The loops of a node's call; None where no rule says them, and of random and mutable ops."""
+    target = node.target
+    if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable or is_random(node):
+        return None
+    rule = RULES.get(str(target))
+    if rule is None and torch.Tag.pointwise in target.tags:
+        rule = _pointwise
+    if rule is None:
+        return None
+    call = Call(step, node)
+    if not all(isinstance(value, torch.Tensor) or value is None for value in call.outputs):
+        return None
+    return rule(call)
+
+
+def _nest(call: Call, inputs: list[Dims | None], outputs: list[Dims | None]) -> Nest | None:
+    """A nest from the loops of all tensors in the schema's order; None where they do not fit the shapes."""
+    extents: dict[str, int] = {}
+    given: dict[int | str, Dims] = {}
+    tensors = list(call.tensors())
+    if len(tensors) != len(inputs) or len(call.outputs) != len(outputs):
+        return None
+    for (place, value), dims in zip(tensors, inputs, strict=True):
+        if value is not None and dims is not None:
+            fitting = _fit(value, dims, extents)
+            if fitting is None:
+                return None
+            given[place] = fitting
+    made: list[Dims | None] = []
+    for value, wanted in zip(call.outputs, outputs, strict=True):
+        fitting = _fit(value, wanted, extents) if value is not None and wanted is not None else ()
+        if fitting is None:
+            return None
+        made.append(fitting if value is not None and wanted is not None else None)
+    return Nest(extents, given, tuple(made))
+
+
+def _fit(value: torch.Tensor, dims: Dims, extents: dict[str, int]) -> Dims | None:
+    """The loops of a tensor without those of one iteration; None where shapes contradict each other."""
+    if value.dim() != len(dims):
+        return None
+    for size, loop in zip(value.shape, dims, strict=True):
+        if loop is not None and size != 1 and extents.setdefault(loop, int(size)) != size:
+            return None
+    return tuple(loop if size != 1 else None for size, loop in zip(value.shape, dims, strict=True))
+
+
+def _dims(text: str) -> Dims:
+    return tuple(None if letter == "." else letter for letter in text)
+
+
+def _by(text: str, holds: Callable[[Call], bool] = lambda _: True) -> Rule:
+    """The rule "mk,kn->mn": a letter for each dimension of a loop, a point for one that is not cut."""
+    inputs, outputs = ([_dims(part) for part in side.split(",")] for side in text.split("->"))
+    return lambda call: _nest(call, list(inputs), list(outputs)) if holds(call) else None
+
+
+def _numbered(count: int, uncut: frozenset[int] = frozenset()) -> Dims:
+    return tuple(None if d in uncut else f"d{d}" for d in range(count))
+
+
+def _pointwise(call: Call) -> Nest | None:
+    """Every dimension of the result; an operand that broadcasts lacks some."""
+    (made,) = call.outputs if len(call.outputs) == 1 else (None,)
+    if made is None:
+        return None
+    dims = _numbered(made.dim())
+
+    def of(value: torch.Tensor | None) -> Dims | None:
+        return None if value is None else dims[made.dim() - value.dim() :]
+
+    if any(value is not None and value.dim() > made.dim() for _, value in call.tensors()):
+        return None
+    return _nest(call, [of(value) for _, value in call.tensors()], [dims])
+
+
+def _reduced(call: Call) -> frozenset[int]:
+    """The dimensions that the argument `dim` names; all without one."""
+    count = call.first.dim()
+    given = call.argument("dim")
+    listed = range(count) if given is None or given == [] else [given] if isinstance(given, int) else given
+    return frozenset(int(d) % max(1, count) for d in listed)
+
+
+def _along(call: Call) -> Nest | None:
+    """All dimensions but `dim`, of tensors of one shape."""
+    dims = _numbered(call.first.dim(), _reduced(call))
+    return _nest(call, [dims for _ in call.tensors()], [dims for _ in call.outputs])
+
+
+def _reduction(is_sum: bool) -> Rule:
+    """A sum over dimensions, or another reduction of rows of which each is read as a whole."""
+
+    def rule(call: Call) -> Nest | None:
+        has_dim = any(a.name == "dim" for a in call.arguments)
+        reduced = _reduced(call) if has_dim else frozenset(range(call.first.dim()))
+        keeps = has_dim and bool(call.argument("keepdim"))
+        dims = _numbered(call.first.dim(), frozenset() if is_sum else reduced)
+        made = tuple(None if d in reduced else loop for d, loop in enumerate(dims) if keeps or d not in reduced)
+        return _nest(call, [dims], [made])
+
+    return rule
+
+
+def _product(call: Call) -> Nest | None:
+    """Addmm and baddbmm: the inner dimension is not cut, since each slice would add the first operand."""
+    dims = _dims("bmn" if call.outputs[0].dim() == 3 else "mn")
+    added = call.first
+    left, right = ((*dims[:-1], None), (*dims[:-2], None, dims[-1]))
+    return _nest(call, [dims[len(dims) - added.dim() :], left, right], [dims])
+
+
+def _embedding(call: Call) -> Nest | None:
+    indices = _numbered(call.argument("indices").dim())
+    return _nest(call, [(None, "c"), indices], [(*indices, "c")])
+
+
+def _embedding_backward(call: Call) -> Nest | None:
+    if call.argument("scale_grad_by_freq"):
+        return None
+    indices = _numbered(call.argument("indices").dim())
+    return _nest(call, [(*indices, "c"), indices], [(None, "c")])
+
+
+def _norm(call: Call) -> Nest | None:
+    """Forward and backward of normalizations over the last dimensions, parameters of which have those alone."""
+    value: torch.Tensor = call.argument("input")
+    normalized = len(call.argument("normalized_shape"))
+    outer = value.dim() - normalized
+    dims = _numbered(value.dim(), frozenset(range(outer, value.dim())))
+
+    def of(tensor: torch.Tensor | None) -> Dims | None:
+        if tensor is None:
+            return None
+        return dims if tensor.dim() == value.dim() else (None,) * normalized
+
+    return _nest(call, [of(tensor) for _, tensor in call.tensors()], [of(tensor) for tensor in call.outputs])
+
+
+def _gather(call: Call) -> Nest | None:
+    value, index = call.argument("self"), call.argument("index")
+    along = int(call.argument("dim")) % max(1, value.dim())
+    if any(d != along and value.shape[d] != index.shape[d] for d in range(value.dim())):
+        return None
+    dims = _numbered(value.dim(), frozenset([along]))
+    return _nest(call, [dims, dims], [dims])
+
+
+def _convolution(call: Call) -> Nest | None:
+    """The batch: forward, and backward with the sums of the parameters' gradients."""
+    rows = {"input", "grad_output"}
+    names = [a.name for a in call.arguments if str(a.type) in ("Tensor", "Optional[Tensor]")]
+
+    def of(name: str, tensor: torch.Tensor | None) -> Dims | None:
+        if tensor is None:
+            return None
+        return ("n" if name in rows else None, *[None] * (tensor.dim() - 1))
+
+    results = ["input"] if len(call.outputs) == 1 else ["input", "weight", "bias"]
+    given = [of(name, value) for name, (_, value) in zip(names, call.tensors(), strict=True)]
+    return _nest(call, given, [of(name, made) for name, made in zip(results, call.outputs, strict=True)])
+
+
+def _sums(call: Call) -> bool:
+    """True of a loss whose result is a sum over rows."""
+    return bool(call.argument("reduction") == 2)
+
+
+def _keeps_divisor(call: Call) -> bool:
+    """True of a loss's backward that is given what it divides by, or divides by nothing."""
+    return bool(call.argument("reduction") in (1, 2))
+
+
+def _plain_attention(call: Call) -> bool:
+    return not call.argument("dropout_p")
+
+
+RULES: dict[str, Rule] = {
+    "aten.mm.default": _by("mk,kn->mn"),
+    "aten.bmm.default": _by("bmk,bkn->bmn"),
+    "aten.addmm.default": _product,
+    "aten.baddbmm.default": _product,
+    "aten._softmax.default": _along,
+    "aten._log_softmax.default": _along,
+    "aten._softmax_backward_data.default": _along,
+    "aten._log_softmax_backward_data.default": _along,
+    "aten._safe_softmax.default": _along,
+    "aten.nll_loss_forward.default": _by("n.,n,.->,", _sums),
+    "aten.nll_loss_backward.default": _by(",n.,n,.,->n.", _keeps_divisor),
+    "aten.nll_loss2d_forward.default": _by("n.hw,nhw,.->,", _sums),
+    "aten.nll_loss2d_backward.default": _by(",n.hw,nhw,.,->n.hw", _keeps_divisor),
+    "aten.embedding.default": _embedding,
+    "aten.embedding_dense_backward.default": _embedding_backward,
+    "aten.native_layer_norm.default": _norm,
+    "aten.native_layer_norm_backward.default": _norm,
+    "aten._fused_rms_norm.default": _norm,
+    "aten._fused_rms_norm_backward.default": _norm,
+    "aten.sum.default": _reduction(True),
+    "aten.sum.dim_IntList": _reduction(True),
+    "aten.mean.dim": _reduction(False),
+    "aten.amax.default": _reduction(False),
+    "aten.amin.default": _reduction(False),
+    "aten._to_copy.default": _pointwise,
+    "aten.gather.default": _gather,
+    "aten.convolution.default": _convolution,
+    "aten.convolution_backward.default": _convolution,
+    "aten.max_pool2d_with_indices.default": _by("nc..->nc..,nc.."),
+    "aten.max_pool2d_with_indices_backward.default": _by("nc..,nc..,nc..->nc.."),
+    "aten.avg_pool2d.default": _by("nc..->nc.."),
+    "aten.avg_pool2d_backward.default": _by("nc..,nc..->nc.."),
+    "aten._scaled_dot_product_flash_attention_for_cpu.default": _by("bh..,bh..,bh..,bh..->bh..,bh.", _plain_attention),
+    "aten._scaled_dot_product_flash_attention_for_cpu_backward.default": _by(
+        "bh..,bh..,bh..,bh..,bh..,bh.,bh..->bh..,bh..,bh..", _plain_attention
+    ),
+}
+"""The rule of each op; those that PyTorch itself calls pointwise need none."""
+
+
+def chains(nest: Nest) -> Iterator[tuple[str, ...]]:
+    """Loops as one, the outermost first: every run of neighbors in the dimensions of a tensor."""
+    seen: set[tuple[str, ...]] = set()
+    for dims in itertools.chain((d for d in nest.outputs if d is not None), nest.inputs.values()):
+        for first, last in itertools.combinations(range(len(dims) + 1), 2):
+            chain = tuple(loop for loop in dims[first:last] if loop is not None)
+            if len(chain) == last - first and chain not in seen:
+                seen.add(chain)
+                yield chain
