@@ -364,8 +364,8 @@ void Search::raise_bound(Duration extra) {
   correct_bound();
 }
 
-/// A schedule may be better than an integer solver's bound by what its tolerances hide, but not by more, and never better than what
-/// whole numbers prove.
+/// A schedule may be better than an integer solver's bound by what its tolerances hide, but not by more, and never
+/// better than what whole numbers prove.
 void Search::correct_bound() {
   if (!holds_budget() || lower_bound_ <= incumbent_.extra) return;
   const auto excess = static_cast<double>((lower_bound_ - incumbent_.extra).count());

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What a pair of loops carries once it is written anew. Leaves of the two states are numbered anew: those that stay, in their order, then
-// stacks that are new, and in B what it needs of F to compute again:
+// What a pair of loops carries once it is written anew. Leaves of the two states are numbered anew: those that stay,
+// in their order, then stacks that are new, and in B what it needs of F to compute again:
 //
 //     F's state   its leaves without stacks that go  | new stacks
 //     B's state   its leaves without stacks that go  | new stacks | leaves of F's state that B reads

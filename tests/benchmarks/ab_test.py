@@ -135,8 +135,8 @@ class Ab(harness_case.HarnessCase):
         self.assertIn("states a bound above its schedule", said)
 
     def test_a_problem_that_a_side_s_options_are_not_for_is_left_out(self):
-        self.write("picky", f'#!/bin/sh\ncase "$*" in *l1.json*) echo "remora: --without: not for it" >&2; exit 64;; esac\n'
-                   f'exec "{self.bin}/remora" "$@"\n')  # fmt: skip
+        refusal = 'echo "remora: --without: not for it" >&2; exit 64'
+        self.write("picky", f'#!/bin/sh\ncase "$*" in *l1.json*) {refusal};; esac\nexec "{self.bin}/remora" "$@"\n')
         os.chmod(self.path("picky"), 0o755)
         code, text, said = self.compare(
             self.bin, self.path("picky"), "--graphs", self.bin, "--work-limit", "100", "-q", problems=4
