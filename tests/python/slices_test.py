@@ -115,7 +115,8 @@ def test_what_cannot_be_asked() -> None:
 
 def test_fewer_slices_and_a_recomputation_may_cost_less() -> None:
     """128 slices bring the input order within the budget; eight do with layers that run again, and cost a tenth."""
-    g, rows, layers = remora.Graph("head"), 512, []
+    g, rows = remora.Graph("head"), 512
+    layers: list[remora.Op] = []
     for i in range(8):
         layers.append(g.op(f"f{i}", duration=100, inputs=layers[-1:], outputs={f"a{i}": 40_000}))
     both = {"logits": remora.Cut(rows), "p": remora.Cut(rows)}

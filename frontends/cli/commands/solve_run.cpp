@@ -173,7 +173,8 @@ devices::Answer solve_as_asked(const Arguments& arguments, const LoadedDeviceGra
 
 void print_search(const Schedule& /*schedule*/) {}
 void print_search(const DeviceSchedule& schedule) {
-  std::cerr << "search      " << schedule.solver.seconds << " s, " << schedule.solver.work << " plans and nodes\n";
+  std::cerr << "search      " << text::fixed(schedule.solver.seconds, 2) << " s, " << schedule.solver.work
+            << " plans and nodes\n";
 }
 
 const Graph& scheduled(const LoadedGraph& loaded, const Answer& answer) {

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Literal
 from remora._arguments import boolean, integer, string
 
 if TYPE_CHECKING:
+    from remora import _engine
     from remora.graph import Op
-    from remora.schedule import Schedule
 
 __all__ = ["SliceCost", "SlicedRegion", "WithoutSlices"]
 
@@ -101,9 +101,9 @@ class SliceSource:
     last: int
 
 
-def sources_of(schedule: Schedule) -> tuple[list[SliceSource], list[SliceSource]]:
+def sources_of(schedule: _engine.Schedule) -> tuple[list[SliceSource], list[SliceSource]]:
     """The sources of all ops and all tensors of a schedule's graph in slices."""
-    ops, tensors = schedule._core.slice_sources()
+    ops, tensors = schedule.slice_sources()
     return [SliceSource(*row) for row in ops], [SliceSource(*row) for row in tensors]
 
 

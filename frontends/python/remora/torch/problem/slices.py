@@ -24,6 +24,7 @@ import torch
 from torch import fx
 
 import remora
+from remora.schedule import schedule_core_of
 from remora.slices import SliceSource, sources_of
 
 from ..capture.graph import ADDS, Op, StepGraph
@@ -71,7 +72,7 @@ class _Rewriting:
         for node in step.module.graph.nodes:
             if node.op in ("placeholder", "get_attr"):
                 self._copy(node)
-        sources, tensors = sources_of(self.found)
+        sources, tensors = sources_of(schedule_core_of(self.found))
         storages = dict(enumerate(storages_made(step)))
         last = {s.number: s.slice for s in sources}
         for op, source in zip(self.found.graph.ops, sources, strict=True):
