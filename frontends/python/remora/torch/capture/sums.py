@@ -49,7 +49,7 @@ def _is_mean(node: fx.Node) -> bool:
         return False
     if not loss:
         return bool(value.dim() > 0 and value.numel() > 1)
-    return len(node.args) == 5 and node.args[3] == _MEAN and all(u.target is operator.getitem for u in node.users)
+    return len(node.args) == 5 and bool(node.args[3] == _MEAN) and all(u.target is operator.getitem for u in node.users)
 
 
 class _Writer:
