@@ -39,6 +39,13 @@ struct LoopContext {
   [[nodiscard]] std::vector<std::int64_t> list(std::string_view name) const {
     return node.attributes.get(name, std::vector<std::int64_t>{});
   }
+  /// So many of `otherwise` where the attribute is left out.
+  [[nodiscard]] std::vector<std::int64_t> list_or(std::string_view name, std::size_t count,
+                                                  std::int64_t otherwise) const {
+    std::vector<std::int64_t> found = list(name);
+    if (found.empty()) found.assign(count, otherwise);
+    return found;
+  }
   /// The elements of a small constant input; none where they are not known.
   [[nodiscard]] std::optional<std::vector<std::int64_t>> constant(std::size_t k) const;
   /// An attribute in old opsets, an input in new ones; none where it is not known. Empty where it is left out.

@@ -61,9 +61,8 @@ bool if_transposed_rows(const LoopContext& context, const WritableAxis& axis) {
   const auto& y = axis.outputs[0];
   if (!x || !y || y->dim < kFirstSpatial) return true;
   const std::size_t spatial = y->dim - kFirstSpatial;
-  const auto dilations = context.list("dilations");
-  const std::int64_t dilation = dilations.empty() ? 1 : dilations[spatial];
-  const std::int64_t reach = (context.input(1)[y->dim] - 1) * dilation + 1;
+  const std::size_t rank = context.output(0).size() - kFirstSpatial;
+  const std::int64_t reach = (context.input(1)[y->dim] - 1) * context.list_or("dilations", rank, 1)[spatial] + 1;
   const std::int64_t last = (y->rows + y->step - 1) / y->step - 1;
   return reach >= y->step && x->offset + x->length > 0 && last * x->step + x->offset < x->rows;
 }
@@ -79,14 +78,9 @@ bool if_weights_are_whole(const LoopContext& context, const WritableAxis& axis) 
 bool leaves_out_windows(const LoopContext& context) {
   if (context.attribute("ceil_mode", 0) == 0) return false;
   const std::vector<std::int64_t> kernel = context.list("kernel_shape");
-  const auto listed = [&](std::string_view name, std::size_t count, std::int64_t otherwise) {
-    std::vector<std::int64_t> list = context.list(name);
-    list.resize(count, otherwise);
-    return list;
-  };
-  const auto strides = listed("strides", kernel.size(), 1);
-  const auto dilations = listed("dilations", kernel.size(), 1);
-  const auto pads = listed("pads", 2 * kernel.size(), 0);
+  const auto strides = context.list_or("strides", kernel.size(), 1);
+  const auto dilations = context.list_or("dilations", kernel.size(), 1);
+  const auto pads = context.list_or("pads", 2 * kernel.size(), 0);
   for (std::size_t k = 0; k < kernel.size(); ++k) {
     const std::int64_t reach = (kernel[k] - 1) * dilations[k] + 1;
     const std::int64_t room = context.input(0)[k + 2] + pads[k] + pads[k + kernel.size()] - reach;

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <memory>
 #include <optional>
+#include <string_view>
 #include <utility>
 
 #include "frontends/onnx/infer/constant_folding.hpp"
@@ -302,14 +303,14 @@ void NetworkBuilder::add_initializers(const onnx::GraphProto& graph) {
     add(name, {.type = std::move(type), .constant = std::move(constant), .origin = weight_if(weight)},
         ValueKind::parameter);
   };
+  std::unordered_set<std::string_view> inputs;
+  for (const auto& input : graph.input()) inputs.insert(input.name());
   for (const auto& initializer : graph.initializer()) {
     if (!is_used(initializer.name())) continue;
     add_one(initializer.name(), type_of(initializer), read_constant(initializer));
     // A run may replace one that is an input, too.
-    const bool is_input = std::ranges::any_of(
-        graph.input(), [&](const onnx::ValueInfoProto& input) { return input.name() == initializer.name(); });
     const bool is_outside = initializer.data_location() == onnx::TensorProto::EXTERNAL;
-    network_.values[values_.at(initializer.name())].stored = !is_input && !is_outside;
+    network_.values[values_.at(initializer.name())].stored = !inputs.contains(initializer.name()) && !is_outside;
   }
   // Runtimes unpack a sparse initializer when they load it, so it counts like a dense one.
   for (const auto& sparse : graph.sparse_initializer()) {

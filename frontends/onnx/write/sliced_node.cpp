@@ -92,13 +92,13 @@ class SliceMaker {
   /// what they are beyond the slice's rows.
   void set_transposed_pads(std::size_t spatial) {
     const std::size_t rank = context_.output(0).size() - 2;
-    const std::int64_t stride = listed("strides", rank, 1)[spatial];
+    const std::int64_t stride = context_.list_or("strides", rank, 1)[spatial];
     const std::int64_t kernel = context_.input(1)[spatial + 2];
-    const std::int64_t reach = (kernel - 1) * listed("dilations", rank, 1)[spatial] + 1;
+    const std::int64_t reach = (kernel - 1) * context_.list_or("dilations", rank, 1)[spatial] + 1;
     const Range made = slice_.axis.outputs[0]->entries_of(slice_.iterations);
     const Range read = slice_.axis.inputs[0]->entries_of(slice_.iterations);
-    std::vector<std::int64_t> pads = listed("pads", 2 * rank, 0);
-    std::vector<std::int64_t> more = listed("output_padding", rank, 0);
+    std::vector<std::int64_t> pads = context_.list_or("pads", 2 * rank, 0);
+    std::vector<std::int64_t> more = context_.list_or("output_padding", rank, 0);
     pads[spatial] += made.begin - read.begin * stride;
     const std::int64_t beyond = (read.size() - 1) * stride + reach - pads[spatial] - made.size();
     ensure(pads[spatial] >= 0, "slices: a transposed convolution begins behind its slice");
@@ -108,17 +108,9 @@ class SliceMaker {
     set_integers(copy_, "output_padding", more);
   }
 
-  /// An attribute's numbers; so many of another one where it is not there.
-  [[nodiscard]] std::vector<std::int64_t> listed(std::string_view name, std::size_t count,
-                                                 std::int64_t otherwise) const {
-    std::vector<std::int64_t> list = context_.list(name);
-    if (list.empty()) list.assign(count, otherwise);
-    return list;
-  }
-
   [[nodiscard]] std::vector<std::int64_t> pads_of_node() const {
     const std::size_t rank = context_.output(0).size() - 2;
-    std::vector<std::int64_t> pads = listed("pads", 2 * rank, 0);
+    std::vector<std::int64_t> pads = context_.list_or("pads", 2 * rank, 0);
     const std::string mode = slice_.node.attributes.get("auto_pad", std::string("NOTSET"));
     if (mode == "VALID") std::ranges::fill(pads, 0);
     if (!mode.starts_with("SAME")) return pads;
