@@ -6,7 +6,6 @@
 #include <numeric>
 #include <optional>
 #include <string>
-#include <tuple>
 #include <unordered_map>
 #include <utility>
 
@@ -37,6 +36,18 @@ struct Assembly {
   Bytes chunk{};
 };
 
+/// Drops types of values that are no longer there.
+void describe_values(onnx::GraphProto& graph) {
+  std::unordered_set<std::string> made;
+  for (const auto& input : graph.input()) made.insert(input.name());
+  for (const auto& initializer : graph.initializer()) made.insert(initializer.name());
+  for (const auto& node : graph.node()) made.insert(node.output().begin(), node.output().end());
+  auto& infos = *graph.mutable_value_info();
+  const auto kept =
+      std::remove_if(infos.begin(), infos.end(), [&](const auto& info) { return !made.contains(info.name()); });
+  infos.erase(kept, infos.end());
+}
+
 class SliceWriter {
  public:
   SliceWriter(onnx::GraphProto& graph, const LoweredModel& lowered, std::span<const Region> regions,
@@ -47,6 +58,7 @@ class SliceWriter {
         sliced_(sliced),
         table_(table),
         fresh_(fresh),
+        initializers_(graph, fresh),
         axes_(lowered.graph.ops.size(), -1),
         slices_(lowered.graph.ops.size()),
         names_(sliced.graph.tensors.size()),
@@ -68,9 +80,10 @@ class SliceWriter {
   SlicedNodes run() {
     name_tensors();
     add_nodes();
-    drop_cut_initializers();
+    initializers_.drop_cut();
     replace_lost_reads();
-    describe_values();
+    describe_values(graph_);
+    result_.constants = initializers_.added();
     return std::move(result_);
   }
 
@@ -154,29 +167,13 @@ class SliceWriter {
     return node;
   }
 
-  /// The name of a constant list of integers.
-  std::string integers(const std::vector<std::int64_t>& elements, std::vector<std::int64_t> shape = {}) {
-    if (shape.empty()) shape = {static_cast<std::int64_t>(elements.size())};
-    auto& known = constants_[{shape, elements}];
-    if (known.empty()) {
-      known = fresh_.make("slice_constant");
-      add_constant(integer_tensor(known, shape, elements));
-    }
-    return known;
-  }
-
-  void add_constant(onnx::TensorProto constant) {
-    result_.constants += Bytes(static_cast<std::int64_t>(constant.raw_data().size()));
-    *graph_.add_initializer() = std::move(constant);
-  }
-
   /// The piece in another shape, as a view.
   Piece reshaped(const Piece& piece, const Shape& shape) {
     if (piece.shape == shape) return piece;
     auto& known = views_[{piece.name, shape}];
     if (known.empty()) {
       known = fresh_.make(piece.name + "/view");
-      append(made_node("Reshape", known, {piece.name, integers(shape)}, known), NodeRole::view);
+      append(made_node("Reshape", known, {piece.name, initializers_.integers(shape)}, known), NodeRole::view);
     }
     return {known, shape};
   }
@@ -185,8 +182,8 @@ class SliceWriter {
     if (entries.begin == 0 && entries.end == piece.shape[dim]) return piece;
     const std::string name = fresh_.make(piece.name + "/slice");
     append(made_node("Slice", name,
-                     {piece.name, integers({entries.begin}), integers({entries.end}),
-                      integers({static_cast<std::int64_t>(dim)})},
+                     {piece.name, initializers_.integers({entries.begin}), initializers_.integers({entries.end}),
+                      initializers_.integers({static_cast<std::int64_t>(dim)})},
                      name),
            NodeRole::op);
     return {name, with_extent(piece.shape, dim, entries.size())};
@@ -227,7 +224,8 @@ class SliceWriter {
     const Value& value = network_.values[id];
     const Range entries = cut.entries_of(sliced_.ops[slice].iterations);
     if (network_.values[network_.storage(id)].kind == ValueKind::parameter) {
-      return stored_part(name, cut.dim, entries, value.shape[cut.dim]);
+      if (entries.begin == 0 && entries.end == value.shape[cut.dim]) return name;
+      return initializers_.part(name, cut.dim, entries);
     }
     const Shape wanted = with_extent(value.shape, cut.dim, entries.size());
     const auto read_tensor = std::ranges::find_if(sliced_.graph[slice].inputs, [&](TensorId s) {
@@ -254,18 +252,6 @@ class SliceWriter {
     return reshaped(found->second, wanted).name;
   }
 
-  std::string stored_part(const std::string& name, std::size_t dim, Range entries, std::int64_t extent) {
-    if (entries.begin == 0 && entries.end == extent) return name;
-    auto& known = parts_[{name, dim, entries.begin, entries.end}];
-    if (!known.empty()) return known;
-    const auto whole = std::ranges::find(graph_.initializer(), name, &onnx::TensorProto::name);
-    ensure(whole != graph_.initializer().end(), "slices: weights that are no initializer");
-    known = fresh_.make(name + "#" + std::to_string(entries.begin));
-    add_constant(part_of(*whole, known, dim, entries));
-    cut_initializers_.insert(name);
-    return known;
-  }
-
   // What a slice writes.
 
   void add_slice(OpId slice, const onnx::NodeProto& original) {
@@ -278,7 +264,7 @@ class SliceWriter {
     copy.set_name(name);
     std::map<TensorId, Piece> known;
     for (int k = 0; k < copy.input_size(); ++k) copy.set_input(k, read(slice, at(k), original.input(k), known));
-    const auto constant = [&](const std::vector<std::int64_t>& elements) { return integers(elements); };
+    const auto constant = [&](const std::vector<std::int64_t>& elements) { return initializers_.integers(elements); };
     make_slice({network_, node, writable(v), source.iterations, source.slice}, constant, copy);
     std::vector<std::pair<std::size_t, TensorId>> to_join;
     for (int k = 0; k < copy.output_size(); ++k) {
@@ -335,7 +321,7 @@ class SliceWriter {
     const Range chunks{bytes.begin / how.chunk.count(), bytes.end / how.chunk.count()};
     const Piece flat = reshaped(part, flat_shape(t, chunks.size()));
     if (number == 0) {
-      const std::string pads = integers({0, 0, 0, 0, how.chunks - chunks.size(), 0});
+      const std::string pads = initializers_.integers({0, 0, 0, 0, how.chunks - chunks.size(), 0});
       append(made_node("Pad", name + "/whole", {flat.name, pads}, names_[s]), NodeRole::op);
     } else {
       const std::string indices = indices_of(how.blocks, chunks);
@@ -344,7 +330,8 @@ class SliceWriter {
     }
     if (!is_last(s)) return;
     const Value& value = value_of(t);
-    append(made_node("Reshape", name + "/done", {names_[s], integers(value.shape)}, value.name), NodeRole::view);
+    append(made_node("Reshape", name + "/done", {names_[s], initializers_.integers(value.shape)}, value.name),
+           NodeRole::view);
   }
 
   std::string indices_of(std::int64_t blocks, Range chunks) {
@@ -355,7 +342,7 @@ class SliceWriter {
         elements.push_back(chunk);
       }
     }
-    return integers(elements, {blocks, chunks.size(), 2});
+    return initializers_.integers(elements, {blocks, chunks.size(), 2});
   }
 
   // The rest of the graph.
@@ -378,16 +365,6 @@ class SliceWriter {
       result_.table.names.push_back(table_.names[at(k)]);
       *nodes_.Add() = graph_.node(k);
     }
-  }
-
-  void drop_cut_initializers() {
-    for (const Value& value : network_.values) {
-      if (cut_initializers_.contains(value.name)) result_.constants -= byte_size(value.shape, value.type);
-    }
-    auto& all = *graph_.mutable_initializer();
-    const auto kept = std::remove_if(
-        all.begin(), all.end(), [&](const onnx::TensorProto& one) { return cut_initializers_.contains(one.name()); });
-    all.erase(kept, all.end());
   }
 
   /// Views of what is in slices go; what is known of its shape becomes constants.
@@ -441,20 +418,8 @@ class SliceWriter {
       if (!is_known) {
         throw InputError(node_place(node), "reads " + quote(missing) + ", which is computed in slices");
       }
-      add_constant(integer_tensor(output, value->shape, value->constant));
+      initializers_.add(integer_tensor(output, value->shape, value->constant));
     }
-  }
-
-  /// Drops types of values that are no longer there.
-  void describe_values() {
-    std::unordered_set<std::string> made;
-    for (const auto& input : graph_.input()) made.insert(input.name());
-    for (const auto& initializer : graph_.initializer()) made.insert(initializer.name());
-    for (const auto& node : graph_.node()) made.insert(node.output().begin(), node.output().end());
-    auto& infos = *graph_.mutable_value_info();
-    const auto kept =
-        std::remove_if(infos.begin(), infos.end(), [&](const auto& info) { return !made.contains(info.name()); });
-    infos.erase(kept, infos.end());
   }
 
   onnx::GraphProto& graph_;
@@ -463,6 +428,7 @@ class SliceWriter {
   const SlicedGraph& sliced_;
   const NodeTable& table_;
   FreshNames& fresh_;
+  SliceInitializers initializers_;
   /// By op of the model's graph: the axis, and its slices; -1 and none of one that is not cut.
   Table<OpId, int> axes_;
   Table<OpId, std::vector<OpId>> slices_;
@@ -472,10 +438,7 @@ class SliceWriter {
   /// By tensor of the model's graph.
   Table<TensorId, TensorId> last_;
   Table<TensorId, std::optional<Assembly>> assemblies_;
-  std::map<std::pair<std::vector<std::int64_t>, std::vector<std::int64_t>>, std::string> constants_;
   std::map<std::pair<std::string, Shape>, std::string> views_;
-  std::map<std::tuple<std::string, std::size_t, std::int64_t, std::int64_t>, std::string> parts_;
-  std::unordered_set<std::string> cut_initializers_;
   NodeCopies::Nodes nodes_;
   std::vector<int>* group_ = nullptr;
   SlicedNodes result_;

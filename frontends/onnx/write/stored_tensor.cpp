@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/onnx/write/stored_tensor.hpp"
 
-#include <cstring>
+#include <algorithm>
 #include <utility>
 
 #include "model/error.hpp"
@@ -91,6 +91,43 @@ onnx::TensorProto part_of(const onnx::TensorProto& tensor, const std::string& na
   result.set_dims(static_cast<int>(dim), entries.size());
   result.set_raw_data(std::move(part));
   return result;
+}
+
+std::string SliceInitializers::integers(const std::vector<std::int64_t>& elements, std::vector<std::int64_t> shape) {
+  if (shape.empty()) shape = {static_cast<std::int64_t>(elements.size())};
+  auto& known = constants_[{shape, elements}];
+  if (known.empty()) {
+    known = fresh_.make("slice_constant");
+    add(integer_tensor(known, shape, elements));
+  }
+  return known;
+}
+
+void SliceInitializers::add(onnx::TensorProto constant) {
+  added_ += Bytes(static_cast<std::int64_t>(constant.raw_data().size()));
+  *graph_.add_initializer() = std::move(constant);
+}
+
+std::string SliceInitializers::part(const std::string& name, std::size_t dim, Range entries) {
+  auto& known = parts_[{name, dim, entries.begin, entries.end}];
+  if (!known.empty()) return known;
+  const auto whole = std::ranges::find(graph_.initializer(), name, &onnx::TensorProto::name);
+  ensure(whole != graph_.initializer().end(), "slices: weights that are no initializer");
+  known = fresh_.make(name + "#" + std::to_string(entries.begin));
+  onnx::TensorProto made = part_of(*whole, known, dim, entries);
+  if (cut_.insert(name).second) {
+    const auto row = static_cast<std::int64_t>(made.raw_data().size()) / entries.size();
+    added_ -= Bytes(row * whole->dims(static_cast<int>(dim)));
+  }
+  add(std::move(made));
+  return known;
+}
+
+void SliceInitializers::drop_cut() {
+  auto& all = *graph_.mutable_initializer();
+  const auto kept =
+      std::remove_if(all.begin(), all.end(), [&](const onnx::TensorProto& one) { return cut_.contains(one.name()); });
+  all.erase(kept, all.end());
 }
 
 }  // namespace remora::onnx_frontend
