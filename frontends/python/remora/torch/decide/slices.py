@@ -16,7 +16,7 @@ from dataclasses import replace
 from torch import fx
 
 import remora
-from remora.asking import TRIES, ask
+from remora.asking import ask, ask_again
 from remora.slices import SliceCost
 
 from ..capture.graph import Run, StepGraph
@@ -112,16 +112,23 @@ class _Choice:
 
     def first_planned(self, found: remora.Schedule | int, budget: int) -> Decision | None:
         """The first plan within the budget: in these slices, in those for less, in those of the smallest budget."""
-        asked = budget
-        for _ in range(TRIES):
-            if isinstance(found, int) or not found.slices:
-                break
-            if (decision := self._planned_within(found)) is not None:
-                return decision
+        answer = found
+
+        def decide(asked: int) -> tuple[Decision | None] | None:
+            nonlocal answer
+            if asked != budget:
+                answer = self.within(asked) if asked > self.problem.fixed else 0
+            return None if isinstance(answer, int) or not answer.slices else (self._planned_within(answer),)
+
+        def less(asked: int, tried: tuple[Decision | None]) -> int | None:
+            if tried[0] is not None:
+                return None
             assert self.lowest is not None
-            asked -= max(1, self.lowest.least - self.options.reserve - budget)
-            found = self.within(asked) if asked > self.problem.fixed else 0
-        enough = found if isinstance(found, int) and found else self.within(1)
+            return asked - max(1, self.lowest.least - self.options.reserve - budget)
+
+        if (tried := ask_again(budget, decide, less)) is not None:
+            return tried[0]
+        enough = answer if isinstance(answer, int) and answer else self.within(1)
         reached = self.within(enough) if isinstance(enough, int) and enough else 0
         return None if isinstance(reached, int) or not reached.slices else self._planned_within(reached)
 
