@@ -26,7 +26,7 @@ onnx::TensorProto integer_tensor(const std::string& name, const std::vector<std:
 /// a part of a byte or text.
 onnx::TensorProto part_of(const onnx::TensorProto& tensor, const std::string& name, std::size_t dim, Range entries);
 
-/// What slices add to a graph's initializers, each once, and the initializers that their parts replace.
+/// The initializers that slices add to a graph, each once, and those that their parts replace.
 class SliceInitializers {
  public:
   SliceInitializers(onnx::GraphProto& graph, FreshNames& fresh) : graph_(graph), fresh_(fresh) {}
