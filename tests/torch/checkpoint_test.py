@@ -34,6 +34,7 @@ from remora.torch.problem import checkpoints as problems
 from remora.torch.problem import eager as replays
 from remora.torch.problem import family as families
 from remora.torch.problem.checkpoints import EagerProblem
+from remora.torch.step import Reference
 from remora.torch.ways.checkpoint import step_of
 
 OPTIONS: dict[str, Any] = {"time_limit": 2.0, "threads": 1}
@@ -200,10 +201,54 @@ def test_the_least_is_at_most_that_of_every_block_checkpointed(name: str) -> Non
     assert plan.measured_peak <= refusal.value.least <= plan.fixed_memory + every
 
 
+def problem_of(case: Case) -> EagerProblem:
+    step = step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
+    return EagerProblem(step, Reference(step))
+
+
+@pytest.mark.parametrize("name", ["dropout", "normalization", "skips", "twice", "nested", "gpt2"])
+def test_a_replay_of_what_choices_touch_is_that_of_all_events(name: str) -> None:
+    case, rng = Case(name), random.Random(1)
+    replay = problem_of(case).replay
+    kept = (("aten.addmm.default", 0), ("aten.mm.default", 1), ("aten.native_layer_norm.default", 0))
+    ways = [rt.Choice(), rt.Choice(offload=True), rt.Choice(save=kept)]
+    modules = [name for name, _ in case.model.named_modules() if name]
+    moved = 0
+    for _ in range(40):
+        choices = {name: rng.choice(ways) for name in rng.sample(modules, min(len(modules), rng.randint(1, 5)))}
+        found, run = replay.run(choices), replays._Run(replay, choices)
+        events = [(run.step(place), run.now) for place in range(len(replay.trace.events))]
+        rows = [(high - replay.trace.fixed, left - replay.trace.fixed) for high, left in zip(found.high, found.left)]
+        assert rows == events
+        assert found.seconds == pytest.approx(run.seconds)
+        moved += found.high != replay.run({}).high
+    assert moved
+
+
+def test_planning_runs_at_most_six_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    case, forwards, backwards = Case("gpt2"), 0, 0
+    plain = torch.Tensor.backward
+
+    def forward(module: nn.Module, *_: Any) -> None:
+        nonlocal forwards
+        forwards += module is case.model
+
+    def backward(*arguments: Any, **named: Any) -> None:
+        nonlocal backwards
+        backwards += 1
+        plain(*arguments, **named)
+
+    monkeypatch.setattr(torch.Tensor, "backward", backward)
+    with torch.nn.modules.module.register_module_forward_pre_hook(forward):
+        case.choose("70%")
+    assert backwards > 3
+    assert forwards + 2 * backwards <= 3 * 6  # a backward counts as two forwards
+
+
 @pytest.mark.parametrize(("rate", "pays"), [(1e3, False), (1e18, True)])
 def test_offloads_take_what_the_link_takes(rate: float, pays: bool) -> None:
     case = Case("dropout")
-    problem = EagerProblem(step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch)))
+    problem = problem_of(case)
     replay = problem.replay
     replay.rates.copy = rate
     found = replay.run({"blocks.1": rt.Choice(offload=True)})
@@ -233,7 +278,7 @@ def test_a_backward_on_a_thread_of_its_own_is_read_as_any_other(device: str) -> 
 @pytest.mark.parametrize("name", ["dropout", "normalization", "skips", "twice", "nested"])
 def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
     case = Case(name)
-    problem = EagerProblem(step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch)))
+    problem = problem_of(case)
     family, replay = problem.family, problem.replay
     fixed, eager = replay.trace.fixed, replay.run({}).peak
     found: list[tuple[int, int]] = []

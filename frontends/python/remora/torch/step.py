@@ -13,6 +13,7 @@ from typing import Any
 import torch
 
 from .errors import TorchError
+from .internals import instead
 from .job import ALONE, gathered
 from .measure import Clock, allocated, random_state, rounded
 from .state import State
@@ -24,6 +25,34 @@ Outcome = dict[str, torch.Tensor]
 
 class CheckpointError(TorchError):
     """A model's step cannot be checkpointed, or not by this plan; the message says why."""
+
+
+@dataclass(frozen=True)
+class Timing:
+    """Seconds of a run: of all of it, of its forward, and of each call of a module in the order in which they begin."""
+
+    whole: float
+    forward: float
+    calls: list[float]
+
+
+@contextlib.contextmanager
+def entered(model: torch.nn.Module, around: Callable[[str, torch.nn.Module, Any], Any]) -> Iterator[None]:
+    """Each module's forward runs inside `around(name, module, arguments)`."""
+
+    def wrapped(name: str, module: torch.nn.Module) -> Callable[..., Any]:
+        inner = module.forward
+
+        def forward(*arguments: Any, **named: Any) -> Any:
+            with around(name, module, (arguments, named)):
+                return inner(*arguments, **named)
+
+        return forward
+
+    with contextlib.ExitStack() as stack:
+        for name, module in model.named_modules():
+            stack.enter_context(instead(module, "forward", wrapped(name, module)))
+        yield
 
 
 @dataclass
@@ -48,12 +77,36 @@ class EagerStep:
 
     def run(self, backward: bool = True) -> torch.Tensor:
         """The loss's value; gradients are in the parameters if there was a backward."""
-        loss = self.loss()
-        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
-            raise CheckpointError("the loss must be a tensor of one number: give auto_checkpoint `loss`")
+        loss = self._checked_loss()
         if backward:
             loss.backward()  # type: ignore[no-untyped-call]
         return loss.detach()
+
+    def run_timed(self) -> tuple[torch.Tensor, Timing]:
+        """The loss's value, and how long the run took."""
+        clock, marks = Clock(self.device), list[tuple[Any, Any]]()
+
+        @contextlib.contextmanager
+        def around(_: str, __: Any, ___: Any) -> Iterator[None]:
+            place, start = len(marks), clock.mark()
+            marks.append((start, start))
+            yield
+            marks[place] = start, clock.mark()
+
+        start = clock.mark()
+        with entered(self.model, around):
+            loss = self._checked_loss()
+        turn = clock.mark()
+        loss.backward()  # type: ignore[no-untyped-call]
+        end = clock.mark()
+        calls = [clock.between(*pair) for pair in marks]
+        return loss.detach(), Timing(clock.between(start, end), clock.between(start, turn), calls)
+
+    def _checked_loss(self) -> torch.Tensor:
+        loss = self.loss()
+        if not isinstance(loss, torch.Tensor) or loss.numel() != 1:
+            raise CheckpointError("the loss must be a tensor of one number: give auto_checkpoint `loss`")
+        return loss
 
     @functools.cached_property
     def hooks(self) -> dict[str, Any]:
@@ -84,10 +137,10 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a.contiguous().reshape(-1).view(torch.uint8), b.contiguous().reshape(-1).view(torch.uint8))
 
 
-def outcome_of(step: EagerStep) -> Outcome:
-    """Runs a step, and restores what it changed."""
+def outcome_of(step: EagerStep, run: Callable[[], torch.Tensor] | None = None) -> Outcome:
+    """Runs a step, by `run` or as it is, and restores what it changed."""
     with step.kept():
-        values = {"the loss": step.run().cpu()}
+        values = {"the loss": (run or step.run)().cpu()}
         gradients = ((f"the gradient of {n}", p.grad) for n, p in step.model.named_parameters())
         buffers = ((f"the buffer {n}", b) for n, b in step.model.named_buffers())
         parameters = ((f"{PARAMETER}{n}", p) for n, p in step.model.named_parameters() if step.hooks)
@@ -104,9 +157,17 @@ def differences(mine: Outcome, eager: Outcome) -> list[str]:
     return [n for n in {**mine, **eager} if n not in mine or n not in eager or not same_bits(mine[n], eager[n])]
 
 
-def peak_of(step: EagerStep) -> int:
-    """Peak of a step in bytes, beyond what is allocated before it."""
-    return allocated(step.run, step.device, "allocated_bytes")[1]
+def outcome_and_peak(step: EagerStep) -> tuple[Outcome, int]:
+    """The outcome of a run, and its peak in bytes beyond what is allocated before it."""
+    peak = 0
+
+    def run() -> torch.Tensor:
+        nonlocal peak
+        loss: torch.Tensor
+        loss, peak = allocated(step.run, step.device, "allocated_bytes")
+        return loss
+
+    return outcome_of(step, run), peak
 
 
 @dataclass(frozen=True)
@@ -124,12 +185,14 @@ MARGIN = 4.0
 class Reference:
     """A step without a plan: the values that it leaves behind, and by how much these differ from one run to the next.
 
-    On a GPU, sums whose order is not fixed differ in their last bits, not in each run and not in each tensor.
+    On a GPU, sums whose order is not fixed differ in their last bits, not in each run and not in each tensor. `peak`: of
+    a run, in bytes beyond what is allocated before it; `timings`: of the others.
     """
 
     def __init__(self, step: EagerStep) -> None:
         self.step = step
-        self.values = outcome_of(step)
+        self.timings: list[Timing] = []
+        self.values, self.peak = outcome_and_peak(step)
         self._range: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}  # of the elements of what is unsteady
         self._runs(3 if step.device.type == "cuda" else 1)
         self._refuse_hidden()
@@ -151,13 +214,18 @@ class Reference:
     def _runs(self, count: int) -> None:
         """Runs the step some more times."""
         for _ in range(count):
-            found = outcome_of(self.step)
+            found = outcome_of(self.step, self._run_timed)
             for name in differences(found, self.values):
                 if name not in found or name not in self.values or found[name].shape != self.values[name].shape:
                     raise CheckpointError(f"{name} is not in each eager step, or has another shape")
                 self._range.setdefault(name, (self.values[name], self.values[name]))
             for name, (low, high) in self._range.items():
                 self._range[name] = torch.minimum(low, found[name]), torch.maximum(high, found[name])
+
+    def _run_timed(self) -> torch.Tensor:
+        loss, timing = self.step.run_timed()
+        self.timings.append(timing)
+        return loss
 
     def exceeding(self, mine: Outcome) -> list[str]:
         """Names of the values in a run that differ by more than those of eager runs do among each other.
@@ -188,16 +256,13 @@ class Reference:
         Returns one trial for each process of a group. Raises CheckpointError in all of them if the step differs in one
         by more than eager steps do.
         """
-        step, clock, times = self.step, Clock(self.step.device), list[float]()
+        step, clock = self.step, Clock(self.step.device)
         with applied:
-            mine = outcome_of(step)
+            mine, peak = outcome_and_peak(step)
             with step.kept():
-                peak = peak_of(step)
-            for _ in range(2):
-                with step.kept():
-                    start = clock.mark()
-                    step.run()
-                    times.append(clock.between(start, clock.mark()))
+                start = clock.mark()
+                step.run()
+                seconds = clock.between(start, clock.mark())
         if any(gathered(bool(self.exceeding(mine)), group)):
             self._runs(4)  # eager may differ, too, only more seldom
         wrong = [names[0] for names in gathered(self.exceeding(mine), group) if names]
@@ -205,7 +270,7 @@ class Reference:
             raise CheckpointError(
                 f"with the plan {wrong[0]} differs from eager: a module does something else when it runs again"
             )
-        return gathered(Trial(peak, min(times)), group)
+        return gathered(Trial(peak, seconds), group)
 
 
 def _noise(low: torch.Tensor, high: torch.Tensor) -> float:

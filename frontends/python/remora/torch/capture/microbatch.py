@@ -11,7 +11,8 @@ import torch
 from torch.utils import _pytree as pytree
 
 from ..internals import instead
-from ..step import EagerStep
+from ..measure import Clock
+from ..step import EagerStep, Timing
 from .graph import tensors_in
 
 
@@ -26,6 +27,14 @@ class ScheduledStep(EagerStep):
         """Runs all microbatches; the loss is that of other processes, too, and not compared."""
         self.schedule_step()
         return self.loss()
+
+    def run_timed(self) -> tuple[torch.Tensor, Timing]:
+        """Runs all microbatches; the forward cannot be told from the backward."""
+        clock = Clock(self.device)
+        start = clock.mark()
+        loss = self.run()
+        seconds = clock.between(start, clock.mark())
+        return loss, Timing(seconds, seconds, [])
 
     @contextmanager
     def kept(self) -> Iterator[None]:

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
 """How a step is written down: the runs that make a `Trace`.
 
-Three runs give it. The first two run the forward alone and keep nothing of what autograd saves, so that they show how
-long a storage lives by itself: one is timed, in one PyTorch's older profiler tells what the allocator does. The third
-runs forward and backward as they are; only what is saved passes through hooks, so that nothing else differs from eager.
+Three runs give it, besides those that are timed. The first two run the forward alone and keep nothing of what autograd
+saves, so that they show how long a storage lives by itself: in one the ops are timed, in one PyTorch's older profiler
+tells what the allocator does. The third runs forward and backward as they are; only what is saved passes through hooks,
+so that nothing else differs from eager.
 """
 
 from __future__ import annotations
 
 import contextlib
 import itertools
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import torch
@@ -20,9 +21,8 @@ from torch.multiprocessing.reductions import StorageWeakRef
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 
-from ..internals import instead
-from ..measure import COLLECTED, Clock, mark, profiled, random_state, rounded, set_random_state
-from ..step import CheckpointError, EagerStep, same_bits
+from ..measure import COLLECTED, Clock, mark, profiled, random_state, rounded
+from ..step import CheckpointError, EagerStep, Timing, entered, same_bits
 from .trace import FIXED, PLAIN, EagerOp, Event, ModuleCall, Trace
 
 MARKED = "FSDP::pre_backward"
@@ -173,13 +173,14 @@ class _Place:
             self.recorder.add(Event.RELEASE, self.number)
 
 
-def traced(step: EagerStep) -> Trace:
-    """Runs a step a few times, and writes down what it does. The model is left as it was."""
+def traced(step: EagerStep, timings: Sequence[Timing] = ()) -> Trace:
+    """Runs a step a few times, and writes down what it does. The model is left as it was.
+
+    `timings`: of runs of this step; made here where there are none.
+    """
     if torch._C._autograd._profiler_enabled():
         raise CheckpointError("a step is measured by PyTorch's profiler, which runs already: end it first")
-    with step.kept():
-        step.run()  # kernels prepare themselves once
-    timed, call_seconds, others = _timed(step)
+    timed, call_seconds, others = _timed(step, timings or _timings(step))
     recorder, memory = _forward(step, others)
     saves, backward = _backward(step)
     trace = recorder.trace
@@ -196,25 +197,6 @@ def traced(step: EagerStep) -> Trace:
     if trace.saved and not any(kind is Event.UNPACK for kind, _ in trace.events):
         raise CheckpointError("PyTorch's profiler does not tell when the backward asks for what the forward saved")
     return trace
-
-
-@contextlib.contextmanager
-def _entered(model: torch.nn.Module, around: Callable[[str, torch.nn.Module, Any], Any]) -> Iterator[None]:
-    """Each module's forward runs inside `around(name, module, arguments)`."""
-
-    def wrapped(name: str, module: torch.nn.Module) -> Callable[..., Any]:
-        inner = module.forward
-
-        def forward(*arguments: Any, **named: Any) -> Any:
-            with around(name, module, (arguments, named)):
-                return inner(*arguments, **named)
-
-        return forward
-
-    with contextlib.ExitStack() as stack:
-        for name, module in model.named_modules():
-            stack.enter_context(instead(module, "forward", wrapped(name, module)))
-        yield
 
 
 # -- Reading the allocator ---------------------------------------------------------------------------------------------
@@ -295,42 +277,25 @@ def _of_backward(threads: list[list[tuple[str, int]]], device: torch.device) -> 
 
 # -- The runs ----------------------------------------------------------------------------------------------------------
 
-RUNS = 3
-"""Number of timings of the forward's modules; the minimum counts, as other work disturbs the others more."""
+RUNS = 2
+"""Number of timings of a step that did not run yet; the minimum counts, as kernels prepare themselves once."""
 
 
-def _timed(step: EagerStep) -> tuple[Trace, list[float], list[int]]:
-    """A trace with the seconds of the step and of each op; those of each call; and storages that are always there."""
-    clock = Clock(step.device)
-    marks: list[tuple[Any, Any]] = []
+def _timings(step: EagerStep) -> list[Timing]:
+    """Timings of a step."""
+    found = list[Timing]()
+    for _ in range(RUNS):
+        with step.kept():
+            found.append(step.run_timed()[1])
+    return found
 
-    @contextlib.contextmanager
-    def around(_: str, __: Any, ___: Any) -> Iterator[None]:
-        place = len(marks)
-        marks.append((clock.mark(), None))
-        yield
-        marks[place] = marks[place][0], clock.mark()
 
-    calls: list[list[float]] = []
-    whole: list[float] = []
-    forwards: list[float] = []
-    with step.kept():
-        state = random_state(step.device)
-        for _ in range(RUNS):
-            marks.clear()
-            set_random_state(state, step.device)
-            start = clock.mark()
-            with _entered(step.model, around):
-                loss = step.loss()
-            middle = clock.mark()
-            loss.backward()  # type: ignore[no-untyped-call]
-            whole.append(clock.between(start, clock.mark()))
-            forwards.append(clock.between(start, middle))
-            calls.append([clock.between(a, b) for a, b in marks])
-            step.model.zero_grad(set_to_none=True)
-            del loss
-    best = [min(row) for row in zip(*calls, strict=True)]
-    recorder = _Forward(step)
+def _timed(step: EagerStep, timings: Sequence[Timing]) -> tuple[Trace, list[float], list[int]]:
+    """A trace with the seconds of the step and of each op; those of each call; and storages that are always there.
+
+    The minimum of the timings counts, as other work disturbs the others more.
+    """
+    clock, recorder = Clock(step.device), _Forward(step)
     with step.kept(), saved_tensors_hooks(recorder.pack, recorder.unpack), recorder:
         start = clock.mark()
         loss = step.loss()
@@ -340,15 +305,15 @@ def _timed(step: EagerStep) -> tuple[Trace, list[float], list[int]]:
     trace = recorder.trace
     for op, (start, end) in zip(trace.ops, recorder.marks, strict=True):
         op.seconds = clock.between(start, end)
-    trace.mode_seconds = min(max(0.0, under - min(forwards)) / max(1, len(trace.ops)), 1e-4)
-    trace.seconds = min(whole)
-    return trace, best, recorder.left()
+    trace.mode_seconds = min(max(0.0, under - min(t.forward for t in timings)) / max(1, len(trace.ops)), 1e-4)
+    trace.seconds = min(t.whole for t in timings)
+    return trace, [min(row) for row in zip(*(t.calls for t in timings), strict=True)], recorder.left()
 
 
 def _forward(step: EagerStep, others: list[int]) -> tuple[_Forward, list[list[tuple[str, int]]]]:
     recorder = _Forward(step, others)
     with step.kept(), profiled(step.device) as memory:
-        with saved_tensors_hooks(recorder.pack, recorder.unpack), _entered(step.model, recorder.call), recorder:
+        with saved_tensors_hooks(recorder.pack, recorder.unpack), entered(step.model, recorder.call), recorder:
             loss = step.loss()
             recorder.add(Event.FREE, FIXED)  # the end, with all that died
         recorder.ended = True

@@ -17,13 +17,13 @@ from ..job import ALONE, gathered
 from ..measure import Clock, random_state, rounded, timed
 from ..options import Sizes
 from ..planning import CheckpointPlan, Choice
-from ..step import EagerStep, peak_of
+from ..step import EagerStep, Reference
 from .eager import Rates, Replay
 from .family import Family, Mode, family_of
 
 
 class EagerProblem:
-    """A traced and measured step.
+    """A traced and measured step; `reference`: runs of it, which are not repeated.
 
     `seconds`: of the step as it is. `fixed`: bytes that are always allocated, on each process of the group.
     """
@@ -31,11 +31,10 @@ class EagerProblem:
     of = "the eager step"
     proves = True  # that no plan of the family stays within a budget, where the search finds none
 
-    def __init__(self, step: EagerStep, group: Any = ALONE) -> None:
+    def __init__(self, step: EagerStep, reference: Reference, group: Any = ALONE) -> None:
         self.device = step.device
-        trace = traced(step)
-        with step.kept():
-            eager_peak = trace.fixed + peak_of(step)
+        trace = traced(step, reference.timings)
+        eager_peak = trace.fixed + reference.peak
         self.fixed = gathered(trace.fixed, group)
         self.sizes = Sizes(self.fixed[0], max(gathered(eager_peak, group)), self.of, "choice of checkpoints")
         self.seconds = trace.seconds

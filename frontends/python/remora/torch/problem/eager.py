@@ -5,11 +5,17 @@ A storage exists while Python holds it, autograd has saved it, or a checkpoint k
 checkpointed call belong to that call's frame and are not kept; the frame keeps the call's arguments. When the backward
 first requests something of a frame, its events run again up to the last save (as `torch.utils.checkpoint` stops there),
 on copies that live as long as the originals did in Python, or until the saved tensor is released. A frame inside
-another one keeps its arguments in the outer one, which is recomputed first. O(events), and what runs again.
+another one keeps its arguments in the outer one, which is recomputed first.
+
+A choice touches the events inside its calls and those of the storages that these make, save or are given. Only they are
+replayed: all others change the memory as in the step without choices, which is replayed once. O(events that are touched
++ what runs again), and a sum over all events.
 """
 
 from __future__ import annotations
 
+import functools
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -17,6 +23,8 @@ from ..capture.trace import FIXED, Event, ModuleCall, Trace
 from ..planning import Choice
 
 Choices = Mapping[str, Choice]
+Relative = tuple[list[int], list[int], float]
+"""Bytes beyond those that are fixed, the most in each event and after it; and seconds."""
 
 
 @dataclass
@@ -67,7 +75,7 @@ class _Frame:
 
 
 class Replay:
-    """Replays a trace under choices; each call of `run` begins anew."""
+    """Replays a trace, whose events do not change any more, under choices; each call of `run` begins anew."""
 
     def __init__(self, trace: Trace, rates: Rates, snapshots: Mapping[str, int] | None = None) -> None:
         self.trace, self.rates = trace, rates
@@ -92,16 +100,84 @@ class Replay:
 
     def run(self, choices: Choices) -> Replayed:
         """Costs of the step under these choices."""
-        return _Run(self, choices).run()
+        high, left, seconds = self._relative(choices) if choices else self._plain
+        fixed, turn = self.trace.fixed, self.trace.turn
+        at_turn = fixed + (left[turn - 1] if turn else 0)
+        return Replayed([fixed + most for most in high], at_turn, seconds, [fixed + now for now in left])
+
+    @functools.cached_property
+    def _plain(self) -> Relative:
+        """The step without choices."""
+        high, left, run = list[int](), list[int](), _Run(self, {})
+        for place in range(len(self.trace.events)):
+            high.append(run.step(place))
+            left.append(run.now)
+        return high, left, 0.0
+
+    def _relative(self, choices: Choices) -> Relative:
+        """The step under choices; between the events that these touch, memory differs from the plain step's alike."""
+        plain_high, plain_left, _ = self._plain
+        high, left, run = list[int](), list[int](), _Run(self, choices)
+        more = previous = 0  # bytes beyond the plain step's
+        for place in [*self._touched(choices), len(plain_left)]:
+            high += [most + more for most in plain_high[previous:place]]
+            left += [now + more for now in plain_left[previous:place]]
+            if place == len(plain_left):
+                break
+            there = left[-1] if place else 0
+            begun = run.now
+            high.append(there + run.step(place) - begun)
+            left.append(there + run.now - begun)
+            more, previous = left[-1] - plain_left[place], place + 1
+        return high, left, run.seconds
+
+    def _touched(self, choices: Choices) -> list[int]:
+        """The events that choices touch, in their order."""
+        of_storage, of_saved = self._places
+        places, storages, saved = set[int](), set[int](), set[int]()
+        for call in self.trace.calls:
+            if call.name not in choices:
+                continue
+            places.update(range(call.start - 1, call.end + 1))
+            storages.update(call.arguments)
+            for kind, number in self.trace.events[call.start : call.end]:
+                if kind is Event.OP:
+                    storages.update(self.trace.ops[number].made)
+                elif kind is Event.SAVE:
+                    saved.add(number)
+        storages.update(self.trace.saved[number] for number in saved)
+        storages.discard(FIXED)
+        for storage in storages:
+            places.update(of_storage[storage])
+        for number in saved:
+            places.update(of_saved[number])
+        return sorted(places)
+
+    @functools.cached_property
+    def _places(self) -> tuple[dict[int, list[int]], dict[int, list[int]]]:
+        """The events of each storage, and of each saved tensor."""
+        of_storage, of_saved = defaultdict[int, list[int]](list), defaultdict[int, list[int]](list)
+        for place, (kind, number) in enumerate(self.trace.events):
+            if kind is Event.OP:
+                for storage in self.trace.ops[number].made:
+                    of_storage[storage].append(place)
+            elif kind is Event.FREE:
+                of_storage[number].append(place)
+            elif kind in (Event.SAVE, Event.UNPACK, Event.RELEASE):
+                of_storage[self.trace.saved[number]].append(place)
+                of_saved[number].append(place)
+        return of_storage, of_saved
 
 
 class _Run:
+    """Replays events one by one, from no memory on."""
+
     def __init__(self, replay: Replay, choices: Choices) -> None:
         self.replay, self.trace, self.rates, self.choices = replay, replay.trace, replay.rates, choices
         self.sizes = list(self.trace.sizes)
         self.holders = [0] * len(self.sizes)
         self.alive = [False] * len(self.sizes)
-        self.now = self.trace.fixed
+        self.now = 0
         self.most = 0
         self.seconds = 0.0
         self.frames: dict[int, _Frame] = {}
@@ -110,17 +186,12 @@ class _Run:
         self.released: set[int] = set()  # saved tensors
         self.stack: list[_Frame] = []
 
-    def run(self) -> Replayed:
-        high, left, turn = list[int](), list[int](), self.now
-        events = self.trace.events
-        for place, (kind, number) in enumerate(events):
-            if place == self.trace.turn:
-                turn = self.now
-            self.most = self.now
-            self._event(place, kind, number)
-            high.append(max(self.most, self.now))
-            left.append(self.now)
-        return Replayed(high, turn, self.seconds, left)
+    def step(self, place: int) -> int:
+        """Replays an event; returns the most that is allocated in it."""
+        self.most = self.now
+        kind, number = self.trace.events[place]
+        self._event(place, kind, number)
+        return max(self.most, self.now)
 
     def _event(self, place: int, kind: Event, number: int) -> None:
         if kind is Event.OP:

@@ -24,6 +24,7 @@ from typing import Any
 from ..capture.sharded import Gather, ShardedStep, ShardedUnit, gather_of, placed
 from ..capture.trace import Event
 from ..planning import CheckpointPlan, Choice
+from ..step import Reference
 from .checkpoints import EagerProblem, choices_of
 from .eager import Replay, Replayed
 from .family import Family, Mode, Unit, choices_for, policies_of, refused_in, undominated
@@ -100,10 +101,10 @@ class ShardedProblem(EagerProblem):
     of = "the step with all parameters kept"
     proves = False  # units share memory, which their sum counts for each
 
-    def __init__(self, step: ShardedStep, group: Any) -> None:
+    def __init__(self, step: ShardedStep, reference: Reference, group: Any) -> None:
         self._step = step
         self._gathers = {name: gather_of(unit, step.device) for name, unit in step.units.items()}
-        super().__init__(step, group)
+        super().__init__(step, reference, group)
 
     @cached_property
     def sharded(self) -> ShardedReplay:

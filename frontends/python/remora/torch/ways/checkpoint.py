@@ -87,7 +87,7 @@ def auto_checkpoint(
 
     def planned() -> Any:
         """The plan's file as JSON gives it, or the arguments of a BudgetError."""
-        problem = EagerProblem(step)
+        problem = EagerProblem(step, reference)
         try:
             plan = Fitting(problem, reference, options, lambda plan: applied(model, plan)).run()
             return {"plan": plan.to_json(), "excluded": problem.family.excluded}

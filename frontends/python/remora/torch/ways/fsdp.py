@@ -98,7 +98,7 @@ def _planned(
     step = step_of(model, units, device, loss, batch)
     with settled(units, device):
         reference = Reference(step)
-        problem = ShardedProblem(step, None)
+        problem = ShardedProblem(step, reference, None)
         plan = Fitting(problem, reference, options, lambda plan: applied(model, plan), None).run()
     if len(set(gathered(plan.digest))) > 1:
         raise CheckpointError("the processes of this job do not have the same plan")

@@ -24,7 +24,7 @@ from ..measure import rounded
 from ..options import Options, Sizes, check_budget
 from ..planning import StagesPlan
 from ..problem.checkpoints import EagerProblem
-from ..step import CheckpointError, Reference, peak_of
+from ..step import CheckpointError, Reference
 
 T = TypeVar("T")
 SCHEDULES: dict[Any, PipelineOrder] = {Schedule1F1B: "1f1b", ScheduleGPipe: "gpipe"}
@@ -114,14 +114,12 @@ def _measured(step: ScheduledStep, schedule: Any, modes: int) -> tuple[StageProb
     refuse_planned(module)
     with step.kept():
         step.run()  # the stages tell each other shapes in the first step
-    problem = EagerProblem(microbatch_of(step, schedule))
-    reference = Reference(step)
-    with step.kept():
-        peak = peak_of(step)
+    one = microbatch_of(step, schedule)
+    problem, reference = EagerProblem(one, Reference(one)), Reference(step)
     fixed = sum(rounded(t.nbytes, device) for t in (*module.parameters(), *module.buffers()))
     fixed += sum(rounded(p.nbytes, device) for p in module.parameters() if p.requires_grad)
     return StageProblem.of(
-        problem, Sizes(fixed, fixed + peak, "the stage's step without checkpoints", "choice of checkpoints"), modes
+        problem, Sizes(fixed, fixed + reference.peak, "the stage's step without checkpoints", "choice of checkpoints"), modes
     ), reference
 
 
