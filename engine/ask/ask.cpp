@@ -93,19 +93,20 @@ Instance instance_of(const Request& request) {
 /// A start in another order is worth more than a look: it is there.
 OrderChoice order_of(const Instance& instance, const Request& request, const std::atomic<bool>* cancel) {
   const OrderRequest asked = order_asked(request);
-  const bool is_open = asked == OrderRequest::automatic && !instance.has_modes() && !request.start.empty();
-  if (is_open && !is_staged(instance, request.start)) return {OrderMode::free, "the warm start is in another order"};
+  const bool is_open = asked == OrderRequest::automatic && !instance.has_modes() && !request.warm_start.empty();
+  if (is_open && !is_staged(instance, request.warm_start))
+    return {OrderMode::free, "the warm start is in another order"};
   return settle_order(instance, asked, request.options, cancel);
 }
 
 Schedule solve_stated(const Instance& instance, const Request& request, const SolveCallbacks& callbacks) {
   if (!request.max_computes) {
-    return solve_with_more_computes(instance, request.options, callbacks, request.start, request.alignment);
+    return solve_with_more_computes(instance, request.options, callbacks, request.warm_start, request.alignment);
   }
   if (request.alignment) {
-    return solve_with_addresses(instance, request.options, *request.alignment, callbacks, request.start);
+    return solve_with_addresses(instance, request.options, *request.alignment, callbacks, request.warm_start);
   }
-  return solve(instance, request.options, callbacks, request.start);
+  return solve(instance, request.options, callbacks, request.warm_start);
 }
 
 /// Notes the computes that nobody reads before their op runs again: the input order keeps first computes where they are.
@@ -183,7 +184,7 @@ void check_request(const Request& request) {
   if (is_search(request.options.strategy)) return;
   const std::string name = strategy_name(request.options.strategy);
   if (request.options.work_limit > 0) throw InputError::of_option("work_limit", name + " has none");
-  if (!request.start.empty()) throw InputError::of_option("warm_start", name + " does not start from a schedule");
+  if (!request.warm_start.empty()) throw InputError::of_option("warm_start", name + " does not start from a schedule");
 }
 
 Bytes budget_of(const std::string& text, const Request& request) {
@@ -208,7 +209,7 @@ bool is_asked(const Request& request, const Schedule& schedule) {
 Instance unbudgeted(const Request& request, const std::string& why) {
   const OrderRequest order = order_asked(request);
   if (order == OrderRequest::automatic) throw InputError::of_option("order", "auto chooses for one budget; " + why);
-  if (request.alignment || !request.start.empty()) throw InputError("", "addresses and a start are of one budget");
+  if (request.alignment || !request.warm_start.empty()) throw InputError("", "addresses and a start are of one budget");
   return with_order(instance_of(request).with_budget(Bytes::max()), mode_of(order));
 }
 

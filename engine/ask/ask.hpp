@@ -82,7 +82,7 @@ struct Request {
   /// Several ways to run an op; null where each has one. Not with addresses, nor for sweeps.
   std::shared_ptr<const Modes> modes{};
   /// A schedule's ops to begin with, of any budget: recomputes beyond max_computes are left out. Of solve() alone.
-  Sequence start{};
+  Sequence warm_start{};
   /// Permission to compute ops in slices (docs/design/slices.md), and their cost. For solve() and sweep(), not with
   /// modes, addresses or a start.
   SliceRequest slices{};

@@ -163,7 +163,7 @@ class SlicedSolve {
     request.slices.is_allowed = false;
     request.graph = candidate.graph;
     request.options = within(request_.options, limits);
-    request.start = candidate.has_schedule() ? ops_of(candidate.answer.schedule) : std::move(start);
+    request.warm_start = candidate.has_schedule() ? ops_of(candidate.answer.schedule) : std::move(start);
     const bool is_sliced = !candidate.slicing.regions.empty();
     Answer answer = solve_whole(request, callbacks, !is_sliced || !asked_.regions.empty());
     allowance_.spend(Work(answer.schedule.solver.work));
@@ -185,7 +185,7 @@ void check_sliceable(const Request& request) {
   const auto reject = [](const char* option) { throw InputError::of_option(option, "not with slices"); };
   if (request.modes != nullptr) reject("modes");
   if (request.alignment) reject("addresses");
-  if (!request.start.empty()) reject("start");
+  if (!request.warm_start.empty()) reject("warm_start");
 }
 
 SlicedAnswer solve_sliced(const Request& request, const SolveCallbacks& callbacks) {

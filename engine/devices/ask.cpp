@@ -34,7 +34,7 @@ Options options_of(const Request& request, const std::atomic<bool>* cancel) {
           .seed = static_cast<std::uint64_t>(request.options.seed),
           .threads = request.options.threads,
           .cancel = cancel,
-          .start = request.start};
+          .start = request.warm_start};
 }
 
 /// The reason of a limit is said in no schedule.

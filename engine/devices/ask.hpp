@@ -43,7 +43,7 @@ struct Request {
   OrderMode order = OrderMode::input;
   /// Steps of a schedule of the graph to begin from, made for whatever budgets. If it is a schedule of the problem, the answer
   /// costs no more.
-  std::vector<DeviceStep> start{};
+  std::vector<DeviceStep> warm_start{};
   /// Only time_limit, work_limit, seed and threads count: unless threads is 1, and without a work limit, linear
   /// and integer programs are solved concurrently with the search. A unit of work is a plan evaluated, or a node of the
   /// tree search; with a work limit, and without a time limit, the same seed gives the same schedule.

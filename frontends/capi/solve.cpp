@@ -180,7 +180,7 @@ remora_status solved(const remora_instance* instance, const remora_options* opti
     }
     if (warm_start != nullptr) {
       capi::check_belongs(warm_start->value, *request.graph, "warm_start");
-      request.start = remora::ops_of(warm_start->value);
+      request.warm_start = remora::ops_of(warm_start->value);
     }
     bool stopped = false;
     const remora::SolveCallbacks given =
@@ -348,7 +348,7 @@ remora_device_schedule solved(const remora_device_graph* graph, const remora_dev
       request_from(of, known_part(given(problem, "problem"), sizeof(remora_device_problem), "problem"));
   if (options != nullptr) request.options = options->value;
   if (warm_start != nullptr) {
-    request.start = schedule_on(of, *warm_start, "warm_start").steps;
+    request.warm_start = schedule_on(of, *warm_start, "warm_start").steps;
   }
   devices::Answer answer = about("", [&] { return devices::solve(request, callbacks); });
   return {of.value, std::move(answer.schedule), std::move(answer.refusal)};

@@ -98,7 +98,7 @@ Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Req
   request.alignment = alignment_asked(arguments);
   request.graph = loaded.graph;
   request.slices.run = loaded.slice_run;
-  request.start = read_warm_start(arguments, *loaded.graph);
+  request.warm_start = read_warm_start(arguments, *loaded.graph);
   const Display display = display_of(arguments);
   if (says_more(display)) warn_of_weaker_bound(request.options);
   SignalGuard signals;

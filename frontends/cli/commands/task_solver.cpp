@@ -99,7 +99,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
   const Graph& graph = *loaded.graph;
   asked.graph = loaded.graph;
   asked.slices.run = loaded.slice_run;
-  asked.start = read_warm_start(arguments, graph);
+  asked.warm_start = read_warm_start(arguments, graph);
   asked.budget = budget_asked(request.task.budget, asked);
   std::optional<Schedule> former;
   // A method has nothing to go on from; only all of its time is of use to it.
@@ -110,7 +110,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
     subtract(*request.begun, asked.options);
   } else if (request.begun && searches) {
     former = json::read_schedule(json::Text(request.begun->schedule), graph);
-    if (former->has_schedule()) asked.start = ops_of(*former);
+    if (former->has_schedule()) asked.warm_start = ops_of(*former);
     // Another look might choose another order, of which the bound says nothing.
     asked.order = former->order == OrderMode::free ? OrderRequest::free : OrderRequest::input;
     subtract(*request.begun, asked.options);
@@ -158,7 +158,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request, co
   int computes = 0;
   if (request.begun) {
     const DeviceSchedule former = json::read_schedule(json::Text(request.begun->schedule), graph);
-    if (former.has_schedule()) asked.start = former.steps;
+    if (former.has_schedule()) asked.warm_start = former.steps;
     bound = former.lower_bound;
     computes = former.solver.max_computes;
     subtract(*request.begun, asked.options);

@@ -343,8 +343,8 @@ devices::Request read_device_request(const Arguments& arguments, std::shared_ptr
   if (arguments.has("energy-limit")) request.energy_limit = Energy(limit("energy-limit"));
   if (arguments.has("warm-start")) {
     const std::string& path = arguments.input("warm-start");
-    request.start = load_schedule(read_once(path), *request.graph).steps;
-    if (request.start.empty()) throw InputError(path, "holds no schedule to start from");
+    request.warm_start = load_schedule(read_once(path), *request.graph).steps;
+    if (request.warm_start.empty()) throw InputError(path, "holds no schedule to start from");
   }
   return request;
 }

@@ -66,7 +66,7 @@ std::pair<ScheduleHandle, nb::object> solve_graph(const Asked& asked, const std:
     if (!op.valid() || op.index() >= request.graph->ops.size())
       throw InputError("warm_start", "an op that is not there");
   }
-  request.start = start;
+  request.warm_start = start;
   request.alignment = alignment;
   check_request(request);
   const Listeners listeners{std::move(incumbent), std::move(progress), std::move(heartbeat)};
@@ -116,7 +116,7 @@ std::pair<DeviceScheduleHandle, nb::object> solve_devices(
                            .order = is_free ? OrderMode::free : OrderMode::input,
                            .options = options_from(texts)};
   if (overlap) request.copies = *overlap ? CopyMode::overlap : CopyMode::sequential;
-  if (start != nullptr) request.start = start->schedule.steps;
+  if (start != nullptr) request.warm_start = start->schedule.steps;
   WatchedRun watch(std::move(stop));
   devices::Callbacks callbacks{
       .progress = reporter(progress, watch), .heartbeat = reporter(heartbeat, watch), .cancel = &watch.cancel()};
