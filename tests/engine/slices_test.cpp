@@ -333,7 +333,7 @@ TEST(SolveSliced, RejectsWhatSlicesDoNotHave) {
   EXPECT_EQ(test::refusal_of([&] { solve_sliced(request); }), "addresses: not with slices");
   request.alignment.reset();
   request.warm_start = Sequence{OpId(0)};
-  EXPECT_EQ(test::refusal_of([&] { solve_sliced(request); }), "start: not with slices");
+  EXPECT_EQ(test::refusal_of([&] { solve_sliced(request); }), "warm_start: not with slices");
 }
 
 TEST(SolveSliced, IsNeverWorseThanWithoutSlices) {
