@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import copy
 import os
+import warnings
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -79,7 +80,8 @@ class Rows(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
 
 
 def trained(
-    model: nn.Module, kind: str, folder: Path, resume: str | None = None, callbacks: Any = (), **more: Any
+    model: nn.Module, kind: str, folder: Path, resume: str | None = None, callbacks: Any = (), data: Any = None,
+    data_collator: Any = None, **more: Any
 ) -> Any:
     words: dict[str, Any] = {
         "output_dir": str(folder), "max_steps": STEPS, "per_device_train_batch_size": 4, "learning_rate": 1e-2,
@@ -90,8 +92,9 @@ def trained(
     trainer = transformers.Trainer(
         model=model,
         args=arguments,
-        train_dataset=Rows(kind, 40),
+        train_dataset=data or Rows(kind, 40),
         eval_dataset=Rows(kind, 6),
+        data_collator=data_collator,
         callbacks=list(callbacks),
     )
     trainer.train(resume_from_checkpoint=resume)
@@ -142,6 +145,56 @@ def test_a_callback_chooses_checkpoints_when_training_begins(kind: str, bf16: bo
         trained(model, kind, tmp_path / str(len(callbacks)), callbacks=callbacks, bf16=bf16, max_steps=3)
     assert equal(mine, plain) == []
     assert rt.checkpoints(mine).modules
+
+
+class Ragged(Rows):
+    """Rows of many lengths; the first ones are short."""
+
+    def __getitem__(self, i: int) -> dict[str, torch.Tensor]:
+        length = (4, 5, 16, 9)[i // 4 % 4]
+        return {name: value[:length] for name, value in super().__getitem__(i).items()}
+
+
+def padded_rows(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    pad = torch.nn.utils.rnn.pad_sequence
+    return {name: pad([row[name] for row in rows], batch_first=True) for name in rows[0]}
+
+
+def test_a_callback_plans_for_the_longest_rows(tmp_path: Path) -> None:
+    from remora.integrations.transformers import AutoCheckpoint
+
+    torch.manual_seed(0)
+    plain = gpt2()
+    plain.config.use_cache = False
+    mine = copy.deepcopy(plain)
+    for model, callbacks in ((plain, []), (mine, [AutoCheckpoint("85%", time_limit=2.0)])):
+        torch.manual_seed(1)
+        words = {"callbacks": callbacks, "max_steps": 3, "data": Ragged("gpt2", 40), "data_collator": padded_rows}
+        if callbacks:
+            with pytest.warns(rt.RemoraWarning, match=r"rows of up to 16 elements \(input_ids\), the longest of 40 rows"):
+                trained(model, "gpt2", tmp_path / "mine", **words)
+        else:
+            trained(model, "gpt2", tmp_path / "plain", **words)
+    assert equal(mine, plain) == []
+    longest = padded_rows([Ragged("gpt2", 40)[i] for i in range(8, 12)])
+    assert rt.checkpoints(mine).unscheduled_peak == planned_for(copy.deepcopy(plain), longest).unscheduled_peak
+
+
+def planned_for(model: nn.Module, batch: dict[str, torch.Tensor]) -> Any:
+    model.train()
+    return rt.checkpoints(rt.auto_checkpoint(model, batch, "100%", time_limit=2.0))
+
+
+def test_the_longest_rows_are_those_of_each_field_first() -> None:
+    from remora.integrations.transformers import longest_rows
+
+    rows = [{"a": [0] * a, "b": "x" * b} for a, b in ((5, 5), (9, 0), (6, 6), (1, 8), (7, 5))]
+    with pytest.warns(rt.RemoraWarning, match=r"up to 9 elements \(a\), the longest of 5 rows"):
+        assert longest_rows(rows, 3) == [rows[1], rows[3], rows[2]]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        alike = [torch.full((3,), float(i)) for i in range(4)]
+        assert [row[0].item() for row in longest_rows(alike, 2)] == [0.0, 1.0]
 
 
 def test_a_callback_leaves_untrained_what_hooks_update(tmp_path: Path) -> None:

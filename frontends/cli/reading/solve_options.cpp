@@ -210,7 +210,7 @@ Request read_request(const Arguments& arguments) {
     request.slices = read_slices(arguments);
     Request started = request;
     // Which ops these are is seen with the graph.
-    if (arguments.has("warm-start")) started.start.emplace_back();
+    if (arguments.has("warm-start")) started.warm_start.emplace_back();
     check_request(started);
   } catch (const InputError& error) {
     throw UsageError(spelled(error));
