@@ -4,6 +4,8 @@
 #include <algorithm>
 #include <cstddef>
 #include <map>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "model/quote.hpp"
@@ -34,22 +36,56 @@ bool knows_its_own(const Graph& graph, const Op& op) {
          std::all_of(op.after.begin(), op.after.end(), has_op);
 }
 
+/// What is wrong with modes as modes of the graph's ops; empty where nothing is.
+std::string fault_of(const Modes& modes, const Graph& graph) {
+  for (const OpModes& entry : modes) {
+    if (!is_one_of(entry.op, graph.ops)) return "modes are given for an op that the graph does not have";
+    const Op& op = graph.ops[index(entry.op)];
+    if (entry.follows.valid() && !is_one_of(entry.follows, graph.ops)) {
+      return "op " + op.name + " follows an op that the graph does not have";
+    }
+    for (const auto& mode : entry.further) {
+      if (mode && mode->output_sizes.size() != op.outputs.size()) {
+        return "a mode of op " + op.name + " has sizes for another number of outputs";
+      }
+    }
+  }
+  return {};
+}
+
+/// An op's amounts by one of its modes.
+struct Way {
+  Duration duration{};
+  Bytes workspace{};
+  /// By output; the graph's sizes where there are none.
+  std::span<const Bytes> sizes{};
+  std::span<const TensorId> unread{};
+  std::span<const InnerPeak> inner{};
+  int weight = 1;
+};
+
 class Replay {
  public:
-  Replay(const Graph& graph, const Schedule& schedule)
+  Replay(const Graph& graph, const Schedule& schedule, const Modes* modes)
       : graph_(graph),
         schedule_(schedule),
-        produced_(graph.tensors.size(), false),
+        modes_(graph.ops.size(), nullptr),
+        producer_(graph.tensors.size(), OpId::none()),
         resident_(graph.tensors.size(), false),
-        computed_(graph.ops.size(), 0) {
+        sizes_(graph.tensors.size()),
+        computed_(graph.ops.size(), 0),
+        weights_(graph.ops.size(), 0),
+        latest_(graph.ops.size(), -1) {
+    for (std::size_t i = 0; modes != nullptr && i < modes->size(); ++i) modes_[index((*modes)[i].op)] = &(*modes)[i];
     memory_ = graph.fixed_memory;
-    for (const Op& op : graph.ops) {
-      for (const TensorId t : op.outputs) produced_[index(t)] = true;
+    for (std::size_t v = 0; v < graph.ops.size(); ++v) {
+      for (const TensorId t : graph.ops[v].outputs) producer_[index(t)] = OpId(v);
     }
     for (std::size_t t = 0; t < graph.tensors.size(); ++t) {
-      if (!produced_[t]) {
+      sizes_[t] = graph.tensors[t].size;
+      if (!producer_[t].valid()) {
         resident_[t] = true;
-        memory_ += graph.tensors[t].size;
+        memory_ += sizes_[t];
       }
     }
     verdict_.peak = memory_;
@@ -57,15 +93,21 @@ class Replay {
 
   Verdict run() {
     for (std::size_t i = 0; i < schedule_.steps.size(); ++i) {
-      const OpId op = schedule_.steps[i].op;
+      const auto& [op, free, mode] = schedule_.steps[i];
       here_ = "step " + std::to_string(i);
       if (!is_one_of(op, graph_.ops)) {
         error(here_ + ": op " + std::to_string(op) + " is not one of the graph's " + std::to_string(graph_.ops.size()));
         continue;
       }
       here_ += " (" + graph_.ops[index(op)].name + "): ";
-      compute(op, static_cast<int>(i), schedule_.steps[i].free);
-      for (const TensorId t : schedule_.steps[i].free) release(t);
+      if (const std::optional<Way> way = way_of(op, mode)) {
+        check_leader(op, mode);
+        check_weight(op, way->weight);
+        compute(op, *way, static_cast<int>(i), free);
+      } else {
+        error(here_ + "it has no mode " + std::to_string(mode));
+      }
+      for (const TensorId t : free) release(t);
     }
     finish();
     return std::move(verdict_);
@@ -76,19 +118,66 @@ class Replay {
     if (verdict_.errors.size() < kErrorsShown) verdict_.errors.push_back(text);
   }
 
-  void compute(OpId id, int step, const std::vector<TensorId>& free) {
+  /// Nothing where the op lacks the mode.
+  [[nodiscard]] std::optional<Way> way_of(OpId id, ModeNumber mode) const {
+    const Op& op = graph_.ops[index(id)];
+    const OpModes* const own = modes_[index(id)];
+    if (mode == 0 && own == nullptr) return Way{.duration = op.duration, .workspace = op.workspace};
+    if (mode == 0) {
+      return Way{.duration = op.duration,
+                 .workspace = op.workspace,
+                 .unread = own->unread,
+                 .inner = own->inner,
+                 .weight = own->computes};
+    }
+    if (own == nullptr || mode < 0 || static_cast<std::size_t>(mode) > own->further.size()) return std::nullopt;
+    const std::optional<Mode>& further = own->further[static_cast<std::size_t>(mode) - 1];
+    if (!further) return std::nullopt;
+    return Way{.duration = further->duration,
+               .workspace = further->workspace,
+               .sizes = further->output_sizes,
+               .unread = further->unread,
+               .inner = further->inner,
+               .weight = further->computes};
+  }
+
+  /// A follower's run takes the mode of the leader's latest run.
+  void check_leader(OpId op, ModeNumber mode) {
+    latest_[index(op)] = mode;
+    const OpModes* const own = modes_[index(op)];
+    if (own == nullptr || !own->follows.valid() || latest_[index(own->follows)] == mode) return;
+    error(here_ + "mode " + std::to_string(mode) + " is not that of " + graph_.ops[index(own->follows)].name +
+          ", which it follows");
+  }
+
+  void check_weight(OpId op, int weight) {
+    weights_[index(op)] += weight;
+    const OpModes* const own = modes_[index(op)];
+    if (own == nullptr || weights_[index(op)] <= own->most_computes) return;
+    error(here_ + "its runs weigh " + std::to_string(weights_[index(op)]) + ", most_computes is " +
+          std::to_string(own->most_computes));
+  }
+
+  void compute(OpId id, const Way& way, int step, const std::vector<TensorId>& free) {
     const Op& op = graph_.ops[index(id)];
     for (const TensorId t : op.inputs) {
-      if (!resident_[index(t)]) error(here_ + "input " + graph_.tensors[index(t)].name + " is not resident");
+      if (is_in(t, way.unread)) {
+        if (!is_made(t)) error(here_ + "the op that makes " + graph_.tensors[index(t)].name + " must come first");
+      } else if (!resident_[index(t)]) {
+        error(here_ + "input " + graph_.tensors[index(t)].name + " is not resident");
+      }
     }
     for (const OpId earlier : op.after) {
       if (computed_[index(earlier)] == 0) error(here_ + "op " + graph_.ops[index(earlier)].name + " must come first");
     }
     check_count(op, ++computed_[index(id)]);
     check_order(id, computed_[index(id)] == 1);
-    Bytes now = op.workspace;
-    for (const TensorId t : op.outputs) now += allocate(op, t, free);
-    add_duration(op.duration);
+    Bytes now = way.inner.empty() ? way.workspace : inner_peak(way, free);
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      const TensorId t = op.outputs[i];
+      now += allocate(id, t, way.sizes.empty() ? graph_.tensors[index(t)].size : way.sizes[i], free);
+    }
+    add_duration(way.duration);
     now += memory_;
     if (now > verdict_.peak) {
       verdict_.peak = now;
@@ -100,17 +189,48 @@ class Replay {
     }
   }
 
+  static bool is_in(TensorId tensor, std::span<const TensorId> tensors) {
+    return std::find(tensors.begin(), tensors.end(), tensor) != tensors.end();
+  }
+
+  [[nodiscard]] bool is_produced(TensorId tensor) const { return producer_[index(tensor)].valid(); }
+
+  /// True if the tensor is an input of the graph, or was computed.
+  [[nodiscard]] bool is_made(TensorId tensor) const {
+    return !is_produced(tensor) || computed_[index(producer_[index(tensor)])] > 0;
+  }
+
+  /// The most beyond all that is resident and the outputs: inputs that the step releases may go before a moment inside.
+  [[nodiscard]] Bytes inner_peak(const Way& way, const std::vector<TensorId>& free) const {
+    std::optional<Bytes> most;
+    for (const InnerPeak& peak : way.inner) {
+      Bytes here = peak.workspace;
+      for (const FreedInput& input : peak.freed) {
+        if (!is_one_of(input.tensor, graph_.tensors) || !is_in(input.tensor, free)) continue;
+        if (is_produced(input.tensor)) here -= std::min(input.most, sizes_[index(input.tensor)]);
+      }
+      most = most ? std::max(*most, here) : here;
+    }
+    return *most;
+  }
+
   /// Makes the output resident; what it takes while the op runs beside all that is resident then: the older copy, or
-  /// less by what it takes over.
-  Bytes allocate(const Op& op, TensorId output, const std::vector<TensorId>& free) {
-    const Bytes size = graph_.tensors[index(output)].size;
-    if (resident_[index(output)]) return graph_.recompute_allocates == Allocation::all ? size : Bytes(0);
+  /// less by what it takes over. An older copy of another size is replaced as if both were there.
+  Bytes allocate(OpId id, TensorId output, Bytes size, const std::vector<TensorId>& free) {
+    const Op& op = graph_.ops[index(id)];
+    Bytes& there = sizes_[index(output)];
+    if (resident_[index(output)]) {
+      const bool both = graph_.recompute_allocates == Allocation::all || there != size;
+      memory_ += size - there;
+      return both ? std::exchange(there, size) : Bytes(0);
+    }
     resident_[index(output)] = true;
+    there = size;
     memory_ += size;
+    if (modes_[index(id)] != nullptr) return Bytes(0);  // these have their inner peaks instead
     for (const InPlace& pair : op.in_place) {
-      const bool released = std::find(free.begin(), free.end(), pair.input) != free.end();
-      if (pair.output != output || !released || !produced_[index(pair.input)]) continue;
-      return Bytes(0) - std::min(size, graph_.tensors[index(pair.input)].size);
+      if (pair.output != output || !is_in(pair.input, free) || !is_produced(pair.input)) continue;
+      return Bytes(0) - std::min(size, sizes_[index(pair.input)]);
     }
     return Bytes(0);
   }
@@ -159,11 +279,11 @@ class Replay {
     const std::string& name = graph_.tensors[index(t)].name;
     if (!resident_[index(t)]) {
       error(here_ + "frees " + name + ", which is not resident");
-    } else if (!produced_[index(t)]) {
+    } else if (!is_produced(t)) {
       error(here_ + "frees " + name + ", an input of the graph");
     } else {
       resident_[index(t)] = false;
-      memory_ -= graph_.tensors[index(t)].size;
+      memory_ -= sizes_[index(t)];
     }
   }
 
@@ -188,9 +308,17 @@ class Replay {
 
   const Graph& graph_;
   const Schedule& schedule_;
-  std::vector<bool> produced_;
+  /// By op; null where it has mode 0 alone.
+  std::vector<const OpModes*> modes_;
+  /// By tensor; none for the graph's inputs.
+  std::vector<OpId> producer_;
   std::vector<bool> resident_;
+  /// Of the latest copy of each tensor.
+  std::vector<Bytes> sizes_;
   std::vector<int> computed_;
+  /// By op: of its runs together, and the mode of the latest.
+  std::vector<std::int64_t> weights_;
+  std::vector<ModeNumber> latest_;
   Bytes memory_{};
   int next_first_ = 0;
   int latest_recompute_ = -1;
@@ -200,15 +328,24 @@ class Replay {
 
 }  // namespace
 
-Verdict verify(const Graph& graph, const Schedule& schedule) {
+Verdict verify(const Graph& graph, const Schedule& schedule, const Modes* modes) {
   Verdict verdict;
   for (const Op& op : graph.ops) {
     if (knows_its_own(graph, op)) continue;
     verdict.errors.push_back("op " + op.name + " of the graph names an op or a tensor that the graph does not have");
     return verdict;
   }
-  verdict = Replay(graph, schedule).run();
-  if (verdict.valid() && schedule.arena) verdict.errors = arena_faults(graph, schedule);
+  if (std::string fault = modes == nullptr ? "" : fault_of(*modes, graph); !fault.empty()) {
+    verdict.errors.push_back(std::move(fault));
+    return verdict;
+  }
+  verdict = Replay(graph, schedule, modes).run();
+  if (!schedule.arena || !verdict.valid()) return verdict;
+  if (modes == nullptr) {
+    verdict.errors = arena_faults(graph, schedule);
+  } else {
+    verdict.errors.emplace_back("an arena is not for ops with modes");
+  }
   return verdict;
 }
 

@@ -214,7 +214,9 @@ Instance unbudgeted(const Request& request, const std::string& why) {
 }
 
 void expect_valid(const Instance& instance, const Schedule& schedule) {
-  if (schedule.has_schedule()) ensure(verify(instance, schedule).valid(), "the schedule found does not verify");
+  if (!schedule.has_schedule()) return;
+  const Verdict verdict = verify(instance.graph(), schedule, instance.shared_modes().get());
+  ensure(verdict.valid(), "the schedule found does not verify");
 }
 
 Answer solve(const Request& request, const SolveCallbacks& callbacks) {
@@ -286,31 +288,6 @@ FoundOrder find_order(const Request& request, Bytes target, const OrderCallbacks
           .input_peak = baseline_peak(instance),
           .seconds = deadline.elapsed(),
           .work = found.work};
-}
-
-Verdict verify(const Instance& instance, const Schedule& schedule) {
-  if (!instance.has_modes()) return verify(instance.graph(), schedule);
-  std::vector<Compute> computes;
-  for (const Step& step : schedule.steps) computes.push_back({step.op, step.mode});
-  const Sequence ops = ops_of(computes);
-  if (!is_permitted(with_computes(instance, std::max(1, schedule.solver.max_computes)), ops)) {
-    return {.errors = {"not a sequence of the stated problem"}};
-  }
-  if (!modes_hold(instance, computes))
-    return {.errors = {"a step takes a mode that its op or its leader does not have"}};
-  const Evaluation evaluation = evaluate(instance, computes);
-  Verdict verdict{.duration = evaluation.duration,
-                  .peak = evaluation.peak,
-                  .peak_step = evaluation.peak_step,
-                  .recomputes = static_cast<int>(ops.size()) - instance.op_count()};
-  const auto expect = [&](bool holds, const char* error) {
-    if (!holds) verdict.errors.emplace_back(error);
-  };
-  expect(evaluation.peak <= schedule.budget, "the peak is above the budget");
-  expect(evaluation.peak == schedule.peak_memory, "peak_memory is not the peak of the steps");
-  expect(evaluation.duration == schedule.duration, "duration is not that of the steps");
-  expect(steps_of(instance, computes) == schedule.steps, "the releases are not those behind the last uses");
-  return verdict;
 }
 
 }  // namespace remora

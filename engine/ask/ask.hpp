@@ -199,9 +199,6 @@ REMORA_API bool is_asked(const Request& request, const Schedule& schedule);
 /// ("$.slices.regions[0].parts[0][2]") for what slice() rejects, and for effects that the regions do not have.
 REMORA_API SlicedGraph graph_in_slices(const Graph& graph, const ScheduleSlices& slices);
 
-/// As verify() of model/verify.hpp, which knows one mode an op: where there are several, what the evaluator says.
-REMORA_API Verdict verify(const Instance& instance, const Schedule& schedule);
-
 /// The smallest budget for which a schedule exists lies within [proved, reached].
 struct BudgetBracket {
   /// No schedule fits within a smaller budget.

@@ -34,7 +34,59 @@ std::vector<Compute> computes_in(const Schedule& schedule) {
   return computes;
 }
 
-/// The schedule is what it says, by the evaluator.
+bool verifies(const Instance& instance, const Schedule& schedule) {
+  return verify(instance.graph(), schedule, instance.shared_modes().get()).valid();
+}
+
+/// Moves the release of something that a step reads to the step before; nothing where no step but the one that makes
+/// it could.
+std::optional<Schedule> with_an_early_release(std::mt19937& random, const Instance& instance, Schedule schedule) {
+  for (std::size_t i = schedule.steps.size() - 1; i > 0; --i) {
+    for (const TensorId t : schedule.steps[i].free) {
+      if (instance.producer(t) == schedule.steps[i].op || random() % 2 == 0) continue;
+      std::erase(schedule.steps[i].free, t);
+      schedule.steps[i - 1].free.push_back(t);
+      return schedule;
+    }
+  }
+  return std::nullopt;
+}
+
+/// A step takes the next mode; nothing where the evaluator finds that to be as good.
+std::optional<Schedule> with_another_mode(std::mt19937& random, const Instance& instance, Schedule schedule) {
+  Step& step = schedule.steps[random() % schedule.steps.size()];
+  step.mode = (step.mode + 1) % (instance.mode_count(step.op) + 1);
+  const std::vector<Compute> computes = computes_in(schedule);
+  if (!modes_hold(instance, computes)) return schedule;
+  const Evaluation evaluation = evaluate(instance, computes);
+  if (evaluation.duration == schedule.duration && evaluation.peak == schedule.peak_memory) return std::nullopt;
+  // What a mode leaves unread may have been released before, where the evaluator releases it behind its last use.
+  return schedule;
+}
+
+/// How many schedules with one fault were tried; the verifier rejects each.
+int reject_mutants(std::mt19937& random, const Instance& instance, const Schedule& schedule) {
+  std::vector<std::optional<Schedule>> mutants(3, schedule);
+  mutants[0]->duration += Duration(1);
+  mutants[1]->peak_memory += Bytes(1);
+  mutants[2]->budget = schedule.peak_memory - Bytes(1);
+  if (schedule.peak_memory == instance.base_memory()) mutants[2].reset();
+  if (!schedule.steps.empty()) {
+    mutants.push_back(with_an_early_release(random, instance, schedule));
+    mutants.push_back(with_another_mode(random, instance, schedule));
+    mutants.emplace_back(schedule)->steps[random() % schedule.steps.size()].mode = kMaxModes;
+    mutants.emplace_back(schedule)->steps.pop_back();
+  }
+  int tried = 0;
+  for (const std::optional<Schedule>& mutant : mutants) {
+    if (!mutant) continue;
+    ++tried;
+    EXPECT_FALSE(verifies(instance, *mutant)) << "mutant " << &mutant - mutants.data();
+  }
+  return tried;
+}
+
+/// The schedule is what it says, by the evaluator and by the verifier.
 void expect_sound_modes(const Instance& instance, const Schedule& schedule) {
   const std::vector<Compute> computes = computes_in(schedule);
   const std::vector<OpId> ops = ops_of(computes);
@@ -47,6 +99,9 @@ void expect_sound_modes(const Instance& instance, const Schedule& schedule) {
   EXPECT_EQ(schedule.duration, evaluation.duration);
   EXPECT_EQ(schedule.steps, steps_of(instance, computes));
   EXPECT_LE(schedule.lower_bound, schedule.duration);
+  const Verdict verdict = verify(instance.graph(), schedule, instance.shared_modes().get());
+  EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
+  EXPECT_EQ(verdict.peak_step, evaluation.peak_step);
 }
 
 Instance random_modes_instance(std::mt19937& random, OrderMode order) {
@@ -107,6 +162,17 @@ TEST(SolveModes, AgreesWithBruteForceInFreeOrder) {
   EXPECT_GT(tally.infeasible, 20);
   EXPECT_GT(tally.by_choice, 50);
   EXPECT_LE(tally.undecided, 6);
+}
+
+TEST(VerifyModes, RejectsMutants) {
+  std::mt19937 random(81);
+  int tried = 0;
+  for (int round = 0; round < 150; ++round) {
+    const Instance instance = random_modes_instance(random, round % 2 == 0 ? OrderMode::input : OrderMode::free);
+    const Schedule schedule = solve(instance, test::work_limited(2000));
+    if (schedule.has_schedule()) tried += reject_mutants(random, instance, schedule);
+  }
+  EXPECT_GE(tried, 300);
 }
 
 TEST(SolveModes, SaysTheSameAtAnyNumberOfThreads) {
