@@ -45,9 +45,11 @@ constexpr int kMaxAddressRounds = 48;
 constexpr int kFirstRandomRound = 2;
 /// Incumbents that are kept to fall back on.
 constexpr std::size_t kMaxKept = 16;
-/// Work limit of one placement.
-constexpr std::int64_t kPlacementWork = 5'000;
+/// The part of the limits that one placement may take, and the work that it may take at least. A unit of the search is
+/// as long as so many of a placement.
 constexpr double kPlacementPart = 0.1;
+constexpr double kPlacementWork = 5'000;
+constexpr std::int64_t kPlacementUnits = 4;
 /// One whose place must not depend on limits.
 constexpr std::int64_t kPlacedWork = 1'000;
 /// And of that one of a schedule on the way.
@@ -255,15 +257,17 @@ class AddressSearch {
 
   /// `part`: of what a placement may take.
   [[nodiscard]] PlaceResult place_within(const ScheduleBuffers& buffers, double part, std::optional<Bytes> capacity) {
-    PlaceSettings settings{
-        .capacity = capacity,
-        .work_limit = allowance_.counts_work() ? static_cast<std::int64_t>(part * kPlacementWork) : INT64_MAX,
-        .threads = thread_count(options_),
-        .seed = static_cast<std::uint64_t>(options_.seed)};
+    const double share = kPlacementPart * kPlacementUnits * static_cast<double>(options_.work_limit);
+    PlaceSettings settings{.capacity = capacity,
+                           .work_limit = allowance_.counts_work()
+                                             ? static_cast<std::int64_t>(part * std::max(kPlacementWork, share))
+                                             : INT64_MAX,
+                           .threads = thread_count(options_),
+                           .seed = static_cast<std::uint64_t>(options_.seed)};
     const Deadline own(part * kPlacementPart * options_.time_limit, allowance_.deadline().cancel());
     PlaceResult result =
         place(buffers.buffers, settings, [&] { return own.reached() || allowance_.deadline().reached(); });
-    if (allowance_.counts_work()) allowance_.spend(Work(result.work / 4));
+    if (allowance_.counts_work()) allowance_.spend(Work(result.work / kPlacementUnits));
     return result;
   }
 
