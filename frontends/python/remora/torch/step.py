@@ -185,14 +185,15 @@ MARGIN = 4.0
 class Reference:
     """A step without a plan: the values that it leaves behind, and by how much these differ from one run to the next.
 
-    On a GPU, sums whose order is not fixed differ in their last bits, not in each run and not in each tensor. `peak`: of
-    a run, in bytes beyond what is allocated before it; `timings`: of the others.
+    On a GPU, sums whose order is not fixed differ in their last bits, not in each run and not in each tensor.
+    `timings`: of the runs; `peak`: of one that is not the first, in bytes beyond what is allocated before it.
     """
 
     def __init__(self, step: EagerStep) -> None:
         self.step = step
         self.timings: list[Timing] = []
-        self.values, self.peak = outcome_and_peak(step)
+        self.peak = 0
+        self.values = outcome_of(step, self._run_timed)
         self._range: dict[str, tuple[torch.Tensor, torch.Tensor]] = {}  # of the elements of what is unsteady
         self._runs(3 if step.device.type == "cuda" else 1)
         self._refuse_hidden()
@@ -214,7 +215,7 @@ class Reference:
     def _runs(self, count: int) -> None:
         """Runs the step some more times."""
         for _ in range(count):
-            found = outcome_of(self.step, self._run_timed)
+            found = outcome_of(self.step, self._run_measured)
             for name in differences(found, self.values):
                 if name not in found or name not in self.values or found[name].shape != self.values[name].shape:
                     raise CheckpointError(f"{name} is not in each eager step, or has another shape")
@@ -225,6 +226,11 @@ class Reference:
     def _run_timed(self) -> torch.Tensor:
         loss, timing = self.step.run_timed()
         self.timings.append(timing)
+        return loss
+
+    def _run_measured(self) -> torch.Tensor:
+        loss: torch.Tensor
+        loss, self.peak = allocated(self._run_timed, self.step.device, "allocated_bytes")
         return loss
 
     def exceeding(self, mine: Outcome) -> list[str]:

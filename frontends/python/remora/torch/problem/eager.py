@@ -7,7 +7,7 @@ first requests something of a frame, its events run again up to the last save (a
 on copies that live as long as the originals did in Python, or until the saved tensor is released. A frame inside
 another one keeps its arguments in the outer one, which is recomputed first.
 
-A choice touches the events inside its calls and those of the storages that these make, save or are given. Only they are
+A choice touches the events inside its calls and those of the storages that these make, save, end or are given. Only they are
 replayed: all others change the memory as in the step without choices, which is replayed once. O(events that are touched
 + what runs again), and a sum over all events.
 """
@@ -143,6 +143,8 @@ class Replay:
             for kind, number in self.trace.events[call.start : call.end]:
                 if kind is Event.OP:
                     storages.update(self.trace.ops[number].made)
+                elif kind is Event.FREE:
+                    storages.add(number)
                 elif kind is Event.SAVE:
                     saved.add(number)
         storages.update(self.trace.saved[number] for number in saved)
