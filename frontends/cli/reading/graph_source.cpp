@@ -235,10 +235,9 @@ template <class Row>
 const Row& row_of(const Row* found, const std::vector<Row>& rows, const char* option, const std::string& name) {
   if (found != nullptr) return *found;
   std::vector<std::string> known;
-  std::string names;
-  for (const Row& row : rows) names.append(names.empty() ? "" : ", ").append(known.emplace_back(row.name));
+  for (const Row& row : rows) known.emplace_back(row.name);
   const std::string meant = text::nearest(name, known);
-  throw UsageError(std::string(option) + ": '" + name + "' is neither a file nor one of " + names +
+  throw UsageError(std::string(option) + ": '" + name + "' is neither a file nor one of " + list_text(known) +
                    (meant.empty() ? "" : "; did you mean " + meant + "?"));
 }
 
