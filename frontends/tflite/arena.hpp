@@ -35,9 +35,6 @@ struct ArenaTensors {
   std::size_t count = 0;
 };
 
-/// True if the bytes begin as a TFLite model does.
-bool looks_like_model(std::string_view bytes);
-
 /// Buffers are named by the tensors, with sizes rounded up to kAlignment, in time linear in the file. Throws InputError
 /// that names `source` for what is damaged, for more than one subgraph (older runtimes take the first one's offsets for all),
 /// a tensor that needs room and has no size (texts, unknown dimensions), a model that has a plan already, and one with
