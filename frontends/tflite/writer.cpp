@@ -222,15 +222,14 @@ class Rewriter {
         made.inputs[k] = cut ? rows_of(read, *cut, cut->rows_of(iterations)) : whole(read);
       }
     }
-    adapt(op, axis, iterations, rows, made);
     Shape shape = model().tensor(op.outputs[0]).shape;
     shape[axis.output.dim] = rows.size();
-    made.outputs = {new_like(op.outputs[0], std::move(shape))};
+    const std::int32_t written = has_windows(op) ? windows(made, paddings_of(op, axis, iterations), std::move(shape))
+                                                 : adapted(op, axis, rows, std::move(made), std::move(shape));
     Stored stored{.dim = axis.output.dim};
     if (sliced_.tensors[s].bytes.empty()) stored.pieces = earlier_pieces(v, s);
-    stored.pieces.push_back({rows, made.outputs.front()});
+    stored.pieces.push_back({rows, written});
     stored_[s] = std::move(stored);
-    draft_.add_operator(std::move(made));
   }
 
   /// Of an assembled tensor: the slices before.
@@ -245,33 +244,29 @@ class Rewriter {
     return {};
   }
 
-  /// What the slice of an operator has in place of its own settings.
-  void adapt(const Operator& op, const OpAxis& axis, Range iterations, Range rows, DraftOperator& made) {
-    switch (op.code) {
-      case Code::conv:
-      case Code::depthwise_conv:
-      case Code::average_pool:
-      case Code::max_pool:
-        made.is_valid = true;
-        pad_windows(op, axis, iterations, made);
-        return;
-      case Code::pad:
-      case Code::pad_v2: {
-        const DimCut& cut = *axis.inputs[0];
-        std::vector<std::int64_t> paddings = *model().integers(op.inputs[1]);
-        set_paddings(cut, {rows.begin + cut.offset, rows.end + cut.offset}, paddings);
-        made.inputs[1] = draft_.constant(paddings, {static_cast<std::int64_t>(paddings.size()) / 2, 2});
-        return;
-      }
-      case Code::resize_nearest: {
-        std::vector<std::int64_t> size = *model().integers(op.inputs[1]);
-        size[axis.output.dim - 1] = rows.size();
-        made.inputs[1] = draft_.constant(size, {2});
-        return;
-      }
-      default:
-        return;
+  std::int32_t add(DraftOperator made, Shape shape) {
+    const std::int32_t like = model().operators[at(made.like)].outputs[0];
+    made.outputs = {new_like(like, std::move(shape))};
+    draft_.add_operator(made);
+    return made.outputs.front();
+  }
+
+  /// With what a slice has in place of the operator's own settings.
+  std::int32_t adapted(const Operator& op, const OpAxis& axis, Range rows, DraftOperator made, Shape shape) {
+    if (op.code == Code::pad || op.code == Code::pad_v2) {
+      const DimCut& cut = *axis.inputs[0];
+      std::vector<std::int64_t> paddings = *model().integers(op.inputs[1]);
+      set_paddings(cut, {rows.begin + cut.offset, rows.end + cut.offset}, paddings);
+      made.inputs[1] = draft_.constant(paddings, {static_cast<std::int64_t>(shape.size()), 2});
+    } else if (op.code == Code::resize_nearest) {
+      made.inputs[1] = draft_.constant({shape[1], shape[2]}, {2});
     }
+    return add(std::move(made), std::move(shape));
+  }
+
+  static bool has_windows(const Operator& op) {
+    return op.code == Code::conv || op.code == Code::depthwise_conv || op.code == Code::average_pool ||
+           op.code == Code::max_pool;
   }
 
   /// What a window reaches beyond the rows that exist.
@@ -280,8 +275,7 @@ class Rewriter {
     paddings[2 * cut.dim + 1] = std::max<std::int64_t>(0, window.end - cut.rows);
   }
 
-  /// The padding of SAME becomes an operator of its own.
-  void pad_windows(const Operator& op, const OpAxis& axis, Range iterations, DraftOperator& made) {
+  [[nodiscard]] std::vector<std::int64_t> paddings_of(const Operator& op, const OpAxis& axis, Range iterations) const {
     const Shape& x = model().tensor(op.inputs[0]).shape;
     const Shape& y = model().tensor(op.outputs[0]).shape;
     std::vector<std::int64_t> paddings(2 * x.size(), 0);
@@ -291,15 +285,61 @@ class Rewriter {
           .dim = dim, .rows = x[dim], .step = window.stride, .offset = -window.before, .length = window.length};
       set_paddings(all, all.window_of(axis.output.dim == dim ? iterations : Range{0, y[dim]}), paddings);
     }
-    if (std::ranges::all_of(paddings, [](std::int64_t rows) { return rows == 0; })) return;
-    Shape shape = draft_.shape(made.inputs[0]);
-    for (std::size_t dim = 0; dim < shape.size(); ++dim) shape[dim] += paddings[2 * dim] + paddings[2 * dim + 1];
-    const std::int32_t padded = new_like(made.inputs[0], std::move(shape));
-    draft_.add_operator(
-        {.code = Code::pad,
-         .inputs = {made.inputs[0], draft_.constant(paddings, {static_cast<std::int64_t>(x.size()), 2})},
-         .outputs = {padded}});
-    made.inputs[0] = padded;
+    return paddings;
+  }
+
+  /// Windows over an input with this padding, which becomes an operator of its own. Where the output is smaller than the
+  /// padded input, that is the largest tensor: windows at the edges are then computed apart, of their rows alone.
+  ///
+  ///     |0 x x x x x x 0|     windows of 3 in steps of 2: |0 x x|, |x x x|, |x x 0|, of which the inner one needs no padding
+  std::int32_t windows(const DraftOperator& like, const std::vector<std::int64_t>& paddings, Shape shape) {
+    const Operator& op = model().operators[at(like.like)];
+    for (const std::size_t dim : {std::size_t{1}, std::size_t{2}}) {
+      if (const auto made = at_edges(like, paddings, shape, dim)) return *made;
+    }
+    DraftOperator made = like;
+    made.is_valid = true;
+    if (std::ranges::any_of(paddings, [](std::int64_t rows) { return rows > 0; })) {
+      Shape padded = draft_.shape(made.inputs[0]);
+      for (std::size_t dim = 0; dim < padded.size(); ++dim) padded[dim] += paddings[2 * dim] + paddings[2 * dim + 1];
+      const std::int32_t all = draft_.constant(paddings, {static_cast<std::int64_t>(padded.size()), 2});
+      const std::int32_t tensor = new_like(op.inputs[0], std::move(padded));
+      draft_.add_operator({.code = Code::pad, .inputs = {made.inputs[0], all}, .outputs = {tensor}});
+      made.inputs[0] = tensor;
+    }
+    return add(std::move(made), std::move(shape));
+  }
+
+  /// The same along one dimension; none where all windows are as well computed together.
+  std::optional<std::int32_t> at_edges(const DraftOperator& like, const std::vector<std::int64_t>& paddings,
+                                       const Shape& shape, std::size_t dim) {
+    const Operator& op = model().operators[at(like.like)];
+    const Window window = window_of(model(), op, dim);
+    const std::int64_t before = paddings[2 * dim];
+    const std::int64_t rows = draft_.shape(like.inputs[0])[dim];
+    const bool shrinks = window_of(model(), op, 1).stride * window_of(model(), op, 2).stride > 1;
+    const bool is_padded = before > 0 || paddings[2 * dim + 1] > 0;
+    if (!shrinks || !is_padded || before % window.stride != 0 || rows < window.length) return std::nullopt;
+    // The windows that need no padding, from the one that begins with the first row.
+    const Range inner{before / window.stride, (rows - window.length + before) / window.stride + 1};
+    if (inner.empty()) return std::nullopt;
+    std::vector<std::int32_t> parts;
+    const auto add_part = [&](Range made, Range read, std::int64_t first, std::int64_t last) {
+      if (made.empty()) return;
+      DraftOperator part = like;
+      part.inputs[0] = slice_of(like.inputs[0], dim, read);
+      std::vector<std::int64_t> own = paddings;
+      own[2 * dim] = first;
+      own[2 * dim + 1] = last;
+      Shape of_part = shape;
+      of_part[dim] = made.size();
+      parts.push_back(windows(part, own, std::move(of_part)));
+    };
+    const auto begin = [&](std::int64_t i) { return i * window.stride - before; };
+    add_part({0, inner.begin}, {0, begin(inner.begin - 1) + window.length}, before, 0);
+    add_part(inner, {0, rows}, 0, 0);
+    add_part({inner.end, shape[dim]}, {begin(inner.end), rows}, 0, begin(shape[dim] - 1) + window.length - rows);
+    return join(std::move(parts), dim, -1);
   }
 
   const LoweredModel& lowered_;

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <iostream>
 #include <limits>
 #include <optional>
@@ -212,7 +213,7 @@ int rewrite_tflite(const Arguments& arguments, const FileText& file, const std::
     const Bytes budget = answer.schedule.budget + (made ? Bytes() : withheld);
     planned = planned_model(file, lowered, answer.schedule, request.options);
     if (made || planned->arena <= budget) break;
-    withheld += planned->arena - budget;
+    withheld = std::max(withheld + planned->arena - budget, planned->arena - answer.schedule.peak_memory);
     planned.reset();
   }
   show(arguments, answer.sliced ? *answer.sliced : *loaded.graph, answer);
