@@ -39,7 +39,7 @@ class Rewriter {
         sliced_(sliced),
         draft_(lowered.model),
         axes_(lowered.graph.ops.size(), -1),
-        left_(sliced.ops.size(), 0),
+        writes_left_(lowered.graph.tensors.size(), 0),
         stored_(sliced.tensors.size()) {
     for (const Region& region : regions) {
       for (const RegionPart& part : region.parts) {
@@ -49,9 +49,12 @@ class Rewriter {
   }
 
   const Draft& run(const Sequence& ops) {
-    for (const OpId v : ops) ++left_[v];
+    const auto count = [&](OpId v, int runs) {
+      for (const TensorId s : sliced_.graph[v].outputs) writes_left_[sliced_.tensors[s].tensor] += runs;
+    };
+    for (const OpId v : ops) count(v, 1);
     for (const OpId v : ops) {
-      --left_[v];
+      count(v, -1);
       const OpSource& source = sliced_.ops[v];
       if (lowered_.operators[source.op.index()] < 0) {
         for (const TensorId s : sliced_.graph[v].outputs) stored_[s].whole = original(s);
@@ -166,15 +169,7 @@ class Rewriter {
   }
 
   /// True if the tensor may have the number of the file: no later run writes it, and none has.
-  bool is_free(TensorId s) {
-    const TensorId t = sliced_.tensors[s].tensor;
-    const bool is_last = std::ranges::all_of(sliced_.ops.ids(), [&](OpId v) {
-      const auto& outputs = sliced_.graph[v].outputs;
-      return left_[v] == 0 ||
-             std::ranges::none_of(outputs, [&](TensorId other) { return sliced_.tensors[other].tensor == t; });
-    });
-    return is_last && used_.insert(original(s)).second;
-  }
+  bool is_free(TensorId s) { return writes_left_[sliced_.tensors[s].tensor] == 0 && used_.insert(original(s)).second; }
 
   // Operators.
 
@@ -347,8 +342,8 @@ class Rewriter {
   Draft draft_;
   /// By op of the lowered graph; -1 where it is not cut.
   Table<OpId, int> axes_;
-  /// By op of the sliced graph: runs to come.
-  Table<OpId, int> left_;
+  /// By tensor of the lowered graph: runs to come that write it, or a slice of it.
+  Table<TensorId, int> writes_left_;
   Table<TensorId, Stored> stored_;
   std::unordered_set<std::int32_t> used_{};
   int made_ = 0;
