@@ -119,8 +119,8 @@ class Addition {
   std::vector<std::pair<Position, Position>> old_{};
 };
 
-/// The root: a model's table with the fields of an old one, which it refers to but for those in `anew`. The positions of
-/// all fields; the version is set.
+/// The root: a model's table with the fields of an old one, which it refers to but for those in `anew`. The positions
+/// of all fields; the version is set.
 std::array<flatbuffer::Position, field::model::count> put_model(Addition& added, const Model& model,
                                                                 std::initializer_list<std::size_t> anew);
 

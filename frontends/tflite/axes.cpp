@@ -115,7 +115,7 @@ Axes convolution(const View& view) {
   return windows(view);
 }
 
-/// What hangs over the edge counts in no mean and no maximum, and a slice has no such edge.
+/// Rows beyond the edge count in no mean and no maximum, and a slice has no such edge.
 Axes pool(const View& view) {
   const Shape& x = view.shape(0);
   const Shape& y = view.output();

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The axes of a model's operators of which TFLite has the slices: operators of the same kind that read and write rows of
-// one dimension of their tensors (docs/design/slices.md).
+// The axes of a model's operators of which TFLite has the slices: operators of the same kind that read and write rows
+// of one dimension of their tensors (docs/design/slices.md).
 //
 //     CONV_2D, SAME, x [1, 64, 64, 8] -> y [1, 64, 64, 8], a kernel of 3     rows 16 .. 31 of y:
 //     SLICE of rows 15 .. 32 of x, PAD of its columns, and a CONV_2D of that, VALID
@@ -51,11 +51,11 @@ struct Window {
   std::int64_t stride = 1;
   /// Rows of padding before the first one.
   std::int64_t before = 0;
-  /// What it reaches over, holes included.
+  /// Rows that it reaches over, holes included.
   std::int64_t length = 1;
 };
 
-/// Of CONV_2D, DEPTHWISE_CONV_2D and pools.
+/// The windows of a CONV_2D, a DEPTHWISE_CONV_2D or a pool.
 Window window_of(const Model& model, const Operator& op, std::size_t dim);
 
 }  // namespace remora::tflite

@@ -181,7 +181,7 @@ class Writer {
     }
   }
 
-  /// Of a convolution or a pool, whose padding comes first; the others have four bytes, or one.
+  /// The options of a convolution or a pool, whose padding comes first; the others have four bytes, or one.
   void put_valid_options(Position from, const Operator& like) {
     constexpr std::size_t kFields = 7;
     std::array<bool, kFields> present{};

@@ -21,20 +21,20 @@ struct NewTensor {
   Shape shape{};
   /// An old one of the same type and quantization; -1 of a constant.
   std::int32_t like = -1;
-  /// Of a constant: elements of 32-bit integers.
+  /// Elements of a constant.
   std::vector<std::int32_t> elements{};
 };
 
 /// An operator of the new model.
 struct DraftOperator {
-  /// Of which it has kind, options and everything else but its tensors; -1 of one that is not in the file.
+  /// The old one that gives it everything but its tensors; -1 of one that is not in the file.
   std::int32_t like = -1;
   Code code{};
   std::vector<std::int32_t> inputs{};
   std::vector<std::int32_t> outputs{};
   /// Windows have no padding, whatever the options of the old one say.
   bool is_valid = false;
-  /// Of a CONCATENATION that is new: its axis.
+  /// The axis of a new CONCATENATION.
   std::int32_t axis = 0;
 };
 

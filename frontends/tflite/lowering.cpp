@@ -61,7 +61,7 @@ class Lowering {
     return numbers_[at(number)];
   }
 
-  /// What no operator writes is there from the beginning.
+  /// Tensors that no operator writes are there from the beginning.
   void add_inputs() {
     std::vector<bool> written(numbers_.size(), false);
     for (const Operator& op : model().operators) {

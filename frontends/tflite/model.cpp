@@ -21,8 +21,8 @@ constexpr std::uint32_t kVersion = 3;
 /// The reference to the model, and the identifier.
 constexpr std::size_t kHeader = 8;
 
-/// Bytes of one element, by type; 0 for those that have no size of their own (texts and variants). Resources are handles of 4
-/// bytes, and 4-bit numbers get a byte each.
+/// Bytes of one element, by type; 0 for those that have no size of their own (texts and variants). Resources are
+/// handles of 4 bytes, and 4-bit numbers get a byte each.
 constexpr std::array<std::int64_t, 19> kElementBytes{4, 2, 4, 1, 8, 0, 1, 2, 8, 1, 8, 16, 8, 4, 0, 4, 2, 1, 2};
 constexpr std::uint8_t kFloat = 0;
 constexpr std::uint8_t kHalf = 1;

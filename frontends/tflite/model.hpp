@@ -54,7 +54,7 @@ struct TensorInfo {
   flatbuffer::Position table = 0;
 
   [[nodiscard]] bool is_floating() const;
-  /// What is neither a constant nor a variable.
+  /// True for a tensor that is neither a constant nor a variable.
   [[nodiscard]] bool is_activation() const { return !is_constant && !is_variable; }
 };
 
@@ -106,8 +106,8 @@ inline std::size_t at(std::int32_t number) {
 bool looks_like_model(std::string_view bytes);
 
 /// Reads a model of one subgraph; `bytes` outlive it. Throws InputError that names `source` for what is damaged, for
-/// another number of subgraphs, a constant without all its elements, and fields that are not known here, such as data in
-/// other files. Time: linear in the file.
+/// another number of subgraphs, a constant without all its elements, and fields that are not known here, such as data
+/// in other files. Time: linear in the file.
 Model read_model(std::string_view bytes, const std::string& source);
 
 /// "CONV_2D", or "operator 163" for one that has no name here.

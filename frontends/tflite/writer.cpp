@@ -24,7 +24,7 @@ struct Piece {
   std::int32_t tensor = -1;
 };
 
-/// What there is of a tensor of the sliced graph.
+/// The parts of a tensor of the sliced graph.
 struct Stored {
   std::size_t dim = 0;
   std::vector<Piece> pieces{};
@@ -82,7 +82,7 @@ class Rewriter {
     return lowered_.axes[source.index()][static_cast<std::size_t>(axes_[source])];
   }
 
-  /// What the op of the sliced graph reads of a tensor of the file: its last version there.
+  /// The version of a tensor of the file that the op of the sliced graph reads.
   [[nodiscard]] TensorId read_by(OpId v, std::int32_t tensor) const {
     const auto& inputs = sliced_.graph[v].inputs;
     const auto found = std::ranges::find_if(inputs, [&](TensorId s) { return original(s) == tensor; });
@@ -227,7 +227,7 @@ class Rewriter {
     stored_[s] = std::move(stored);
   }
 
-  /// Of an assembled tensor: the slices before.
+  /// The slices before this one of an assembled tensor.
   [[nodiscard]] std::vector<Piece> earlier_pieces(OpId v, TensorId s) const {
     for (const TensorId other : sliced_.graph[v].inputs) {
       const TensorSource& source = sliced_.tensors[other];
@@ -264,7 +264,7 @@ class Rewriter {
            op.code == Code::max_pool;
   }
 
-  /// What a window reaches beyond the rows that exist.
+  /// Rows of a window beyond those that exist.
   static void set_paddings(const DimCut& cut, Range window, std::vector<std::int64_t>& paddings) {
     paddings[2 * cut.dim] = std::max<std::int64_t>(0, -window.begin);
     paddings[2 * cut.dim + 1] = std::max<std::int64_t>(0, window.end - cut.rows);
@@ -283,10 +283,10 @@ class Rewriter {
     return paddings;
   }
 
-  /// Windows over an input with this padding, which becomes an operator of its own. Where the output is smaller than the
-  /// padded input, that is the largest tensor: windows at the edges are then computed apart, of their rows alone.
+  /// Windows over an input with this padding, which becomes an operator of its own. Where the output is smaller than
+  /// the padded input, that is the largest tensor: windows at the edges are then computed apart, of their rows alone.
   ///
-  ///     |0 x x x x x x 0|     windows of 3 in steps of 2: |0 x x|, |x x x|, |x x 0|, of which the inner one needs no padding
+  ///     |0 x x x x 0|     windows of 3: |0 x x|, |x x x|, |x x x|, |x x 0|, of which the inner ones need no padding
   std::int32_t windows(const DraftOperator& like, const std::vector<std::int64_t>& paddings, Shape shape) {
     const Operator& op = model().operators[at(like.like)];
     for (const std::size_t dim : {std::size_t{1}, std::size_t{2}}) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// What the runtimes compute with rewritten models is tested in tests/edge/tflite_slices_test.py.
+// What the runtimes compute with rewritten models is tested in tests/edge/rewrite_test.py.
 #include <algorithm>
 #include <array>
 #include <optional>
