@@ -215,6 +215,7 @@ int rewrite_tflite(const Arguments& arguments, const FileText& file, const std::
     if (made || planned->arena <= budget) break;
     withheld = std::max(withheld + planned->arena - budget, planned->arena - answer.schedule.peak_memory);
     planned.reset();
+    if (answer.schedule.solver.stop == Stop::cancelled) break;
   }
   show(arguments, answer.sliced ? *answer.sliced : *loaded.graph, answer);
   if (!planned) {
