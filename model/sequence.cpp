@@ -70,21 +70,6 @@ RecomputePlan plan_of(const Instance& instance, std::span<const OpId> sequence) 
   return *std::move(plan);
 }
 
-RecomputePlan without_useless(const Instance& instance, RecomputePlan plan) {
-  for (;;) {
-    const auto sequence = sequence_of(instance, plan);
-    const auto useful = useful_steps(instance, sequence);
-    RecomputePlan kept;
-    std::size_t step = 0;
-    for (const Recompute& recompute : plan) {
-      // In stage k, k first computes lie before the stage's recomputes.
-      if (useful[step++ + at(recompute.stage)]) kept.push_back(recompute);
-    }
-    if (kept.size() == plan.size()) return plan;
-    plan = std::move(kept);
-  }
-}
-
 RecomputePlan within_limits(const Instance& instance, RecomputePlan plan) {
   Table<OpId, int> computes(instance.op_count(), 1);
   std::erase_if(

@@ -42,9 +42,6 @@ bool is_staged(const Instance& instance, std::span<const OpId> sequence);
 /// The plan of a staged sequence (else std::logic_error).
 RecomputePlan plan_of(const Instance& instance, std::span<const OpId> sequence);
 
-/// The plan without the recomputes that serve no use, found by replaying it until nothing changes.
-RecomputePlan without_useless(const Instance& instance, RecomputePlan plan);
-
 /// The plan without the recomputes of each op beyond what its limit of computes allows.
 RecomputePlan within_limits(const Instance& instance, RecomputePlan plan);
 
@@ -58,8 +55,8 @@ struct PlanEvaluation {
   Bytes peak{};
 };
 
-/// The same as evaluate() of without_useless(plan), in one pass from the last step to the first. The instance has one
-/// mode an op. O(ops + recomputes + their inputs and outputs).
+/// In one pass from the last step to the first. The instance has one mode an op. O(ops + recomputes + their inputs and
+/// outputs).
 PlanEvaluation evaluate_plan(const Instance& instance, RecomputePlan plan);
 
 /// True if the sequence solves the free order's problem but for the budget: every op, no op oftener than allowed, each

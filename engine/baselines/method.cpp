@@ -29,7 +29,7 @@ MethodResult run_none(const MethodInput& input) {
 
 MethodResult run_greedy(const MethodInput& input) {
   RecomputePlan plan = greedy_plan(input.instance, input.deadline);
-  return {.sequence = sequence_of(input.instance, without_useless(input.instance, std::move(plan)))};
+  return {.sequence = sequence_of(input.instance, evaluate_plan(input.instance, std::move(plan)).plan)};
 }
 
 }  // namespace
@@ -99,7 +99,7 @@ Construction construct(const Instance& instance, const SolveOptions& options, co
   }
   if (deadline.reached()) return {};
   RecomputePlan plan = greedy_plan(instance, deadline, std::min(most, kEffortOfStart));
-  Sequence sequence = sequence_of(instance, without_useless(instance, std::move(plan)));
+  Sequence sequence = sequence_of(instance, evaluate_plan(instance, std::move(plan)).plan);
   if (holds(sequence)) return {std::move(sequence), Source::greedy};
   return {};
 }

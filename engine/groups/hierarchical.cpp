@@ -270,7 +270,7 @@ constexpr double kComposeShare = 0.1;
 constexpr int kCompositions = 2;
 constexpr std::size_t kSeeds = 2;
 /// More than any network holds, and small enough to add up.
-constexpr Bytes kMaxBytes{std::int64_t{1} << 61};
+constexpr Bytes kLargestBudget{std::int64_t{1} << 61};
 
 class Composer {
  public:
@@ -309,7 +309,7 @@ class Composer {
   /// Composes under a budget, stitches, and corrects the budget by what stitching gives back.
   void compose_root() {
     const BlockProblem problem = hierarchy_.problem_of(instance_, hierarchy_.blocks.back());
-    const Bytes budget = std::max(Bytes(0), std::min(instance_.budget(), kMaxBytes) - instance_.base_memory());
+    const Bytes budget = std::max(Bytes(0), std::min(instance_.budget(), kLargestBudget) - instance_.base_memory());
     const double begin = deadline_.elapsed();
     const double end = begin + options_.time_limit * kComposeShare;
     CompositionLimits limits{.effort = composition_effort()};

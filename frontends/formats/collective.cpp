@@ -27,12 +27,8 @@ constexpr std::array<Kind, 7> kKinds = {{{"all_gather", true},
 std::string read_kind(const Node& node) {
   const Node kind = node.at("kind");
   std::string name = kind.string();
-  std::string known;
-  for (const Kind& one : kKinds) {
-    if (one.name == name) return name;
-    known += (known.empty() ? "" : ", ") + std::string(one.name);
-  }
-  kind.fail("must be one of " + known + ", not " + quote(name));
+  if (std::ranges::find(kKinds, name, &Kind::name) != kKinds.end()) return name;
+  kind.fail("must be one of " + list_text(kKinds, [](const Kind& one) { return one.name; }) + ", not " + quote(name));
 }
 
 std::int64_t read_group(const Node& node) {

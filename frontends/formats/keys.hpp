@@ -101,12 +101,11 @@ std::string_view word_of(Value value, const std::array<Word<Value>, count>& word
 template <class Value, std::size_t count>
 Value read_word(const Node& node, const std::array<Word<Value>, count>& words) {
   const std::string& text = node.string();
-  std::string known;
   for (const Word<Value>& word : words) {
     if (word.text == text) return word.value;
-    known += (known.empty() ? "" : ", ") + quote(word.text);
   }
-  node.fail("must be one of " + known + ", not " + quote(text));
+  node.fail("must be one of " + list_text(words, [](const Word<Value>& word) { return quote(word.text); }) + ", not " +
+            quote(text));
 }
 
 /// How the key of a time ends.

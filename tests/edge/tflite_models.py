@@ -149,6 +149,17 @@ def mobilenet(kind: str) -> bytes:
     return b.finish([x], [b.dense(b.mean(y), 10)])
 
 
+def mobilenet_1_224() -> bytes:
+    """MobileNet 1.0 for images of 224 x 224 pixels, in 8-bit integers (Howard et al. 2017)."""
+    b = Builder("int8")
+    x = b.tensor((1, 224, 224, 3))
+    y = b.convolution(x, 32, stride=2)
+    halves = [(64, 1), (128, 2), (128, 1), (256, 2), (256, 1), (512, 2), *[(512, 1)] * 5, (1024, 2), (1024, 1)]
+    for width, stride in halves:
+        y = b.convolution(b.convolution(y, 0, stride=stride, depthwise=True), width, size=1)
+    return b.finish([x], [b.dense(b.mean(y), 1000)])
+
+
 def inception(kind: str) -> bytes:
     """Branches that meet again, and two outputs, one of them early."""
     b = Builder(kind)

@@ -13,6 +13,7 @@
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/useful_plan.hpp"
 
 namespace remora {
 namespace {
@@ -88,7 +89,7 @@ void change_at_random(const Instance& instance, int changes, std::mt19937& rando
     } else if (evaluator.contains(recompute)) {
       const bool needed = evaluator.needed(recompute);
       const bool useful = evaluator.useful(recompute);
-      const auto useless_before = without_useless(instance, evaluator.plan());
+      const auto useless_before = test::without_useless(instance, evaluator.plan());
       EXPECT_TRUE(useful || !std::binary_search(useless_before.begin(), useless_before.end(), recompute));
       evaluator.remove(recompute);
       if (overflow == Bytes(0)) {

@@ -10,9 +10,10 @@
 #include "frontends/batch/question.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
-#include "frontends/formats/tflite.hpp"
 #include "frontends/hlo/reader.hpp"
 #include "frontends/machine/machine.hpp"
+#include "frontends/tflite/arena.hpp"
+#include "frontends/tflite/writer.hpp"
 #include "model/budget.hpp"
 #include "model/error.hpp"
 #include "model/verify.hpp"
@@ -135,6 +136,17 @@ void fuzz_tflite(Input bytes) {
   expect(plan.size() == tensors.count, "a plan has an offset for each tensor");
   for (std::size_t i = 0; i < offsets.size(); ++i) {
     expect(plan[tensors.numbers[i]] == offsets[i].count(), "a plan that is read is the one that was written");
+  }
+  const tflite::LoweredModel lowered = tflite::lower_model(bytes, "model");
+  // Each op in slices, along its first axis; what has no independent slices is refused.
+  for (std::size_t v = 0; v < std::min<std::size_t>(lowered.graph.ops.size(), 8); ++v) {
+    if (lowered.graph.ops[v].axes.empty()) continue;
+    const std::vector<Region> regions{{.parts = {{{OpId(v), 0}}}, .slices = 3}};
+    const SlicedGraph sliced = slice(lowered.graph, regions, tflite::slice_run());
+    Sequence order;
+    for (const OpId op : sliced.ops.ids()) order.push_back(op);
+    const std::string written = tflite::rewrite_model(bytes, lowered, regions, sliced, order);
+    static_cast<void>(tflite::lower_model(written, "rewritten"));
   }
 }
 

@@ -7,6 +7,7 @@
 #include "model/verify.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/useful_plan.hpp"
 
 namespace remora {
 namespace {
@@ -68,7 +69,7 @@ TEST(Evaluate, EveryRandomPlanVerifiesAndAgreesWithTheReplay) {
     ASSERT_TRUE(verdict.valid()) << "round " << round << ": " << verdict.errors.front();
     ASSERT_EQ(verdict.recomputes, static_cast<int>(plan.size()));
 
-    const auto useful = without_useless(instance, plan);
+    const auto useful = test::without_useless(instance, plan);
     const auto shorter = evaluate(instance, sequence_of(instance, useful));
     ASSERT_LE(shorter.peak, verdict.peak);
     const PlanEvaluation at_once = evaluate_plan(instance, plan);

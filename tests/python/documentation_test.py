@@ -23,6 +23,7 @@ import remora
 mpl.use("Agg")
 ROOT = Path(os.environ["REMORA_ROOT"])
 BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
+JSON = re.compile(r"^```json\n(.*?)^```", re.MULTILINE | re.DOTALL)
 SAYS = re.compile(r"  # -> (.*)$")
 
 
@@ -41,6 +42,9 @@ def run_block(text: str, names: dict[str, Any]) -> None:
 
 def test_the_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
+    formats = (ROOT / "docs/reference/formats.md").read_text(encoding="utf-8")
+    graph = next(block for block in JSON.findall(formats) if '"two-devices"' in block)
+    Path("two-devices.json").write_text(graph, encoding="utf-8")
     blocks = BLOCK.findall((ROOT / "docs/guide/python.md").read_text(encoding="utf-8"))
     assert len(blocks) >= 8
     names: dict[str, Any] = {}

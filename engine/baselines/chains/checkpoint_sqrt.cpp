@@ -50,7 +50,7 @@ class Checkpointing {
       }
     }
     std::sort(plan.begin(), plan.end());
-    return without_useless(instance_, std::move(plan));
+    return evaluate_plan(instance_, std::move(plan)).plan;
   }
 
  private:

@@ -22,7 +22,7 @@
 namespace remora {
 
 /// The plan of one segmentation of the first `forward` ops: segments end with the ops `cuts`, ascending, and with the
-/// last forward op. Every op at most once. O(ops + edges), times the passes of without_useless.
+/// last forward op. Every op at most once. O(ops + edges), and those of evaluate_plan.
 RecomputePlan checkpoint_plan(const Instance& instance, int forward, std::span<const OpId> cuts);
 
 /// Segmentations to try, each as its cuts: from 2 segments to as many as there are places, in steps of a tenth or so,

@@ -81,12 +81,6 @@ struct Fit {
   [[nodiscard]] bool fits() const { return planned && highest() <= budget; }
 };
 
-std::string listed(const std::vector<std::string>& names) {
-  std::string list;
-  for (const std::string& name : names) list.append(list.empty() ? "" : ", ").append(name);
-  return list;
-}
-
 OptionGroup fit_options() {
   OptionGroup group("The device and its memory");
   group.add_options()("device", po::value<std::string>()->value_name("NAMES"),
@@ -95,7 +89,7 @@ OptionGroup fit_options() {
       "budget,b", po::value<std::string>()->value_name("B"),
       "bytes (20GiB) for everything on the device; default: its memory, less a tenth of the tensors for fragmentation")(
       "optimizer", po::value<std::string>()->default_value("none")->value_name("NAME"),
-      ("with --training: " + listed(onnx_frontend::optimizer_names())).c_str())(
+      ("with --training: " + list_text(onnx_frontend::optimizer_names())).c_str())(
       "accumulate", po::value<int>()->default_value(1)->value_name("N"),
       "with --training: micro-steps before each update; from 2 on the answer is for a later one, with gradients "
       "allocated")("reserve", po::value<std::string>()->value_name("SIZE"),
@@ -183,7 +177,7 @@ std::string read_optimizer(const Arguments& arguments) {
   const std::string& name = arguments.get<std::string>("optimizer");
   const std::vector<std::string> names = onnx_frontend::optimizer_names();
   if (std::find(names.begin(), names.end(), name) == names.end()) {
-    throw UsageError("--optimizer: '" + name + "' is not one of " + listed(names));
+    throw UsageError("--optimizer: '" + name + "' is not one of " + list_text(names));
   }
   if (name != "none" && !arguments.has("training")) throw UsageError("--optimizer needs --training");
   return name;

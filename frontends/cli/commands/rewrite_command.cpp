@@ -1,9 +1,16 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <iostream>
+#include <limits>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include <unistd.h>
 
+#include "engine/base/deadline.hpp"
+#include "engine/placement/place.hpp"
 #include "frontends/cli/commands/command.hpp"
 #include "frontends/cli/commands/rewrite_check.hpp"
 #include "frontends/cli/commands/solve_run.hpp"
@@ -15,6 +22,8 @@
 #include "frontends/hlo/reader.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/text.hpp"
+#include "frontends/tflite/arena.hpp"
+#include "frontends/tflite/writer.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
@@ -158,6 +167,68 @@ int rewrite_module(const Arguments& arguments, const FileText& file, const std::
   return solve_exit_code(answer.schedule.status);
 }
 
+/// A TFLite model in the order of a schedule, with a plan of its arena.
+struct PlannedModel {
+  std::string bytes{};
+  Bytes arena{};
+};
+
+/// Placing takes so long at most; most models take no time.
+constexpr double kSecondsToPlace = 5;
+
+PlannedModel planned_model(const FileText& file, const tflite::LoweredModel& lowered, const Schedule& schedule,
+                           const SolveOptions& options) {
+  std::vector<Region> regions;
+  if (schedule.slices) regions = regions_of(lowered.graph, schedule.slices->regions);
+  const auto sliced = std::make_shared<const SlicedGraph>(
+      slice(lowered.graph, regions, schedule.slices ? schedule.slices->run : SliceRun{}));
+  const Sequence ops = without_useless(Instance({sliced, &sliced->graph}, {}), ops_of(schedule));
+  const std::string written = tflite::rewrite_model(file.content, lowered, regions, *sliced, ops);
+  const tflite::ArenaTensors tensors = tflite::read_arena_tensors(written, "the model that was written");
+  const double seconds = options.work_limit > 0 ? std::numeric_limits<double>::infinity() : kSecondsToPlace;
+  const Deadline deadline(seconds, nullptr);
+  const PlaceResult placed = place(tensors.buffers, place_settings(options), [&] { return deadline.reached(); });
+  return {tflite::with_plan(written, "the model that was written", tensors, placed.offsets), placed.arena};
+}
+
+/// Slices copy, pad and join in tensors of their own: where the arena is above the budget, less is asked for.
+int rewrite_tflite(const Arguments& arguments, const FileText& file, const std::optional<FileText>& made,
+                   const Request& request) {
+  if (arguments.has("check")) {
+    throw UsageError("--check: runs ONNX models in onnxruntime, and " + file.path + " is none");
+  }
+  refuse_model_name(arguments.output("output"), "a rewritten TFLite model is no ONNX model; name another file");
+  // What cannot be written is rejected before the search.
+  static_cast<void>(tflite::read_arena_tensors(file.content, file.path));
+  const LoadedGraph loaded = load_graph(file, arguments, is_quiet(arguments));
+  tflite::LoweredModel lowered = tflite::lower_model(file.content, file.path);
+  constexpr int kTries = 4;
+  Answer answer;
+  std::optional<PlannedModel> planned;
+  Bytes withheld{};
+  for (int i = 0; i < kTries; ++i) {
+    answer = made ? Answer{.schedule = load_made_schedule(*made, loaded, file.path)}
+                  : solve_as_asked(arguments, loaded, request, withheld);
+    if (!answer.schedule.has_schedule()) break;
+    const Bytes budget = answer.schedule.budget + (made ? Bytes() : withheld);
+    planned = planned_model(file, lowered, answer.schedule, request.options);
+    if (made || planned->arena <= budget) break;
+    withheld = std::max(withheld + planned->arena - budget, planned->arena - answer.schedule.peak_memory);
+    planned.reset();
+    if (answer.schedule.solver.stop == Stop::cancelled) break;
+  }
+  show(arguments, answer.sliced ? *answer.sliced : *loaded.graph, answer);
+  if (!planned) {
+    if (withheld > Bytes()) {
+      std::cerr << "remora: the arena of every schedule that was found is above the budget; nothing is written\n";
+    }
+    return answer.schedule.has_schedule() ? kNoSchedule : solve_exit_code(answer.schedule.status);
+  }
+  arguments.files().write(arguments.output("output"), [&](std::ostream& out) { out << planned->bytes; });
+  if (!is_quiet(arguments)) std::cerr << "arena       " << text::exact_bytes_text(planned->arena) << "\n";
+  return solve_exit_code(answer.schedule.status);
+}
+
 }  // namespace
 
 int rewrite_command(const Words& words) {
@@ -165,7 +236,7 @@ int rewrite_command(const Words& words) {
       "rewrite",
       "Writes MODEL as a model that runs in the order of a schedule, recomputed nodes again under fresh "
       "names; of a training step, the schedule with the model's names.",
-      {{"MODEL", "an ONNX model or a scheduled HLO module; - for standard input"}});
+      {{"MODEL", "an ONNX model, a TFLite model or a scheduled HLO module; - for standard input"}});
   for (const OptionGroup& group : {problem_options(false), schedule_options(), search_options(), graph_options(),
                                    rewrite_output(), check_options()}) {
     arguments.add(group);
@@ -187,6 +258,7 @@ int rewrite_command(const Words& words) {
     adopt_reading(arguments, *made, is_quiet(arguments));
   }
   const FileText file = read_once(arguments.file("MODEL"));
+  if (tflite::looks_like_model(file.content)) return rewrite_tflite(arguments, file, made, request);
   if (hlo::looks_like_module(file.content)) return rewrite_module(arguments, file, made, request);
   const LoadedModel model = load_model(file, arguments, is_quiet(arguments));
   if (model.options.training) refuse_model_name(output, kNoTrainingNodes);

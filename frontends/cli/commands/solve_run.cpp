@@ -94,7 +94,7 @@ bool is_quiet(const Arguments& arguments) {
   return arguments.has("quiet") || arguments.has("json-progress");
 }
 
-Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request) {
+Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request, Bytes withheld) {
   request.alignment = alignment_asked(arguments);
   request.graph = loaded.graph;
   request.slices.run = loaded.slice_run;
@@ -104,6 +104,7 @@ Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Req
   SignalGuard signals;
   signals.watch_memory();
   request.budget = budget_asked(arguments.get<std::string>("budget"), request);
+  request.budget = std::max(Bytes(1), request.budget - withheld);
   Answer answer = run(request, display, signals);
   answer.schedule.graph_sha256 = loaded.sha256;
   answer.schedule.reading = reading_of(arguments);

@@ -17,8 +17,8 @@ bool is_quiet(const Arguments& arguments);
 
 /// Solves the graph under --budget, from --warm-start if there is one, and shows the progress on standard error as
 /// --progress and --quiet say. SIGINT and SIGTERM end the search. The schedule is verified. Throws as the options'
-/// readers do.
-Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request);
+/// readers do. `withheld`: bytes of the budget that something else needs.
+Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request, Bytes withheld = {});
 
 /// Exit code of a solve with this answer.
 int solve_exit_code(Status status);

@@ -20,10 +20,10 @@
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
-#include "frontends/formats/tflite.hpp"
 #include "frontends/hlo/reader.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/text.hpp"
+#include "frontends/tflite/lowering.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/quote.hpp"
@@ -66,12 +66,7 @@ fs::path folder_of(const std::string& file) {
   return parent.empty() ? fs::path(".") : parent;
 }
 
-constexpr const char* kNoGraph = "neither a remora-graph nor an ONNX model nor an HLO module";
-
-/// A suggestion for a file that no graph is read from, or nothing.
-std::string advice(const std::string& content) {
-  return tflite::looks_like_model(content) ? "; a TFLite model gets an arena only: remora place --tflite" : "";
-}
+constexpr const char* kNoGraph = "neither a remora-graph nor an ONNX model nor a TFLite model nor an HLO module";
 
 }  // namespace
 
@@ -88,16 +83,30 @@ namespace {
 Graph read_graph_text(const std::string& content) {
   const auto first = content.find_first_not_of(" \t\r\n\xef\xbb\xbf");
   if (first == std::string::npos) throw InputError("", std::string("the file is empty: ") + kNoGraph);
-  if (content[first] != '{') throw InputError("", kNoGraph + advice(content));
+  if (content[first] != '{') throw InputError("", kNoGraph);
   return json::read_graph(json::Text(content));
 }
 
-void refuse_for_modules(const Arguments& arguments, const std::string& path) {
+/// But for the one option that it has, too.
+void refuse_but(std::string_view own, const Arguments& arguments, const std::string& path, const char* kind) {
   for (const char* option : kOnnxOnly) {
-    if (option != kDevice && arguments.has(option) && !arguments.is_adopted(option)) {
-      throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is an HLO module");
+    if (option != own && arguments.has(option) && !arguments.is_adopted(option)) {
+      throw UsageError(std::string("--") + option + " is for ONNX models; " + path + " is " + kind);
     }
   }
+}
+
+void refuse_for_modules(const Arguments& arguments, const std::string& path) {
+  refuse_but(kDevice, arguments, path, "an HLO module");
+}
+
+Graph read_tflite(const FileText& file, const Arguments& arguments, bool wants_axes) {
+  refuse_but("axes", arguments, file.path, "a TFLite model");
+  Graph graph = tflite::lower_model(file.content, file.path).graph;
+  for (Op& op : graph.ops) {
+    if (!wants_axes) op.axes.clear();
+  }
+  return graph;
 }
 
 /// A graph says nothing of FLOPs: backward ops are scaled by the durations that it states.
@@ -112,7 +121,7 @@ std::string put_costs(Graph& graph, const interchange::CostTable& costs) {
 std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std::string& content,
                                              const Arguments& arguments, const OnnxOptions& options, bool needs_onnx,
                                              bool quiet) {
-  if (looks_like_onnx(content)) {
+  if (looks_like_onnx(content) && !tflite::looks_like_model(content)) {
     auto result = onnx_frontend::read_onnx(content, path, options);
     note_data_files(content, path, arguments.files());
     if (!quiet) {
@@ -123,7 +132,9 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
   }
   if (needs_onnx) throw InputError("", "is not an ONNX model; only those have dimensions to set");
   std::shared_ptr<Graph> graph;
-  if (hlo::looks_like_module(content)) {
+  if (tflite::looks_like_model(content)) {
+    graph = std::make_shared<Graph>(read_tflite({path, content}, arguments, options.axes != AxesWanted::none));
+  } else if (hlo::looks_like_module(content)) {
     graph = std::make_shared<Graph>(load_module({path, content}, arguments).graph);
   } else {
     graph = std::make_shared<Graph>(read_graph_text(content));
@@ -235,10 +246,9 @@ template <class Row>
 const Row& row_of(const Row* found, const std::vector<Row>& rows, const char* option, const std::string& name) {
   if (found != nullptr) return *found;
   std::vector<std::string> known;
-  std::string names;
-  for (const Row& row : rows) names.append(names.empty() ? "" : ", ").append(known.emplace_back(row.name));
+  for (const Row& row : rows) known.emplace_back(row.name);
   const std::string meant = text::nearest(name, known);
-  throw UsageError(std::string(option) + ": '" + name + "' is neither a file nor one of " + names +
+  throw UsageError(std::string(option) + ": '" + name + "' is neither a file nor one of " + list_text(known) +
                    (meant.empty() ? "" : "; did you mean " + meant + "?"));
 }
 
@@ -327,6 +337,7 @@ namespace {
 
 /// A slice launches its kernels anew.
 SliceRun slice_run_of(const std::string& content, const OnnxOptions& options) {
+  if (tflite::looks_like_model(content)) return tflite::slice_run();
   if (!looks_like_onnx(content) || options.cost != CostModel::roofline) return {};
   constexpr double kNanosecondsOfSecond = 1e9;
   return {
@@ -423,7 +434,8 @@ bool states_slices(const FileText& schedule) {
 
 LoadedGraph load_graph_of(const FileText& schedule, const FileText& file, const Arguments& arguments, bool quiet) {
   OnnxOptions options = read_onnx_options(arguments);
-  if (looks_like_onnx(file.content) && states_slices(schedule)) options.axes = AxesWanted::all;
+  const bool has_axes = looks_like_onnx(file.content) || tflite::looks_like_model(file.content);
+  if (has_axes && states_slices(schedule)) options.axes = AxesWanted::all;
   return load_graph_by(file, arguments, std::move(options), quiet, {});
 }
 
@@ -486,7 +498,7 @@ LoadedModel load_model(const FileText& file, const Arguments& arguments, bool qu
   }
   if (!looks_like_onnx(model.content)) {
     throw InputError(file.path,
-                     "is neither an ONNX model nor an HLO module; only those can be rewritten" + advice(model.content));
+                     "is neither an ONNX model nor a TFLite model nor an HLO module; only those can be rewritten");
   }
   model.lowered = onnx_frontend::lower_onnx(model.content, file.path, model.options);
   note_data_files(model.content, file.path, arguments.files());

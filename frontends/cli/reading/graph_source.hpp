@@ -25,7 +25,8 @@ namespace remora::cli {
 
 /// Description of GRAPH for the help.
 inline constexpr const char* kGraphHelp =
-    "a remora-graph, an ONNX model, or an HLO module of XLA, detected from its content; - for standard input";
+    "a remora-graph, an ONNX model, a TFLite model, or an HLO module of XLA, detected from its content; - for standard "
+    "input";
 
 /// The options that belong to every command that reads a graph.
 OptionGroup graph_options();

@@ -259,8 +259,7 @@ Table<DeviceId, std::optional<Bytes>> read_device_budgets(const std::string& tex
     const auto device = std::find_if(graph.devices.begin(), graph.devices.end(),
                                      [&](const Device& candidate) { return candidate.name == name; });
     if (device == graph.devices.end()) {
-      std::string names;
-      for (const Device& known : graph.devices) names += (names.empty() ? "" : ", ") + printable(known.name);
+      const auto names = list_text(graph.devices, [](const Device& known) { return printable(known.name); });
       throw UsageError("--budget: of a graph with devices it is DEVICE=BYTES, separated by commas; '" +
                        std::string(one) + "' names none of its devices, " + names);
     }

@@ -7,6 +7,7 @@
 #include <map>
 #include <utility>
 
+#include "frontends/onnx/model/elementwise.hpp"
 #include "model/error.hpp"
 #include "model/types.hpp"
 #include "onnx/onnx_pb.h"
@@ -83,51 +84,13 @@ ShapeRules default_domain_rules() {
   }
   for (const char* op : {"BitwiseAnd", "BitwiseOr", "BitwiseXor"}) table.insert({op, {kAlways, broadcast}});
   table.insert({"BitwiseNot", {kAlways, same_as_first}});
-  for (const char* op : {"Relu",
-                         "LeakyRelu",
-                         "PRelu",
-                         "Elu",
-                         "Celu",
-                         "Selu",
-                         "ThresholdedRelu",
-                         "Sigmoid",
-                         "HardSigmoid",
-                         "HardSwish",
-                         "Tanh",
-                         "Softplus",
-                         "Softsign",
-                         "Softmax",
-                         "LogSoftmax",
-                         "Hardmax",
-                         "Clip",
-                         "Exp",
-                         "Log",
-                         "Sqrt",
-                         "Abs",
-                         "Neg",
-                         "Erf",
-                         "Identity",
-                         "Dropout",
-                         "LRN",
-                         "LpNormalization",
-                         "Shrink",
-                         "BatchNormalization",
-                         "InstanceNormalization",
-                         "MeanVarianceNormalization",
-                         "Reciprocal",
-                         "Floor",
-                         "Ceil",
-                         "Round",
-                         "Sign",
-                         "Trilu",
-                         "CumSum",
-                         "ScatterElements",
-                         "ScatterND"}) {
+  for (const char* op :
+       {"Softmax", "LogSoftmax", "Hardmax", "LRN", "LpNormalization", "BatchNormalization", "InstanceNormalization",
+        "MeanVarianceNormalization", "Trilu", "CumSum", "ScatterElements", "ScatterND"}) {
     table.insert({op, {kFallback, same_as_first}});
   }
-  for (const char* op : {"Add", "Sub", "Mul", "Div", "Pow", "Mod", "Min", "Max", "Sum", "Mean"}) {
-    table.insert({op, {kFallback, broadcast}});
-  }
+  for (const char* op : kMappedOps) table.insert({op, {kFallback, same_as_first}});
+  for (const char* op : kArithmeticOps) table.insert({op, {kFallback, broadcast}});
   return table;
 }
 

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <ranges>
 #include <string_view>
 #include <unordered_map>
 
@@ -139,12 +140,7 @@ TypeInference::TypeInference(const onnx::GraphProto& graph, std::int64_t opset) 
 std::vector<std::string> TypeInference::warnings() const {
   if (unconfirmed_.empty()) return warnings_;
   constexpr std::size_t kShown = 6;
-  std::string names;
-  std::size_t shown = 0;
-  for (const std::string& type : unconfirmed_) {
-    if (++shown > kShown) break;
-    names += (names.empty() ? "" : ", ") + printable(type);
-  }
+  std::string names = list_text(unconfirmed_ | std::views::take(kShown), printable);
   if (unconfirmed_.size() > kShown) names += ", ...";
   std::vector<std::string> all{"opset " + std::to_string(opset_) + ": shapes of " + names +
                                " are those of opset 17, and the file does not state them (onnx.shape_inference does)"};

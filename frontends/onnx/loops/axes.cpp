@@ -103,12 +103,10 @@ class AxisTable {
   }
 
   [[nodiscard]] TensorUse use_of(ValueId value, std::optional<LoopDims> dims, bool is_output) const {
-    constexpr int kBitsOfByte = 8;
     const TensorId tensor = tensors_[at(network_.storage(value))];
-    const int bits = network_.values[value].type.bits;
     return {.tensor = tensor,
             .size = graph_[tensor].size,
-            .element_bytes = bits % kBitsOfByte == 0 ? bits / kBitsOfByte : 0,
+            .element_bytes = network_.values[value].type.bytes(),
             .is_output = is_output,
             .dims = std::move(dims)};
   }

@@ -2,10 +2,12 @@
 #include "frontends/onnx/loops/loop_rules.hpp"
 
 #include <algorithm>
+#include <array>
 #include <map>
 #include <string>
 #include <utility>
 
+#include "frontends/onnx/model/elementwise.hpp"
 #include "model/table.hpp"
 
 namespace remora::onnx_frontend {
@@ -594,80 +596,15 @@ LoopRules default_domain() {
                   {"DepthToSpace", depth_to_space},
                   {"SpaceToDepth", space_to_depth},
                   {"RotaryEmbedding", rotation}};
-  for (const char* type : {"Add",
-                           "Sub",
-                           "Mul",
-                           "Div",
-                           "Pow",
-                           "Mod",
-                           "Max",
-                           "Min",
-                           "Sum",
-                           "Mean",
-                           "Where",
-                           "PRelu",
-                           "Clip",
-                           "Dropout",
-                           "Cast",
-                           "CastLike",
-                           "Identity",
-                           "Neg",
-                           "Abs",
-                           "Log",
-                           "Exp",
-                           "Erf",
-                           "Sqrt",
-                           "Reciprocal",
-                           "Sin",
-                           "Cos",
-                           "Tan",
-                           "Asin",
-                           "Acos",
-                           "Atan",
-                           "Sinh",
-                           "Cosh",
-                           "Tanh",
-                           "Asinh",
-                           "Acosh",
-                           "Atanh",
-                           "Sign",
-                           "Floor",
-                           "Ceil",
-                           "Round",
-                           "Relu",
-                           "Sigmoid",
-                           "HardSigmoid",
-                           "HardSwish",
-                           "Selu",
-                           "Softplus",
-                           "Softsign",
-                           "LeakyRelu",
-                           "Elu",
-                           "Celu",
-                           "Gelu",
-                           "Mish",
-                           "Swish",
-                           "Shrink",
-                           "Not",
-                           "And",
-                           "Or",
-                           "Xor",
-                           "Equal",
-                           "Greater",
-                           "Less",
-                           "LessOrEqual",
-                           "BitwiseAnd",
-                           "BitwiseOr",
-                           "BitwiseXor",
-                           "BitwiseNot",
-                           "BitShift",
-                           "IsNaN",
-                           "IsInf",
-                           "GradientSum",
-                           "ThresholdedRelu",
-                           "GreaterOrEqual"}) {
-    rules.emplace(type, elementwise);
-  }
+  constexpr std::array kOthers{"Where",       "Cast",       "CastLike",    "Sin",           "Cos",        "Tan",
+                               "Asin",        "Acos",       "Atan",        "Sinh",          "Cosh",       "Asinh",
+                               "Acosh",       "Atanh",      "Gelu",        "Mish",          "Swish",      "Not",
+                               "And",         "Or",         "Xor",         "Equal",         "Greater",    "Less",
+                               "LessOrEqual", "BitwiseAnd", "BitwiseOr",   "BitwiseXor",    "BitwiseNot", "BitShift",
+                               "IsNaN",       "IsInf",      "GradientSum", "GreaterOrEqual"};
+  for (const char* type : kMappedOps) rules.emplace(type, elementwise);
+  for (const char* type : kArithmeticOps) rules.emplace(type, elementwise);
+  for (const char* type : kOthers) rules.emplace(type, elementwise);
   for (const char* type : {"Softmax", "LogSoftmax", "Hardmax"}) rules.emplace(type, softmax);
   for (const char* type : {"ReduceSum", "ReduceMean", "ReduceL1", "ReduceSumSquare"}) rules.emplace(type, sum);
   for (const char* type : {"ReduceMax", "ReduceMin", "ReduceProd", "ReduceL2", "ReduceLogSum", "ReduceLogSumExp"}) {

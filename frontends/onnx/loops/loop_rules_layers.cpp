@@ -174,14 +174,9 @@ std::optional<std::vector<RowWindow>> windows_of(const LoopContext& context, con
                                                  const std::vector<std::int64_t>& kernel) {
   const std::size_t rank = kernel.size();
   if (input.size() != rank + 2 || output.size() != rank + 2) return std::nullopt;
-  const auto given = [&](std::string_view name, std::size_t count, std::int64_t otherwise) {
-    std::vector<std::int64_t> list = context.list(name);
-    if (list.empty()) list.assign(count, otherwise);
-    return list;
-  };
-  const std::vector<std::int64_t> strides = given("strides", rank, 1);
-  const std::vector<std::int64_t> dilations = given("dilations", rank, 1);
-  const std::vector<std::int64_t> pads = given("pads", 2 * rank, 0);
+  const std::vector<std::int64_t> strides = context.list_or("strides", rank, 1);
+  const std::vector<std::int64_t> dilations = context.list_or("dilations", rank, 1);
+  const std::vector<std::int64_t> pads = context.list_or("pads", 2 * rank, 0);
   if (strides.size() != rank || dilations.size() != rank || pads.size() != 2 * rank) return std::nullopt;
   const std::string mode = context.node.attributes.get("auto_pad", std::string("NOTSET"));
   std::vector<RowWindow> windows;

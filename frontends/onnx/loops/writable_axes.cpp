@@ -326,8 +326,7 @@ class WritableTable {
       cut = dim_cut(value.shape, dims, loop);
       if (!cut) return false;
     }
-    constexpr int kBitsOfByte = 8;
-    const bool has_whole_bytes = value.type.bits % kBitsOfByte == 0;
+    const bool has_whole_bytes = value.type.bytes() > 0;
     const ValueId storage = network_.storage(id);
     if (network_.values[storage].kind == ValueKind::parameter) {
       return !cut || (has_whole_bytes && value.stored && !value.output && reads_[at(id)] == 1);
@@ -336,7 +335,7 @@ class WritableTable {
     const TensorId tensor = tensors_[at(storage)];
     uses.push_back({.tensor = tensor,
                     .size = graph_[tensor].size,
-                    .element_bytes = value.type.bits / kBitsOfByte,
+                    .element_bytes = value.type.bytes(),
                     .is_output = is_output,
                     .dims = with_loop(dims, loop)});
     return true;

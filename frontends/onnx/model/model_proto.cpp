@@ -292,12 +292,6 @@ const std::int64_t* find_value(const std::map<std::string, std::int64_t>& dimens
   return nullptr;
 }
 
-std::string listing(const std::set<std::string>& names) {
-  std::string text;
-  for (const std::string& name : names) text += (text.empty() ? "" : ", ") + name;
-  return text;
-}
-
 void check_values(const std::map<std::string, std::int64_t>& dimensions) {
   for (const auto& [name, value] : dimensions) {
     if (value < 0) throw InputError("--dim " + name, std::to_string(value) + " is negative");
@@ -309,8 +303,8 @@ void check_all_used(const std::map<std::string, std::int64_t>& dimensions, const
   for (const auto& [name, value] : dimensions) {
     if (used.contains(name)) continue;
     const std::string present =
-        symbols.empty() ? "the model has no symbolic dimensions; those of its inputs are " + listing(positions)
-                        : "the model has " + listing(symbols);
+        symbols.empty() ? "the model has no symbolic dimensions; those of its inputs are " + list_text(positions)
+                        : "the model has " + list_text(symbols);
     throw InputError("--dim " + name, "no dimension of that name; " + present);
   }
 }

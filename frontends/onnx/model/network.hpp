@@ -33,6 +33,9 @@ using Shape = std::vector<std::int64_t>;
 struct ElementType {
   int bits = 32;
   bool floating = true;
+
+  /// Bytes of an element; 0 if it has not whole bytes.
+  [[nodiscard]] std::int64_t bytes() const { return bits % 8 == 0 ? bits / 8 : 0; }
 };
 
 enum class ValueKind {

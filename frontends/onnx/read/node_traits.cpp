@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
+#include <ranges>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -232,8 +233,7 @@ struct Liveness {
 std::string dead_nodes_warning(const std::vector<std::string>& dead) {
   constexpr std::size_t kMaxNames = 5;
   if (dead.empty()) return {};
-  std::string names;
-  for (std::size_t k = 0; k < std::min(dead.size(), kMaxNames); ++k) names += (k > 0 ? ", " : "") + dead[k];
+  const std::string names = list_text(dead | std::views::take(kMaxNames));
   return std::to_string(dead.size()) +
          (dead.size() == 1 ? " node contributes to no output and was dropped: "
                            : " nodes contribute to no output and were dropped: ") +

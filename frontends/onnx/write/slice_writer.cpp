@@ -94,10 +94,7 @@ class SliceWriter {
   [[nodiscard]] const Value& value_of(TensorId t) const { return network_.values[lowered_.tensor_values[t.index()]]; }
   [[nodiscard]] bool is_internal(TensorId s) const { return !sliced_.tensors[s].bytes.empty(); }
   [[nodiscard]] bool is_last(TensorId s) const { return last_[sliced_.tensors[s].tensor] == s; }
-  [[nodiscard]] std::int64_t element_bytes(TensorId t) const {
-    constexpr int kBitsOfByte = 8;
-    return value_of(t).type.bits / kBitsOfByte;
-  }
+  [[nodiscard]] std::int64_t element_bytes(TensorId t) const { return value_of(t).type.bytes(); }
 
   void name_tensors() {
     for (const OpId v : Ids<OpId>(lowered_.graph.ops.size())) {

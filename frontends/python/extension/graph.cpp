@@ -264,11 +264,10 @@ TensorId GraphHandle::tensor_id(std::int32_t tensor) const {
 
 Phase phase_from(std::string_view name, const std::string& place) {
   if (name.empty()) return Phase::none;
-  std::string known;
   for (const json::Word<Phase>& row : json::kPhaseWords) {
     if (row.text == name) return row.value;
-    known += (known.empty() ? "" : ", ") + quote(row.text);
   }
+  const auto known = list_text(json::kPhaseWords, [](const json::Word<Phase>& row) { return quote(row.text); });
   throw InputError(place, "must be one of " + known + ", not " + quote(name));
 }
 

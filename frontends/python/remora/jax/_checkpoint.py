@@ -19,6 +19,7 @@ import numpy as np
 
 from remora import _engine
 from remora._arguments import Budget, budget_bytes
+from remora.asking import ask_again
 from remora.errors import InputError, warn_user
 from remora.jax._jaxpr import duration
 from remora.jax._loops import Choice, Loops, Pair, find_loops
@@ -177,27 +178,30 @@ class _Search:
     def _within(self, allowed: int) -> tuple[Choice, ...] | None:
         """The choices with the smallest recomputation among those measured that are within so many bytes."""
         stacked = sum(pair.stacked for pair in self.pairs)
-        room = allowed - (self.before - stacked)
         below: int | None = None
         above = stacked
         best: tuple[Choice, ...] | None = None
         seen: set[tuple[Choice, ...]] = set()
-        for _ in range(_ATTEMPTS):
-            choices = choose(self.pairs, room, self.limits, self.device)
+
+        def following(room: int, choices: tuple[Choice, ...]) -> int | None:
+            nonlocal below, above, best
             is_new = choices not in seen
             seen.add(choices)
             taken = self._measured(choices)
             if taken <= allowed and self.equal[choices]:
                 if best is None or self._extra(choices) < self._extra(best):
                     best = choices
-                below, following = room, room + allowed - taken
+                below, room_then = room, room + allowed - taken
             else:
-                above, following = room, room - max(1, taken - allowed, sum(self._sizes(choices)) // _ATTEMPTS)
-            if below is not None and not below < following < above:
-                following = (below + above) // 2
-            if not is_new and (below is None or following in (below, room)):
-                break
-            room = following
+                above, room_then = room, room - max(1, taken - allowed, sum(self._sizes(choices)) // _ATTEMPTS)
+            if below is not None and not below < room_then < above:
+                room_then = (below + above) // 2
+            return None if not is_new and (below is None or room_then in (below, room)) else room_then
+
+        def decide(room: int) -> tuple[Choice, ...]:
+            return choose(self.pairs, room, self.limits, self.device)
+
+        ask_again(allowed - (self.before - stacked), decide, following, _ATTEMPTS)
         return best or self._carries_within(allowed)
 
     def _carries_within(self, allowed: int) -> tuple[Choice, ...] | None:

@@ -17,6 +17,7 @@ from functools import cached_property
 import remora
 from remora import _engine
 from remora._arguments import Budget, budget_bytes
+from remora.asking import ask_again
 from remora.errors import InputError
 from remora.graph import Graph, Op, Tensor, core_of, made_graph
 from remora.jax._planning import CPU, EXPENSIVE, LIMITS, Loop, Plan, Search, read_module, temporaries_of
@@ -180,26 +181,33 @@ class _Loops:
 
     def run(self, measure: Measure) -> tuple[bytes | None, Plan | None]:
         """The module with as much saved as the budget allows, if that is enough."""
-        saved = max(self.lowest, self.stacked - (self.before - self.allowed))
         above: int | None = None
-        for _ in range(_ATTEMPTS):
-            tried = self._tried(saved)
+
+        def decide(saved: int) -> tuple[_Rewritten, int] | None:
+            tried = self._tried(saved) if saved >= self.lowest else None
             if tried is None:
-                break
-            excess = tried.predicted + self.beyond - self.allowed
+                return None
+            if tried.predicted + self.beyond > self.allowed:
+                return tried, tried.predicted + self.beyond
+            return self._measured(self._more_saved(tried, above), measure)
+
+        def less(_: int, found: tuple[_Rewritten, int]) -> int | None:
+            nonlocal above
+            above, excess = found[0].saved, found[1] - self.allowed
             if excess <= 0:
-                tried = self._more_saved(tried, above)
-                taken = measure(tried.written)
-                if taken <= self.allowed:
-                    return self._given(tried, taken)
-                self.beyond = taken - tried.predicted
-                excess = taken - self.allowed
-                saved = tried.saved
-            if saved <= self.lowest:
-                break
-            above = saved
-            saved = max(self.lowest, saved - max(excess, self.stacked // 100))
-        return self._reordered(measure)
+                return None
+            fewer = above - max(excess, self.stacked // 100)
+            return fewer if above <= self.lowest else max(self.lowest, fewer)
+
+        first = max(self.lowest, self.stacked - (self.before - self.allowed))
+        fitting = ask_again(first, decide, less, _ATTEMPTS)
+        return self._reordered(measure) if fitting is None else self._given(*fitting)
+
+    def _measured(self, found: _Rewritten, measure: Measure) -> tuple[_Rewritten, int]:
+        """Adds XLA's own figure for its temporaries; `beyond` is then known."""
+        taken = measure(found.written)
+        self.beyond = taken - found.predicted
+        return found, taken
 
     def _reordered(self, measure: Measure) -> tuple[bytes | None, Plan | None]:
         """The backward bodies in the order with the lowest peak, and what is carried saved in some iterations alone.
@@ -219,14 +227,16 @@ class _Loops:
             one = made[slots]
             return one if one is not None and one.predicted + self.beyond <= self.allowed else None
 
-        for _ in range(_ATTEMPTS):
+        def decide(_: int) -> tuple[_Rewritten, int] | None:
             one = found(0) or found(self._most_slots(found))
-            if one is None or one is self.smallest:
-                break
-            taken = measure(one.written)
-            if taken <= self.allowed:
-                return self._given(one, taken)
-            self.beyond = taken - one.predicted
+            return None if one is None or one is self.smallest else self._measured(one, measure)
+
+        def less(_: int, tried: tuple[_Rewritten, int]) -> int | None:
+            return None if tried[1] <= self.allowed else self.beyond
+
+        fitting = ask_again(self.beyond, decide, less, _ATTEMPTS)
+        if fitting is not None:
+            return self._given(*fitting)
         self.taken = measure(self.smallest.written)
         self.least = min(self.least, self.taken)
         return self._given(self.smallest, self.taken) if self.taken <= self.allowed else (None, None)

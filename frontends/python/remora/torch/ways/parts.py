@@ -10,7 +10,6 @@ from __future__ import annotations
 import functools
 import threading
 import time
-import weakref
 from collections.abc import Callable
 from typing import Any, TypeVar
 
@@ -103,7 +102,6 @@ def wrap(
 
     called.backend = backend  # type: ignore[attr-defined]
     module._compiled_call_impl = called  # as Module.compile does
-    _backends[module] = backend
     return module
 
 
@@ -130,16 +128,16 @@ def _is_sharded(module: torch.nn.Module) -> bool:
 
 def unwrap(module: Module) -> Module:
     """Undoes `wrap`: the module runs as before."""
-    _backends.pop(module, None)
     module._compiled_call_impl = None
     return module
 
 
 def plans(module: torch.nn.Module) -> list[SchedulePlan]:
     """The plans of a module that was given to `wrap`: one for each captured graph."""
-    if module not in _backends:
+    given = getattr(module._compiled_call_impl, "backend", None)
+    if not isinstance(given, Backend):
         raise CaptureError(f"this {type(module).__name__} was not given to remora.torch.wrap")
-    return _backends[module].plans
+    return given.plans
 
 
 def backend(
@@ -375,6 +373,5 @@ def _made_since(first: int, results: Any) -> Any:
     return None
 
 
-_backends: weakref.WeakKeyDictionary[torch.nn.Module, Backend] = weakref.WeakKeyDictionary()
 _by_options: dict[Any, tuple[dict[str, Any] | None, Backend]] = {}
 listener.listen()

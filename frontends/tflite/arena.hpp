@@ -35,19 +35,16 @@ struct ArenaTensors {
   std::size_t count = 0;
 };
 
-/// True if the bytes begin as a TFLite model does.
-bool looks_like_model(std::string_view bytes);
-
 /// Buffers are named by the tensors, with sizes rounded up to kAlignment, in time linear in the file. Throws InputError
-/// that names `source` for what is damaged, for more than one subgraph (older runtimes take the first one's offsets for all),
-/// a tensor that needs room and has no size (texts, unknown dimensions), a model that has a plan already, and one with
-/// fields that are not known here, such as data in other files.
+/// that names `source` for what is damaged, for more than one subgraph (older runtimes take the first one's offsets for
+/// all), a tensor that needs room and has no size (texts, unknown dimensions), a model that has a plan already, and one
+/// with fields that are not known here, such as data in other files.
 ArenaTensors read_arena_tensors(std::string_view bytes, const std::string& source);
 
 /// The model with the plan: the metadata "OfflineMemoryAllocation", -1 for tensors without room. Nothing else changes;
 /// all bytes of the model but the first eight follow what is added, in their order. `offsets` has one for each buffer.
-/// Throws InputError that names `source` for data outside of the flatbuffer, whose positions would change, and for offsets or
-/// bytes of 2 GiB and more.
+/// Throws InputError that names `source` for data outside of the flatbuffer, whose positions would change, and for
+/// offsets or bytes of 2 GiB and more.
 std::string with_plan(std::string_view bytes, const std::string& source, const ArenaTensors& tensors,
                       std::span<const Bytes> offsets);
 

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "frontends/formats/tflite.hpp"
+#include "frontends/tflite/arena.hpp"
 
 #include <cstdint>
 #include <cstring>
@@ -13,7 +13,7 @@
 
 #include "engine/placement/place.hpp"
 #include "frontends/formats/file.hpp"
-#include "frontends/formats/flatbuffer.hpp"
+#include "frontends/tflite/flatbuffer.hpp"
 #include "model/error.hpp"
 #include "model/placement.hpp"
 #include "tests/support/fewer.hpp"

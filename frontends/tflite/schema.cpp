@@ -9,7 +9,7 @@
 //     tensors=[Name]         a vector of tables                                       the field before
 //
 // The options of ops have no names here, only the kinds of their fields.
-#include "frontends/formats/tflite_schema.hpp"
+#include "frontends/tflite/schema.hpp"
 
 #include <algorithm>
 #include <array>
