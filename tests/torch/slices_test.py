@@ -13,6 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import checking
+import cuda_graph_test
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -22,11 +23,15 @@ from torch.utils import _pytree as pytree
 
 import remora
 import remora.torch as rt
+from remora.torch.capture.graph import GROWS, SLICE
 from remora.torch.capture.read import read_step
+from remora.torch.capture.regions import Region
 from remora.torch.capture.simplify import simplify
 from remora.torch.capture.sums import split_means
+from remora.torch.carry.cuda_graph import Recorded
+from remora.torch.carry.fuse import fuse
 from remora.torch.cost.calls import by_flops
-from remora.torch.problem.aten import graph_of
+from remora.torch.problem.aten import graph_of, once, replay
 from remora.torch.problem.axes import axes_of
 from remora.torch.problem.slices import in_slices
 
@@ -284,6 +289,29 @@ def test_random_programs_in_random_regions(seed: int) -> None:
         captured.check(f"{draw.choice(ops)}={draw.choice([2, 3, 4, 7])}")
 
 
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_compiled_regions_keep_slices_apart(seed: int) -> None:
+    """No region computes what belongs to two slices, and none writes a result of slices anew."""
+    program = Program(seed)
+    captured = program.captured()
+    ops = [op.name for op in captured.graph.ops if op.axes]
+    module = captured.in_slices(f"{program.draw.choice(ops)}=3")
+    module.graph.eliminate_dead_code()
+    fused = fuse(read_step(module), set(), lambda _: None)
+    regions = [node for node in fused.graph.nodes if isinstance(node.target, Region)]
+    assert {0, 1, 2} <= {node.meta[SLICE][1] for node in regions if SLICE in node.meta}
+    grown = [sum(GROWS in node.meta for node in graph.graph.nodes) for graph in (module, fused)]
+    assert grown[0] == grown[1]
+    peaks = []
+    for graph in (module, fused):
+        step = read_step(graph)
+        simplify(step)
+        peaks.append(replay(step, by_flops(step), once(step)))
+    assert peaks[1] <= peaks[0]
+    for mine, theirs in zip(captured.run(fused), captured.run(captured.module), strict=True):
+        torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10, equal_nan=True)
+
+
 # -- Steps that train ------------------------------------------------------------------------------------------------
 
 OPTIONS: dict[str, Any] = {"slices": "auto", "time_limit": 4.0, "threads": 1}
@@ -406,12 +434,12 @@ def test_a_wrapped_module() -> None:
         peak, loss = checking.peak_of(lambda: _trained(model, x))
     expected = _trained(twin, x)
     (plan,) = rt.plans(model)
-    assert plan.slices > 1
+    assert plan.slices > 1 and "write_rows(" in plan.source
     torch.testing.assert_close(loss, expected, rtol=1e-5, atol=1e-5)
     for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, theirs.grad, rtol=1e-4, atol=1e-6)
-    # The gradient of the loss itself is made by the user's backward().
-    assert peak <= plan.predicted_peak - plan.fixed_memory + loss.nbytes
+    # The loss and its gradient are the user's, who holds them throughout.
+    assert peak <= plan.predicted_peak - plan.fixed_memory + 2 * loss.nbytes
 
 
 def _trained(model: nn.Module, x: torch.Tensor) -> torch.Tensor:
@@ -430,8 +458,47 @@ def test_a_plan_says_what_slices_reach() -> None:
     assert found.fits and found.step is not None and found.step.slices > 1
 
 
+def test_a_second_backward_finds_what_the_first_did() -> None:
+    """What the forward part made and autograd saved is not written over."""
+    model, twin, x = WithLoss(), WithLoss(), torch.randint(0, 2000, (3, 41))
+    twin.load_state_dict(model.state_dict())
+    with pytest.raises(rt.BudgetError) as refused:
+        rt.wrap(model, budget=1, **OPTIONS)(x)
+    rt.unwrap(model)
+    rt.wrap(model, budget=refused.value.least, **OPTIONS)
+    for net in (model, twin):
+        loss = net(x)
+        loss.backward(retain_graph=True)
+        loss.backward()
+    for mine, theirs in zip(model.parameters(), twin.parameters(), strict=True):
+        assert float((mine.grad - theirs.grad).abs().max()) <= 1e-5 * float(theirs.grad.abs().max())
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+def test_a_step_of_regions_and_as_a_cuda_graph(recorded: bool) -> None:
+    """Regions in slices stay within the budget; a replay of the step does what running it does."""
+    model, x, fuse = Model(), torch.randint(0, 2000, (3, 41)), not recorded
+    with pytest.raises(rt.BudgetError) as refused:
+        rt.train_step(checking.Case.body(model, told), budget=1, **OPTIONS)(x)
+    case = checking.Case(model, told, (x,), budget=refused.value.least, fuse=fuse, **OPTIONS)
+    case.step(x)
+    plan = case.step.plan
+    assert plan.slices > 1 and plan.predicted_peak <= refused.value.least
+    assert ("fused" in {op["type"].split()[0] for op in plan.graph["ops"]}) == fuse
+    if recorded:
+        (captured,) = case.step._captured
+        captured.program.run = Recorded(captured.program.run, pytest.fail, 0, cuda_graph_test.simulated)
+    for _ in range(4):
+        mine = checking.outcome(case.model, lambda: case.step(x), case.state)
+        close(mine, case.eager, 1e-4)
+    if recorded:
+        assert captured.program.run.recordings == 1
+    else:
+        checking.check_peak(mine.peak, plan.predicted_peak - plan.fixed_memory, plan)
+
+
 def test_what_is_not_supported_is_refused() -> None:
-    for options in ({"fuse": True}, {"arena": True}, {"plan": "some.plan"}):
+    for options in ({"arena": True}, {"plan": "some.plan"}):
         with pytest.raises(ValueError, match="slices: not with"):
             rt.train_step(lambda: None, slices="auto", **options)
     with pytest.raises(ValueError, match="slices: 'some' is none of"):

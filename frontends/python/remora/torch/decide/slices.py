@@ -9,6 +9,7 @@ do not stay within the budget, less is asked for.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -38,25 +39,36 @@ CHOICE = 0.4
 Read = Callable[[fx.GraphModule, Options], StepProblem]
 """Reads a graph and finds the cost of its ops."""
 Decision = tuple[StepProblem, SchedulePlan, list[Run]]
+"""A problem as it runs, of ops or of compiled regions, its plan, and the steps of this."""
+Decide = Callable[[StepProblem, Options, float], Decision]
+"""Plans a problem of ops in a share of the time limit; raises BudgetError."""
 
 
-def solve_with_slices(problem: StepProblem, options: Options, read: Read) -> Decision:
+def decide_ops(problem: StepProblem, options: Options, share: float = 1.0) -> Decision:
+    """Plans a problem that runs op by op."""
+    return problem, *solve(problem, options, share)
+
+
+def solve_with_slices(problem: StepProblem, options: Options, read: Read, decide: Decide = decide_ops) -> Decision:
     """Plans a step in slices where these make it faster, or possible, and as it is otherwise.
 
     Raises BudgetError if neither stays within the budget: what it names as enough is enough with these options.
     """
     budget = options.in_bytes(problem)
     given = replace(options, budget=budget + options.reserve)
-    choice = _Choice(problem, given, read)
+    choice = _Choice(problem, given, read, decide)
     found = choice.within(budget)
     if isinstance(found, remora.Schedule) and not found.slices:
-        return problem, *solve(problem, given, 1 - CHOICE)
+        with contextlib.suppress(BudgetError):  # what the engine does not count, or regions, may need more
+            return decide(problem, given, 1 - CHOICE)
     tried = choice.first_planned(found, budget)
     whole = found.without_slices if isinstance(found, remora.Schedule) else None
-    if tried is not None and (whole is None or not whole.duration or tried[1].predicted_time < whole.duration):
+    is_faster = tried is not None and (whole is None or not whole.duration or tried[1].predicted_time < whole.duration)
+    if tried is not None and is_faster and not options.fuse:
         return tried
     try:
-        return problem, *solve(problem, given, 1 - CHOICE)
+        plain = decide(problem, given, 1 - CHOICE)
+        return plain if tried is None or plain[1].predicted_time <= tried[1].predicted_time else tried
     except BudgetError as refusal:
         if tried is not None:
             return tried
@@ -69,8 +81,8 @@ def solve_with_slices(problem: StepProblem, options: Options, read: Read) -> Dec
 class _Choice:
     """The slices of one step, for any budget."""
 
-    def __init__(self, problem: StepProblem, options: Options, read: Read) -> None:
-        self.problem, self.options, self.read = problem, options, read
+    def __init__(self, problem: StepProblem, options: Options, read: Read, decide: Decide) -> None:
+        self.problem, self.options, self.read, self.decide = problem, options, read, decide
         split = split_means(problem.step.module)
         self.whole = problem if split is None else read(split, options)
         self.axes = axes_of(self.whole.step)
@@ -146,8 +158,10 @@ class _Choice:
         module = in_slices(self.whole.step, self.axes, found)
         sliced = self.read(module, self.options)
         seconds = time.perf_counter() - start
-        plan, runs = solve(sliced, self.options, 1 - CHOICE)
-        plan.unscheduled_peak, plan.unscheduled_time = problem.unscheduled, problem.graph.baseline_duration
+        sliced, plan, runs = self.decide(sliced, self.options, 1 - CHOICE)
+        plan.unscheduled_peak = problem.unscheduled
+        if not self.options.fuse:
+            plan.unscheduled_time = problem.graph.baseline_duration
         plan.slices = max(region.slices for region in found.slices)
         plan.seconds |= {"slices": seconds}
         return sliced, plan, runs

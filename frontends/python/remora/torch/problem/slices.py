@@ -27,7 +27,7 @@ import remora
 from remora.schedule import schedule_core_of
 from remora.slices import SliceSource, sources_of
 
-from ..capture.graph import ADDS, Op, StepGraph
+from ..capture.graph import GROWS, SLICE, Op, StepGraph
 from .aten import storages_made
 from .axes import Chain, OpAxis, positions_of, rows_of
 from .nests import Dims
@@ -65,6 +65,8 @@ class _Rewriting:
         parts = [part for region in found.slices for part in region.parts]
         numbers = {op.index: number for part in parts for op, number in part.items()}
         self.axis = {op: axes[step.ops[op]][number] for op, number in numbers.items()}
+        self.part = {op.index: i for i, part in enumerate(parts) for op in part}
+        self.place = (0, 0)  # the part and the number of the slice that is being written
 
     def result(self) -> fx.GraphModule:
         """The new graph, in the order of the graph in slices."""
@@ -132,7 +134,7 @@ class _Rewriting:
         given = fx.node.map_arg((arguments, named), lambda n: self.fake[n])
         with self.step.mode, torch.no_grad():
             self.fake[node] = target(*given[0], **given[1])
-        node.meta = {**{key: value for key, value in like.meta.items() if key != "val"}, "val": self.fake[node]}
+        node.meta = {**like.meta, "val": self.fake[node], SLICE: self.place}
         return node
 
     # -- What is cut -------------------------------------------------------------------------------------------------
@@ -146,6 +148,7 @@ class _Rewriting:
     ) -> None:
         """One slice of an op: its calls, and what becomes of their results."""
         op, axis = self.step.ops[source.number], self.axis[source.number]
+        self.place = self.part[source.number], source.slice
         pieces: dict[int, _Piece] = {}
         versions: dict[int, fx.Node] = {}
         for storage, row in read:
@@ -300,7 +303,7 @@ class _Rewriting:
             total = self._call(like, _ATEN._to_copy.default, term, dtype=torch.float32) if dtype in _HALF else term
         else:
             total = self._call(like, *self._sum(self.versions[storage, slice - 1], term))
-            total.meta[ADDS] = True
+            total.meta[GROWS] = True
         if is_last and dtype in _HALF:
             total = self._call(like, _ATEN._to_copy.default, total, dtype=dtype)
         self.versions[storage, slice] = total
@@ -332,6 +335,7 @@ class _Rewriting:
         written = self._call(
             like, _ATEN.slice_scatter.default, self.merged[storage], part, positions[0], source.first, source.last
         )
+        written.meta[GROWS] = True
         self.merged[storage] = written
         is_merged = len(positions) > 1
         self.versions[storage, source.slice] = (
