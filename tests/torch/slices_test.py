@@ -31,7 +31,7 @@ from remora.torch.capture.sums import split_means
 from remora.torch.carry.cuda_graph import Recorded
 from remora.torch.carry.fuse import fuse
 from remora.torch.cost.calls import by_flops
-from remora.torch.problem.aten import graph_of, once, replay
+from remora.torch.problem.aten import graph_of
 from remora.torch.problem.axes import axes_of
 from remora.torch.problem.slices import in_slices
 
@@ -482,10 +482,12 @@ class Pictures:
 
     def by_channels(self) -> Callable[[torch.Tensor, Given], torch.Tensor]:
         w, act = self.parameter(self.channels), self.draw.choice([F.relu, torch.sigmoid])
-        zero, one = torch.zeros(self.channels, dtype=torch.float64), torch.ones(self.channels, dtype=torch.float64)
-        return lambda x, p: act(
-            aten._native_batch_norm_legit_functional(x, p[w], p[w], zero.clone(), one.clone(), True, 0.1, 1e-5)[0]
-        )
+
+        def run(x: torch.Tensor, p: Given) -> torch.Tensor:
+            mean, var = torch.zeros_like(p[w]), torch.ones_like(p[w])
+            return act(aten._native_batch_norm_legit_functional(x, p[w], p[w], mean, var, True, 0.1, 1e-5)[0])
+
+        return run
 
     def by_groups(self) -> Callable[[torch.Tensor, Given], torch.Tensor]:
         w = self.parameter(self.channels)
@@ -546,12 +548,11 @@ def test_compiled_regions_keep_slices_apart(seed: int) -> None:
     assert {0, 1, 2} <= {node.meta[SLICE][1] for node in regions if SLICE in node.meta}
     grown = [sum(GROWS in node.meta for node in graph.graph.nodes) for graph in (module, fused)]
     assert grown[0] == grown[1]
-    peaks = []
-    for graph in (module, fused):
-        step = read_step(graph)
-        simplify(step)
-        peaks.append(replay(step, by_flops(step), once(step)))
-    assert peaks[1] <= peaks[0]
+    step = read_step(fused)
+    order = [op.nodes[0].meta[SLICE] for op in step.ops if SLICE in op.nodes[0].meta]
+    for part in {part for part, _ in order}:
+        found = [slice for other, slice in order if other == part]
+        assert found == sorted(found)
     for mine, theirs in zip(captured.run(fused), captured.run(captured.module), strict=True):
         torch.testing.assert_close(mine, theirs, rtol=1e-10, atol=1e-10, equal_nan=True)
 

@@ -155,7 +155,7 @@ def _take(step: StepGraph, op: Op, taken: int, form: Any) -> None:
     head = next(o for o in step.ops if taken in o.outputs)
     node, (given,) = op.nodes[0], op.outputs
     head.nodes += op.nodes
-    head.inputs = list(dict.fromkeys(head.inputs + [s for s in op.inputs if s != taken]))
+    head.inputs = list(dict.fromkeys(head.inputs + [s for s in op.inputs if s not in head.outputs]))
     step.owner[node] = head
     step.rebound[node] = form
     step.in_place.add(node)
