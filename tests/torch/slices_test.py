@@ -600,6 +600,8 @@ def test_a_step_trains_in_slices_below_the_minimum_without(loss: str) -> None:
         rt.train_step(checking.Case.body(model, body), budget=1, **OPTIONS)(x)
     least = refused.value.least
     assert least < 0.6 * plain.value.least
+    assert least <= 1.2 * plain.value.in_slices < plain.value.least
+    assert f"in {plain.value.slices} slices about" in str(plain.value)
     for budget in (least, (least + plain.value.least) // 2):
         case = checking.Case(model, body, (x,), budget=budget, **OPTIONS)
         for _ in range(2):

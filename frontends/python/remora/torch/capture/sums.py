@@ -44,20 +44,17 @@ def split_means(module: fx.GraphModule) -> fx.GraphModule | None:
 def _is_mean(node: fx.Node) -> bool:
     if node.target not in _SPLIT:
         return False
-    place = _reduction_of(node)
-    value = node.args[max(0, place - 2)].meta.get("val") if isinstance(node.args[0], fx.Node) else None  # type: ignore[union-attr]
+    place = 2 if node.target in _DIFFERENCES else 3 if node.target in _GRADIENTS else 0
+    read = node.args[1 if node.target in _GRADIENTS else 0]
+    value = read.meta.get("val") if isinstance(read, fx.Node) else None
     if not isinstance(value, torch.Tensor) or value.dtype in (torch.float16, torch.bfloat16):
         return False
     if place:
-        return not node.kwargs and (len(node.args) <= place or node.args[place] == _MEAN)
+        reduction = node.args[place] if len(node.args) > place else _MEAN
+        return not node.kwargs and bool(reduction == _MEAN)
     if node.target is _ATEN.mean.default:
         return bool(value.dim() > 0 and value.numel() > 1)
     return len(node.args) == 5 and bool(node.args[3] == _MEAN) and all(u.target is operator.getitem for u in node.users)
-
-
-def _reduction_of(node: fx.Node) -> int:
-    """The place of the reduction among the arguments of a loss of differences, or of its gradient; 0 for others."""
-    return 2 if node.target in _DIFFERENCES else 3 if node.target in _GRADIENTS else 0
 
 
 class _Writer:

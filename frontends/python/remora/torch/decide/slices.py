@@ -35,6 +35,8 @@ from .step import solve
 
 CHOICE = 0.4
 """The share of the time limit for the choice."""
+REACH = 0.2
+"""The share for what slices would reach, where a budget is refused without them."""
 
 Read = Callable[[fx.GraphModule, Options], StepProblem]
 """Reads a graph and finds the cost of its ops."""
@@ -76,6 +78,13 @@ def solve_with_slices(problem: StepProblem, options: Options, read: Read, decide
         if known is None or known.least >= refusal.least:
             raise refusal.changed(lower=0, proved=False) from None  # other slices may need less
         raise refusal.changed(least=known.least, lower=0, proved=False, op=None) from None
+
+
+def with_reach(refusal: BudgetError, problem: StepProblem, options: Options, read: Read) -> BudgetError:
+    """A refusal without slices, with what slices would reach; nothing is rewritten or measured for that."""
+    given = replace(options, budget=options.in_bytes(problem) + options.reserve)
+    slices, enough = _Choice(problem, given, read, decide_ops).reach(options.in_bytes(problem))
+    return refusal.changed(slices=slices, in_slices=enough + options.reserve if slices else 0)
 
 
 class _Choice:
@@ -121,6 +130,14 @@ class _Choice:
             return given if isinstance(given, int) else remora.Schedule.from_json(given, self.graph)
 
         return same_answer(f"slices/{path.stem}", found, text, parsed)
+
+    def reach(self, budget: int) -> tuple[int, int]:
+        """For a budget that is too small without slices: how many of them, and how many bytes are then enough."""
+        limits = self.options.limits_in(REACH * self.options.time_limit, GOOD_ENOUGH)
+        answer = ask(self.graph, budget, limits, order=self.options.order, slice_cost=_cost_of_slices(self.whole.step))
+        if isinstance(answer, remora.Schedule):
+            return 0, 0
+        return answer.refusal.slices, answer.refusal.enough_in_slices
 
     def first_planned(self, found: remora.Schedule | int, budget: int) -> Decision | None:
         """The first plan within the budget: in these slices, in those for less, in those of the smallest budget."""

@@ -24,7 +24,7 @@ from ..carry.fuse import fuse
 from ..carry.program import Program, write_program
 from ..cost.calls import adopt_sizes, by_flops, measured
 from ..decide.schedules import FIRST
-from ..decide.slices import Decision, Read, decide_ops, solve_with_slices
+from ..decide.slices import Decision, Read, decide_ops, solve_with_slices, with_reach
 from ..decide.step import solve
 from ..errors import BudgetError
 from ..options import Options
@@ -102,7 +102,12 @@ def scheduled(
     if options.slices == "auto":
         problem, plan, runs = solve_with_slices(problem, options, read, decide)
     else:
-        problem, plan, runs = decide(problem, options)
+        try:
+            problem, plan, runs = decide(problem, options)
+        except BudgetError as refusal:
+            if options.arena or options.plan:
+                raise  # slices are not for these
+            raise with_reach(refusal, problem, options, read) from None
     plan.seconds = {**seconds, **plan.seconds}
     return problem, plan, runs
 
