@@ -10,8 +10,8 @@ and partitioner:B (stock Inductor, remora.torch.inductor) under the budget B: 60
 there throughout), or "least": the smallest for which a schedule is found, or "activations:60": gradients, and 60 % of
 what the step takes beyond them; auto:B (rt.auto_checkpoint), and its rivals plain (as eager), kept (as selective),
 every:N (each N-th block by torch.utils.checkpoint) and every:hf (as transformers does it by itself); sliced:B (remora
-with slices="auto"), and its rivals whole (as eager), linear:N (PyTorch's linear_cross_entropy in N chunks of the tokens)
-and chunked:N (head and loss of N chunks, each by torch.utils.checkpoint, as trainers write it).
+with slices="auto"), and its rivals whole (as eager), linear:N (linear_cross_entropy in N chunks of tokens) and
+chunked:N (head and loss of N chunks, each by torch.utils.checkpoint, as trainers write it).
 
 Prepares the step, writes a line of JSON with its measured peak, and then, for each line that it reads, runs the step
 twice and writes a line with the two times. One thread; times are CPU seconds of the process, which other work on the
