@@ -36,7 +36,7 @@ from .step import solve
 CHOICE = 0.4
 """The share of the time limit for the choice."""
 REACH = 0.2
-"""The share for what slices would reach, where a budget is refused without them."""
+"""The share for what slices would reach, where a budget is rejected without them."""
 
 Read = Callable[[fx.GraphModule, Options], StepProblem]
 """Reads a graph and finds the cost of its ops."""
