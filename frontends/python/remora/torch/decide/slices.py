@@ -20,7 +20,7 @@ import remora
 from remora.asking import ask, ask_again
 from remora.slices import SliceCost
 
-from ..capture.graph import Run, StepGraph
+from ..capture.graph import Run
 from ..capture.sums import split_means
 from ..cost.calls import generic_machine
 from ..errors import BudgetError
@@ -51,14 +51,21 @@ def decide_ops(problem: StepProblem, options: Options, share: float = 1.0) -> De
     return problem, *solve(problem, options, share)
 
 
-def solve_with_slices(problem: StepProblem, options: Options, read: Read, decide: Decide = decide_ops) -> Decision:
+def solve_with_slices(
+    problem: StepProblem,
+    options: Options,
+    read: Read,
+    decide: Decide = decide_ops,
+    cost: SliceCost | None = None,
+) -> Decision:
     """Plans a step in slices where these make it faster, or possible, and as it is otherwise.
 
-    Raises BudgetError if neither stays within the budget: what it names as enough is enough with these options.
+    `cost`: of slices on another device than this one. Raises BudgetError if neither stays within the budget: what it
+    names as enough is enough with these options.
     """
     budget = options.in_bytes(problem)
     given = replace(options, budget=budget + options.reserve)
-    choice = _Choice(problem, given, read, decide)
+    choice = _Choice(problem, given, read, decide, cost)
     found = choice.within(budget)
     if isinstance(found, remora.Schedule) and not found.slices:
         with contextlib.suppress(BudgetError):  # what the engine does not count, or regions, may need more
@@ -90,8 +97,12 @@ def with_reach(refusal: BudgetError, problem: StepProblem, options: Options, rea
 class _Choice:
     """The slices of one step, for any budget."""
 
-    def __init__(self, problem: StepProblem, options: Options, read: Read, decide: Decide) -> None:
+    def __init__(
+        self, problem: StepProblem, options: Options, read: Read, decide: Decide, cost: SliceCost | None = None
+    ) -> None:
         self.problem, self.options, self.read, self.decide = problem, options, read, decide
+        machine = generic_machine(problem.step.device.type)
+        self.cost = cost or cost_of_slices(machine.launch_overhead, machine.bandwidth)
         split = split_means(problem.step.module)
         self.whole = problem if split is None else read(split, options)
         self.axes = axes_of(self.whole.step)
@@ -101,7 +112,7 @@ class _Choice:
     def within(self, budget: int) -> remora.Schedule | int:
         """The engine's schedule for a budget in bytes; without one, a budget that is enough in slices, or 0."""
         options = self.options
-        question = digest(self.graph.to_json())
+        question = digest([self.graph.to_json(), repr(self.cost)])
         path = answer_file("slices", question, budget, options.order, options.time_limit, options.seed)
 
         def found() -> remora.Schedule | int:
@@ -114,7 +125,7 @@ class _Choice:
                 order=options.order,
                 progress=options.progress,
                 slices="auto",
-                slice_cost=_cost_of_slices(self.whole.step),
+                slice_cost=self.cost,
             )
             if isinstance(answer, remora.NoSchedule):
                 return answer.refusal.enough_in_slices
@@ -134,7 +145,7 @@ class _Choice:
     def reach(self, budget: int) -> tuple[int, int]:
         """For a budget that is too small without slices: how many of them, and how many bytes are then enough."""
         limits = self.options.limits_in(REACH * self.options.time_limit, GOOD_ENOUGH)
-        answer = ask(self.graph, budget, limits, order=self.options.order, slice_cost=_cost_of_slices(self.whole.step))
+        answer = ask(self.graph, budget, limits, order=self.options.order, slice_cost=self.cost)
         if isinstance(answer, remora.Schedule):
             return 0, 0
         return answer.refusal.slices, answer.refusal.enough_in_slices
@@ -184,7 +195,6 @@ class _Choice:
         return sliced, plan, runs
 
 
-def _cost_of_slices(step: StepGraph) -> SliceCost:
-    """A slice of an op costs a launch; its part of a result is copied, or added to the sum, at the roofline's rate."""
-    machine = generic_machine(step.device.type)
-    return SliceCost(round(machine.launch_overhead * 1e9), round(machine.bandwidth / 1e9), temporaries=True)
+def cost_of_slices(launch: float, bandwidth: float) -> SliceCost:
+    """A slice of an op costs a launch, in seconds; its part of a result is copied, or added to a sum, at a bandwidth."""
+    return SliceCost(round(launch * 1e9), round(bandwidth / 1e9), temporaries=True)
