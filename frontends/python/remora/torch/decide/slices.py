@@ -196,5 +196,5 @@ class _Choice:
 
 
 def cost_of_slices(launch: float, bandwidth: float) -> SliceCost:
-    """A slice of an op costs a launch, in seconds; its part of a result is copied, or added to a sum, at a bandwidth."""
+    """A slice of an op costs a launch, in seconds; its part of a result is copied or added to a sum at a bandwidth."""
     return SliceCost(round(launch * 1e9), round(bandwidth / 1e9), temporaries=True)
