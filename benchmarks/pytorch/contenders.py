@@ -9,7 +9,9 @@ inductor:R:greedy and inductor:R:ilp by PyTorch's other solvers); remora:B, fuse
 and partitioner:B (stock Inductor, remora.torch.inductor) under the budget B: 60%, or 12345678 (bytes beyond what is
 there throughout), or "least": the smallest for which a schedule is found, or "activations:60": gradients, and 60 % of
 what the step takes beyond them; auto:B (rt.auto_checkpoint), and its rivals plain (as eager), kept (as selective),
-every:N (each N-th block by torch.utils.checkpoint) and every:hf (as transformers does it by itself).
+every:N (each N-th block by torch.utils.checkpoint) and every:hf (as transformers does it by itself); sliced:B (remora
+with slices="auto"), and its rivals whole (as eager), linear:N (linear_cross_entropy in N chunks of tokens) and
+chunked:N (head and loss of N chunks, each by torch.utils.checkpoint, as trainers write it).
 
 Prepares the step, writes a line of JSON with its measured peak, and then, for each line that it reads, runs the step
 twice and writes a line with the two times. One thread; times are CPU seconds of the process, which other work on the
@@ -197,6 +199,26 @@ def llama() -> Network:
     return model, (words, words), named_words_lost, list(model.model.layers)
 
 
+def gpt2_words() -> Network:
+    """GPT-2's 50,257 words on two layers of width 256, on four times 128 tokens."""
+    import transformers as t
+
+    no_dropout = {"resid_pdrop": 0.0, "embd_pdrop": 0.0, "attn_pdrop": 0.0}
+    model = t.GPT2LMHeadModel(t.GPT2Config(n_embd=256, n_layer=2, n_head=4, use_cache=False, **no_dropout))
+    words = torch.randint(0, 50257, (4, 128))
+    return model, (words, words), named_words_lost, list(model.transformer.h)
+
+
+def llama_words() -> Network:
+    """Llama 3's 128,256 words on two layers of width 128, on four times 128 tokens."""
+    import transformers as t
+
+    shape = {"hidden_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+    model = t.LlamaForCausalLM(t.LlamaConfig(**shape, intermediate_size=344, vocab_size=128256, use_cache=False))
+    words = torch.randint(0, 128256, (4, 128))
+    return model, (words, words), named_words_lost, list(model.model.layers)
+
+
 def moe() -> Network:
     """Four layers of four experts each, of width 256, on four times 512 tokens."""
     model = models.Experts(width=256, layers=4)
@@ -289,11 +311,12 @@ SECONDS = 6.0
 """For the solver."""
 RUNS = 2
 """Of the step in each turn."""
-FUSED: dict[str, dict[str, bool]] = {
+FUSED: dict[str, dict[str, Any]] = {
     "remora": {},
     "fused": {"fuse": True},
     "graph": {"cuda_graph": True},
     "fused_graph": {"fuse": True, "cuda_graph": True},
+    "sliced": {"slices": "auto", "time_limit": 2 * SECONDS},
 }
 """Options of Remora's contenders."""
 NETWORKS: dict[str, Callable[[], Network]] = {
@@ -301,6 +324,8 @@ NETWORKS: dict[str, Callable[[], Network]] = {
     "bert": bert,
     "gpt2_6": gpt2_6,
     "gpt2": gpt2,
+    "gpt2_words": gpt2_words,
+    "llama_words": llama_words,
     "small": small,
     "gpt2_medium": gpt2_medium,
     "gpt2_24": gpt2_24,
@@ -342,6 +367,26 @@ def checkpointed(blocks: list[nn.Module], **options: Any) -> None:
         block.forward = functools.partial(checkpoint, block.forward, use_reentrant=False, **options)
 
 
+def in_chunks(kind: str, count: int) -> Callable[..., torch.Tensor]:
+    """The loss of a language model without all of its logits at once."""
+
+    def lost(hidden: torch.Tensor, weight: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return F.cross_entropy(F.linear(hidden, weight), y, reduction="sum")
+
+    def loss(called: Any, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        hidden, weight = called.base_model(input_ids=x).last_hidden_state, called.get_output_embeddings().weight
+        hidden, y = hidden.flatten(0, 1), y.flatten()
+        rows = -(-len(y) // count)
+        if kind == "linear":
+            options = torch.nn.LinearCrossEntropyOptions(batch_chunk_size=rows)
+            return F.linear_cross_entropy(hidden, weight, y, options=options)
+        parts = zip(hidden.split(rows), y.split(rows), strict=True)
+        total: Any = sum(checkpoint(lost, h, weight, wanted, use_reentrant=False) for h, wanted in parts)
+        return total / len(y)
+
+    return loss
+
+
 def step_of(
     contender: str, network: Network, captured: dict[str, Any] | None = None
 ) -> tuple[Callable[..., Any], Callable[[], dict[str, Any]]]:
@@ -364,7 +409,9 @@ def step_of(
         return checking.Case.body(compiled(model, "inductor"), loss), partitioned(network, amount)
     elif kind == "auto":
         return checking.Case.body(model, loss), automatic(network, amount)
-    elif kind not in ("eager", "plain", *FUSED):
+    elif kind in ("linear", "chunked"):
+        loss = in_chunks(kind, int(amount))
+    elif kind not in ("eager", "plain", "whole", *FUSED):
         raise SystemExit(f"there is no contender {contender}")
 
     step = checking.Case.body(called, loss)
@@ -391,13 +438,13 @@ def compiled(model: nn.Module, backend: str) -> Any:
     return torch.compile(model, backend=GPU.before_run(torch._dynamo.lookup_backend(backend)), dynamic=False)
 
 
-def captured_step(step: Callable[..., Any], network: Network, options: dict[str, bool]) -> Any:
+def captured_step(step: Callable[..., Any], network: Network, options: dict[str, Any]) -> Any:
     """The step at 100 %, captured."""
     import remora.torch as rt
 
     model, inputs, _, _ = network
     GPU.lead_remora()
-    planned = rt.train_step(step, budget="100%", time_limit=SECONDS, threads=1, **options)
+    planned = rt.train_step(step, **{"budget": "100%", "time_limit": SECONDS, "threads": 1, **options})
     planned(*inputs)
     model.zero_grad()
     GPU.leave()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The examples of README, docs/guide/pytorch*.md and auto_checkpoint.md run as a reader would type them."""
+"""The examples of README, docs/guide/pytorch*.md, slices.md and auto_checkpoint.md run as a reader would type them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ import remora.torch as rt
 ROOT = Path(__file__).resolve().parents[2]
 
 
-PAGES = ["README.md", *(f"docs/guide/{name}.md" for name in ("pytorch", "pytorch_wrap", "pytorch_check"))]
+PAGES = ["README.md", *(f"docs/guide/{name}.md" for name in ("pytorch", "pytorch_wrap", "pytorch_check", "slices"))]
 
 
 @pytest.mark.parametrize("name", PAGES)

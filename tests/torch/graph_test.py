@@ -93,6 +93,14 @@ def test_an_op_may_take_what_is_released_behind_it() -> None:
     assert [op.name for op in part.takes] == ["add"]
 
 
+def test_an_op_may_work_on_two_results_of_the_op_that_it_joins() -> None:
+    """As the gradients of a normalization whose weight is its bias, too."""
+    step = captured(lambda x: torch.add(*torch.var_mean(x, 0)), torch.rand(8, 8))
+    (op,) = step.ops
+    assert [node.name for node in op.nodes] == ["var_mean", "add"] and len(op.outputs) == 2
+    graph_of(step, by_flops(step), "joined").validate()
+
+
 PARTS = 3
 
 

@@ -144,6 +144,8 @@ class BudgetError(TorchError):
         Whether it is proved that no schedule stays within the budget.
     op : str
         An op that needs more than the budget by itself, whatever is recomputed; "" if there is none.
+    slices, in_slices : int
+        With so many slices, about so many bytes are enough (``slices="auto"``); 0 if that is not known, or no less.
 
     The message has the amounts as percentages, too: of what the step without a schedule (`unscheduled`) takes above
     `fixed`, and names that step (`of`) and what was looked for (`plan`).
@@ -161,6 +163,8 @@ class BudgetError(TorchError):
         of: str = "",
         plan: str = "schedule",
         cause: str = "",
+        slices: int = 0,
+        in_slices: int = 0,
     ) -> None:
         def amount(size: int) -> str:
             return f"{bytes_text(size)} ({part_of_peak_text(size, fixed, unscheduled)})"
@@ -172,11 +176,15 @@ class BudgetError(TorchError):
         says_more = lower > max(fixed, budget + 1) or lower == least  # than that the budget is not enough
         known = enough_text(least, lower if says_more else 0, amount)
         whole = f"; 100 % is the peak of {of}" if of else ""
-        super().__init__(f"{verdict} {amount(budget)}{why}; {known}{whole}")
+        slices, in_slices = (slices, in_slices) if in_slices < least else (0, 0)
+        cut = f'; in {slices} slices about {amount(in_slices)} is enough: slices="auto"' if slices else ""
+        super().__init__(f"{verdict} {amount(budget)}{why}; {known}{cut}{whole}")
+        self.slices, self.in_slices = slices, in_slices
         self.budget, self.least, self.proved, self.lower = budget, least, proved, lower
         self.op = op[0] if op is not None else ""
         self._given: dict[str, Any] = {"budget": budget, "least": least, "proved": proved, "fixed": fixed}
         self._given |= {"unscheduled": unscheduled, "lower": lower, "op": op, "of": of, "plan": plan, "cause": cause}
+        self._given |= {"slices": slices, "in_slices": in_slices}
 
     def __reduce__(self) -> tuple[Any, ...]:
         return type(self), tuple(self._given.values())
@@ -189,7 +197,10 @@ class BudgetError(TorchError):
 
     def beside(self, reserve: int) -> BudgetError:
         """The same with so many bytes more in each amount."""
-        sizes = {name: self._given[name] + reserve for name in ("budget", "least", "fixed", "unscheduled", "lower")}
+        sizes = {
+            name: self._given[name] + reserve
+            for name in ("budget", "least", "fixed", "unscheduled", "lower", "in_slices")
+        }
         op = self._given["op"]
         return self.changed(**sizes, op=(op[0], op[1] + reserve) if op is not None else None)
 

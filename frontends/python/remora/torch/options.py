@@ -96,7 +96,7 @@ class Options(Solving):
         need not be named; any other custom op runs once.
     slices : {"none", "auto"}
         "auto": parts of the step are computed in slices where that makes the schedule faster, or possible. Sums over
-        slices are then rounded otherwise than eager's. Not with `fuse`, `arena` or `plan`.
+        slices are then rounded otherwise than eager's. Not with `arena` or `plan`.
     inference : bool
         Whether a forward without gradients is planned, too. Else it runs as if the module were not wrapped.
     time_limit : float
@@ -163,7 +163,7 @@ class Options(Solving):
         check_budget(self.budget)
         if self.plan and self.fuse:
             raise ValueError("plan: its schedule is of single ops, which fuse=True compiles together")
-        others = {"fuse=True": self.fuse, "arena=True": self.arena, "plan": self.plan}
+        others = {"arena=True": self.arena, "plan": self.plan}
         if self.slices == "auto" and any(others.values()):
             raise ValueError(f"slices: not with {next(name for name, given in others.items() if given)}")
         return self

@@ -155,12 +155,15 @@ class StepGraph:
         arguments = tuple(reversed(node.args)) if node in self.swapped else node.args
         return self.rebound.get(node, node.target), arguments, dict(node.kwargs)
 
-    def takes_over(self, op: Op, free: Iterable[int], resident: Container[int]) -> Taking | None:
-        """How a run takes over an input's storage: if that is released behind it and the output is not there."""
+    def takes_over(self, op: Op, free: Iterable[int], resident: Container[int], made: Container[int]) -> Taking | None:
+        """How a run takes over an input's storage: if that is released behind it and the output is not there.
+
+        `made`: the storages that the same program made. What autograd has saved between two of them stays as it is.
+        """
         taking = self.takes.get(op)
         if taking is None or taking.output in resident or taking.input not in resident or taking.input not in set(free):
             return None
-        return taking
+        return taking if taking.input in made else None
 
     def storages_of(self, node: fx.Node) -> list[int]:
         """The storages in which a node's value lies."""
@@ -243,8 +246,10 @@ def has_effect(node: fx.Node) -> bool:
     return _get_effect(target) is not None or target in _side_effectful_functions
 
 
-ADDS = "remora_adds"
-"""In the meta of a node that adds a term to a sum, its first argument."""
+GROWS = "remora_grows"
+"""In the meta of a node that adds a term to a sum, or writes rows of a result: to its first argument."""
+SLICE = "remora_slice"
+"""In the meta of a node of a slice: the part of a region, and the number of the slice."""
 RUNS_ONCE = "remora_runs_once"
 """In the meta of a node that reads what may have changed when it runs a second time."""
 

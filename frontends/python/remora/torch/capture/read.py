@@ -197,7 +197,7 @@ class _Reader:
         maker = next((op for op in self.step.ops if storage in op.outputs), None)
         if maker is not None and not readers and not is_random(node) and self._is_there(read, maker):
             maker.nodes.append(node)
-            maker.inputs = list(dict.fromkeys(maker.inputs + [s for s in read if s != storage]))
+            maker.inputs = list(dict.fromkeys(maker.inputs + [s for s in read if s not in maker.outputs]))
             self.step.owner[node] = maker
             self.needs[node] = [storage]
             return

@@ -29,7 +29,7 @@ from typing import Any
 import torch
 from torch import fx
 
-from .graph import ADDS, Op, StepGraph, Storage, Taking, is_random
+from .graph import GROWS, Op, StepGraph, Storage, Taking, is_random
 
 
 def simplify(step: StepGraph) -> None:
@@ -38,8 +38,7 @@ def simplify(step: StepGraph) -> None:
         if op.nodes:
             _join(step, op)
     _update_in_place(step)
-    if step.cut is None:  # else what is saved for the backward part, and what the user holds, would change
-        _offer_storages(step)
+    _offer_storages(step)
 
 
 def write_rows(
@@ -55,7 +54,7 @@ def in_place_form(node: fx.Node) -> Any:
     target = node.target
     if target is torch.ops.aten.slice_scatter.default:
         return write_rows if len(node.args) < 6 and not node.kwargs else None
-    if target is torch.ops.aten.addmm.default and ADDS in node.meta:
+    if target is torch.ops.aten.addmm.default and GROWS in node.meta:
         return torch.ops.aten.addmm_.default
     if not isinstance(target, torch._ops.OpOverload) or target.namespace != "aten":
         return None
@@ -84,7 +83,7 @@ def _join(step: StepGraph, op: Op) -> None:
         taken = _whole_storage(step, node, place)
         if taken is None or not _may_take(step, op, node.args[place], taken):
             continue
-        if step.cut is None and not _reads_before(op, taken, maker):
+        if (step.cut is None or GROWS in node.meta) and not _reads_before(op, taken, maker):
             apart.append(maker[taken])
             continue
         _take(step, op, taken, form)
@@ -110,15 +109,21 @@ def _reads_before(op: Op, taken: int, maker: Mapping[int, Op]) -> bool:
 
 
 def _offer_storages(step: StepGraph) -> None:
-    """Notes which ops could work in the storage of an input that others read too, if a schedule releases it there."""
+    """Notes which ops could work in the storage of an input that others read too, if a schedule releases it there.
+
+    Of two programs those that grow a result of slices: the input of others may be saved for the backward part.
+    """
+    held = step.cut_op.inputs if step.cut_op is not None else []  # by the user
     for op in step.ops:
         node = op.nodes[0] if op.nodes else None
+        if step.cut is not None and (node is None or GROWS not in node.meta):
+            continue
         form = in_place_form(node) if node is not None and node not in step.in_place else None
         if node is None or form is None or len(op.outputs) != 1 or step.storages_of(node) != op.outputs:
             continue
         for place in (0, 1) if _commutes(node) else (0,):
             taken = _whole_storage(step, node, place)
-            if taken is None or step.storages[taken].fixed or taken in op.outputs:
+            if taken is None or step.storages[taken].fixed or taken in [*op.outputs, *held]:
                 continue
             others = [n for n in node.all_input_nodes if n is not node.args[place]]
             others += [n for later in op.nodes[1:] for n in later.all_input_nodes if n not in op.nodes]
@@ -150,7 +155,7 @@ def _take(step: StepGraph, op: Op, taken: int, form: Any) -> None:
     head = next(o for o in step.ops if taken in o.outputs)
     node, (given,) = op.nodes[0], op.outputs
     head.nodes += op.nodes
-    head.inputs = list(dict.fromkeys(head.inputs + [s for s in op.inputs if s != taken]))
+    head.inputs = list(dict.fromkeys(head.inputs + [s for s in op.inputs if s not in head.outputs]))
     step.owner[node] = head
     step.rebound[node] = form
     step.in_place.add(node)

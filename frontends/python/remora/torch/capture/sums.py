@@ -6,6 +6,7 @@ A mean over labels, of which some are ignored, divides by a number that follows 
     loss, number = nll_loss(labels, mean)     becomes     number = count(labels), loss = nll_loss(labels, sum) / number
 
 The backward reads that number, and so waits for no row. A mean in half precision stays: its sum may be too large.
+The gradient of a mean of differences is that of the sum, and of a loss divided by their number.
 """
 
 from __future__ import annotations
@@ -43,11 +44,15 @@ def split_means(module: fx.GraphModule) -> fx.GraphModule | None:
 def _is_mean(node: fx.Node) -> bool:
     if node.target not in _SPLIT:
         return False
-    loss = node.target is not _ATEN.mean.default
-    value = node.args[0].meta.get("val") if isinstance(node.args[0], fx.Node) else None
+    place = 2 if node.target in _DIFFERENCES else 3 if node.target in _GRADIENTS else 0
+    read = node.args[1 if node.target in _GRADIENTS else 0]
+    value = read.meta.get("val") if isinstance(read, fx.Node) else None
     if not isinstance(value, torch.Tensor) or value.dtype in (torch.float16, torch.bfloat16):
         return False
-    if not loss:
+    if place:
+        reduction = node.args[place] if len(node.args) > place else _MEAN
+        return not node.kwargs and bool(reduction == _MEAN)
+    if node.target is _ATEN.mean.default:
         return bool(value.dim() > 0 and value.numel() > 1)
     return len(node.args) == 5 and bool(node.args[3] == _MEAN) and all(u.target is operator.getitem for u in node.users)
 
@@ -97,8 +102,26 @@ def _split_mean(call: _Writer, node: fx.Node) -> None:
     node.graph.erase_node(node)
 
 
+def _split_difference(call: _Writer, node: fx.Node) -> None:
+    mine, theirs, *more = node.args
+    total = call(node.target, mine, theirs, _SUM, *more[1:])
+    node.replace_all_uses_with(call(_ATEN.div.Tensor, total, int(mine.meta["val"].numel())))  # type: ignore[union-attr]
+    node.graph.erase_node(node)
+
+
+def _split_gradient(call: _Writer, node: fx.Node) -> None:
+    gradient, mine, theirs, *more = node.args
+    part = call(_ATEN.div.Tensor, gradient, int(mine.meta["val"].numel()))  # type: ignore[union-attr]
+    node.replace_all_uses_with(call(node.target, part, mine, theirs, _SUM, *more[1:]))
+    node.graph.erase_node(node)
+
+
+_DIFFERENCES = (_ATEN.mse_loss.default, _ATEN.smooth_l1_loss.default, _ATEN.huber_loss.default)
+_GRADIENTS = (_ATEN.mse_loss_backward.default, _ATEN.smooth_l1_loss_backward.default, _ATEN.huber_loss_backward.default)
 _SPLIT: dict[Any, Callable[[_Writer, fx.Node], None]] = {
     _ATEN.nll_loss_forward.default: _split_loss,
     _ATEN.nll_loss2d_forward.default: _split_loss,
     _ATEN.mean.default: _split_mean,
+    **dict.fromkeys(_DIFFERENCES, _split_difference),
+    **dict.fromkeys(_GRADIENTS, _split_gradient),
 }

@@ -7,9 +7,9 @@ op has a level:
 
     level of an op = the highest of its arguments' levels, one more where the two may not be one region
 
-Two ops may be one region if both can be fused, both are of the forward or both of the backward pass, and a schedule of
-the single ops runs both once or both again: so a region ends at what is kept, and running it again computes only what
-is to be recomputed. A region is a connected set of ops of one level:
+Two ops may be one region if both can be fused, both are of the forward or both of the backward pass, both of the same
+slice or of none, and a schedule of the single ops runs both once or both again: so a region ends at what is kept, and
+running it again computes only what is to be recomputed. A region is a connected set of ops of one level:
 
     addmm 1 -> add 2 -> layer_norm 2 -> addmm 3          one region {add, layer_norm}
     addmm 1 -> add 2 -> | kept | -> layer_norm 3 -> addmm 4      two, where the sum is kept and the norm recomputed
@@ -32,7 +32,7 @@ from torch._subclasses import FakeTensorMode
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ..capture.graph import Op, StepGraph, is_random, tensors_in
+from ..capture.graph import GROWS, SLICE, Op, StepGraph, is_random, tensors_in
 from ..capture.regions import Region, decomposed
 from ..cost.calls import made_like
 from ..errors import CaptureError
@@ -107,7 +107,7 @@ def _loops(step: StepGraph) -> dict[Op, bool]:
 def _regions(step: StepGraph, loops: Mapping[Op, bool], again: Container[fx.Node]) -> dict[Op, list[Op]]:
     """The regions of two ops and more: for each of their ops, all of them in captured order."""
     maker = {s: op for op in step.ops for s in op.outputs}
-    colour = {op: (backward, op.nodes[0] in again) for op, backward in loops.items()}
+    colour = {op: (backward, op.nodes[0] in again, op.nodes[0].meta.get(SLICE)) for op, backward in loops.items()}
     level: dict[Op, int] = {}
     leader: dict[Op, Op] = {}
     widest: dict[Op, int] = {}  # by leader, the bytes of the largest storage that its region reads
@@ -150,7 +150,7 @@ def _members(ops: Iterable[Op], first: Callable[[Op], Op]) -> dict[Op, list[Op]]
 
 def _join_readers(
     step: StepGraph,
-    colour: Mapping[Op, tuple[bool, bool]],
+    colour: Mapping[Op, tuple[Any, ...]],
     leader: dict[Op, Op],
     first: Callable[[Op], Op],
     widest: dict[Op, int],
@@ -190,7 +190,13 @@ def _join_readers(
 
 def _is_loop(step: StepGraph, node: fx.Node, known: dict[Any, bool]) -> bool:
     """True if Inductor computes a node in loops of its own; asked once for each op and its types."""
-    if not isinstance(node.target, torch._ops.OpOverload) or is_random(node) or node in step.rebound:
+    works_in_place = node in step.rebound or GROWS in node.meta
+    if (
+        not isinstance(node.target, torch._ops.OpOverload)
+        or is_random(node)
+        or works_in_place
+        or _is_strided(step, node)
+    ):
         return False
     tensors = tensors_in([step.value[n] for n in step.arguments(node)] + [step.value[node]])
     if any(t.device.type != step.device.type or t.is_complex() for t in tensors):
@@ -199,6 +205,16 @@ def _is_loop(step: StepGraph, node: fx.Node, known: dict[Any, bool]) -> bool:
     if key not in known:
         known[key] = _lowers_to_loops(step, node)
     return known[key]
+
+
+def _is_strided(step: StepGraph, node: fx.Node) -> bool:
+    """True if a node reads a storage as eager PyTorch lays it out; Inductor lays out what a region makes itself."""
+    for read in step.arguments(node):
+        while read not in step.owner and read.op == "call_function":
+            if read.target is torch.ops.aten.as_strided.default:
+                return True
+            read = step.resolve(read.all_input_nodes[0])
+    return False
 
 
 def _lowers_to_loops(step: StepGraph, node: fx.Node) -> bool:

@@ -56,6 +56,7 @@ class Writer:
             self.constants["place"] = library().remora_place
         self.name_of: dict[fx.Node, str] = {}
         self.held: dict[int, list[str]] = {}
+        self.made: set[int] = set()  # storages
         self.drawn = set(given)
 
     def hold(self, node: fx.Node, storages: Sequence[int]) -> str:
@@ -129,7 +130,8 @@ class Writer:
     def run(self, index: int, run: Run) -> None:
         """The lines of one step of the schedule."""
         op = run.op
-        taking = self.step.takes_over(op, run.free, self.held)
+        taking = self.step.takes_over(op, run.free, self.held, self.made)
+        self.made.update(op.outputs)
         self.release([s for s in op.outputs if s in self.held])
         for node in op.nodes:
             # Arguments first: nothing may stand between a generator that is set back and the call that draws from it.

@@ -27,7 +27,7 @@ from torch.utils.flop_counter import flop_registry
 
 from remora.onnx import Roofline
 
-from ..capture.graph import ADDS, Op, StepGraph, has_effect, is_own, is_random, storage_bytes, tensors_in
+from ..capture.graph import GROWS, Op, StepGraph, has_effect, is_own, is_random, storage_bytes, tensors_in
 from ..errors import CaptureError, first_line
 from ..job import same_answer
 from ..measure import (
@@ -261,7 +261,7 @@ def with_seeds(target: Any, arguments: Sequence[Any]) -> list[Any]:
 
 def grows(node: fx.Node) -> bool:
     """True if a node writes rows into its first argument, or adds a term to it: it is to work in place."""
-    return node.target is torch.ops.aten.slice_scatter.default or ADDS in node.meta
+    return node.target is torch.ops.aten.slice_scatter.default or GROWS in node.meta
 
 
 def work_of(step: StepGraph, node: fx.Node) -> tuple[int, int]:

@@ -9,6 +9,7 @@ do not stay within the budget, less is asked for.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections.abc import Callable
 from dataclasses import replace
@@ -19,7 +20,7 @@ import remora
 from remora.asking import ask, ask_again
 from remora.slices import SliceCost
 
-from ..capture.graph import Run, StepGraph
+from ..capture.graph import Run
 from ..capture.sums import split_means
 from ..cost.calls import generic_machine
 from ..errors import BudgetError
@@ -34,29 +35,49 @@ from .step import solve
 
 CHOICE = 0.4
 """The share of the time limit for the choice."""
+REACH = 0.2
+"""The share for what slices would reach, where a budget is rejected without them."""
 
 Read = Callable[[fx.GraphModule, Options], StepProblem]
 """Reads a graph and finds the cost of its ops."""
 Decision = tuple[StepProblem, SchedulePlan, list[Run]]
+"""A problem as it runs, of ops or of compiled regions, its plan, and the steps of this."""
+Decide = Callable[[StepProblem, Options, float], Decision]
+"""Plans a problem of ops in a share of the time limit; raises BudgetError."""
 
 
-def solve_with_slices(problem: StepProblem, options: Options, read: Read) -> Decision:
+def decide_ops(problem: StepProblem, options: Options, share: float = 1.0) -> Decision:
+    """Plans a problem that runs op by op."""
+    return problem, *solve(problem, options, share)
+
+
+def solve_with_slices(
+    problem: StepProblem,
+    options: Options,
+    read: Read,
+    decide: Decide = decide_ops,
+    cost: SliceCost | None = None,
+) -> Decision:
     """Plans a step in slices where these make it faster, or possible, and as it is otherwise.
 
-    Raises BudgetError if neither stays within the budget: what it names as enough is enough with these options.
+    `cost`: of slices on another device than this one. Raises BudgetError if neither stays within the budget: what it
+    names as enough is enough with these options.
     """
     budget = options.in_bytes(problem)
     given = replace(options, budget=budget + options.reserve)
-    choice = _Choice(problem, given, read)
+    choice = _Choice(problem, given, read, decide, cost)
     found = choice.within(budget)
     if isinstance(found, remora.Schedule) and not found.slices:
-        return problem, *solve(problem, given, 1 - CHOICE)
+        with contextlib.suppress(BudgetError):  # what the engine does not count, or regions, may need more
+            return decide(problem, given, 1 - CHOICE)
     tried = choice.first_planned(found, budget)
     whole = found.without_slices if isinstance(found, remora.Schedule) else None
-    if tried is not None and (whole is None or not whole.duration or tried[1].predicted_time < whole.duration):
+    is_faster = tried is not None and (whole is None or not whole.duration or tried[1].predicted_time < whole.duration)
+    if tried is not None and is_faster and not options.fuse:
         return tried
     try:
-        return problem, *solve(problem, given, 1 - CHOICE)
+        plain = decide(problem, given, 1 - CHOICE)
+        return plain if tried is None or plain[1].predicted_time <= tried[1].predicted_time else tried
     except BudgetError as refusal:
         if tried is not None:
             return tried
@@ -66,11 +87,22 @@ def solve_with_slices(problem: StepProblem, options: Options, read: Read) -> Dec
         raise refusal.changed(least=known.least, lower=0, proved=False, op=None) from None
 
 
+def with_reach(refusal: BudgetError, problem: StepProblem, options: Options, read: Read) -> BudgetError:
+    """A refusal without slices, with what slices would reach; nothing is rewritten or measured for that."""
+    given = replace(options, budget=options.in_bytes(problem) + options.reserve)
+    slices, enough = _Choice(problem, given, read, decide_ops).reach(options.in_bytes(problem))
+    return refusal.changed(slices=slices, in_slices=enough + options.reserve if slices else 0)
+
+
 class _Choice:
     """The slices of one step, for any budget."""
 
-    def __init__(self, problem: StepProblem, options: Options, read: Read) -> None:
-        self.problem, self.options, self.read = problem, options, read
+    def __init__(
+        self, problem: StepProblem, options: Options, read: Read, decide: Decide, cost: SliceCost | None = None
+    ) -> None:
+        self.problem, self.options, self.read, self.decide = problem, options, read, decide
+        machine = generic_machine(problem.step.device.type)
+        self.cost = cost or cost_of_slices(machine.launch_overhead, machine.bandwidth)
         split = split_means(problem.step.module)
         self.whole = problem if split is None else read(split, options)
         self.axes = axes_of(self.whole.step)
@@ -80,7 +112,7 @@ class _Choice:
     def within(self, budget: int) -> remora.Schedule | int:
         """The engine's schedule for a budget in bytes; without one, a budget that is enough in slices, or 0."""
         options = self.options
-        question = digest(self.graph.to_json())
+        question = digest([self.graph.to_json(), repr(self.cost)])
         path = answer_file("slices", question, budget, options.order, options.time_limit, options.seed)
 
         def found() -> remora.Schedule | int:
@@ -93,7 +125,7 @@ class _Choice:
                 order=options.order,
                 progress=options.progress,
                 slices="auto",
-                slice_cost=_cost_of_slices(self.whole.step),
+                slice_cost=self.cost,
             )
             if isinstance(answer, remora.NoSchedule):
                 return answer.refusal.enough_in_slices
@@ -109,6 +141,14 @@ class _Choice:
             return given if isinstance(given, int) else remora.Schedule.from_json(given, self.graph)
 
         return same_answer(f"slices/{path.stem}", found, text, parsed)
+
+    def reach(self, budget: int) -> tuple[int, int]:
+        """For a budget that is too small without slices: how many of them, and how many bytes are then enough."""
+        limits = self.options.limits_in(REACH * self.options.time_limit, GOOD_ENOUGH)
+        answer = ask(self.graph, budget, limits, order=self.options.order, slice_cost=self.cost)
+        if isinstance(answer, remora.Schedule):
+            return 0, 0
+        return answer.refusal.slices, answer.refusal.enough_in_slices
 
     def first_planned(self, found: remora.Schedule | int, budget: int) -> Decision | None:
         """The first plan within the budget: in these slices, in those for less, in those of the smallest budget."""
@@ -146,14 +186,15 @@ class _Choice:
         module = in_slices(self.whole.step, self.axes, found)
         sliced = self.read(module, self.options)
         seconds = time.perf_counter() - start
-        plan, runs = solve(sliced, self.options, 1 - CHOICE)
-        plan.unscheduled_peak, plan.unscheduled_time = problem.unscheduled, problem.graph.baseline_duration
+        sliced, plan, runs = self.decide(sliced, self.options, 1 - CHOICE)
+        plan.unscheduled_peak = problem.unscheduled
+        if not self.options.fuse:
+            plan.unscheduled_time = problem.graph.baseline_duration
         plan.slices = max(region.slices for region in found.slices)
         plan.seconds |= {"slices": seconds}
         return sliced, plan, runs
 
 
-def _cost_of_slices(step: StepGraph) -> SliceCost:
-    """A slice of an op costs a launch; its part of a result is copied, or added to the sum, at the roofline's rate."""
-    machine = generic_machine(step.device.type)
-    return SliceCost(round(machine.launch_overhead * 1e9), round(machine.bandwidth / 1e9), temporaries=True)
+def cost_of_slices(launch: float, bandwidth: float) -> SliceCost:
+    """A slice of an op costs a launch, in seconds; its part of a result is copied or added to a sum at a bandwidth."""
+    return SliceCost(round(launch * 1e9), round(bandwidth / 1e9), temporaries=True)

@@ -25,7 +25,7 @@ from ..capture.graph import StepGraph, tensors_in
 from ..capture.read import read_step
 from ..capture.simplify import simplify
 from ..cost.calls import Cost, adopt_sizes, by_flops, measured
-from ..decide.slices import solve_with_slices
+from ..decide.slices import cost_of_slices, solve_with_slices
 from ..decide.step import solve
 from ..errors import BudgetError
 from ..options import Options
@@ -274,7 +274,10 @@ def _solved(captured: Captured, options: Options) -> SchedulePlan:
     reader = captured.reader
     if options.slices == "none" or reader is None:
         return solve(captured.problem, options)[0]
-    return solve_with_slices(captured.problem, options, lambda module, _: reader(module, captured))[1]
+    device, cost = captured.device, None
+    if device is not None:
+        cost = cost_of_slices(device.launch, device.bandwidth * device.efficiency.get("memory", 1.0))
+    return solve_with_slices(captured.problem, options, lambda module, _: reader(module, captured), cost=cost)[1]
 
 
 def _seconds(device: FitDevice | None, nanoseconds: int, ops: int) -> float:

@@ -146,10 +146,14 @@ def replay(step: StepGraph, costs: dict[fx.Node, Cost], runs: Sequence[Run]) -> 
     state = _state_bytes(step)
     held = peak = fixed_memory(step)
     resident: set[int] = set()
+    made: set[int] = set()  # by the program that runs
     saved = set()
     for i, run in enumerate(runs):
         op = run.op
-        taking = step.takes_over(op, run.free, resident)
+        taking = step.takes_over(op, run.free, resident, made)
+        made.update(op.outputs)
+        if op is step.cut_op:
+            made.clear()
         if taking is not None:
             held -= step.storages[taking.input].size
             resident.discard(taking.input)

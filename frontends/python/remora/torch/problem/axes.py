@@ -25,7 +25,7 @@ import remora
 
 from ..capture.graph import Op, StepGraph
 from ..measure import rounded
-from .nests import Dims, Nest, chains, nest_of
+from .nests import Call, Dims, Nest, chains, nest_of
 
 Chain = tuple[str, ...]
 """Loops as one, the outermost first."""
@@ -118,11 +118,13 @@ def _axes(step: StepGraph, op: Op) -> list[OpAxis]:
         return []
     first = op.nodes[0]
     made = step.value[first]
-    tensors = [t for t in (made if isinstance(made, (list, tuple)) else [made]) if isinstance(t, torch.Tensor)]
-    if [step.storage_of(t) for t in tensors] != op.outputs or not all(_is_dense(step, t) for t in tensors):
+    known = [nest for nest in nests if nest is not None]
+    row = enumerate(made if isinstance(made, (list, tuple)) else [made])
+    tensors = {i: t for i, t in row if isinstance(t, torch.Tensor)}
+    filled = all(i in known[0].same or _is_dense(step, t) for i, t in tensors.items())
+    if [step.storage_of(t) for t in tensors.values()] != op.outputs or not filled:
         return []
     longest: dict[str, OpAxis] = {}
-    known = [nest for nest in nests if nest is not None]
     for chain in chains(known[0]):
         before = longest.get(chain[0])
         if before is None or len(before.chains[0]) < len(chain):
@@ -161,10 +163,17 @@ def _add_node(step: StepGraph, op: Op, axis: OpAxis, node: fx.Node, nest: Nest, 
     """Adds a node to an axis, whose outputs the first node says; False where the node does not have the axis."""
     cuts, sums = dict(axis.cuts), list(axis.sums)
     made = step.value[node]
-    for value, dims in zip(made if isinstance(made, (list, tuple)) else [made], nest.outputs, strict=True):
+    if any(positions_of(dims, chain) is None for dims in nest.sizes.values()):
+        return False
+    for i, (value, dims) in enumerate(
+        zip(made if isinstance(made, (list, tuple)) else [made], nest.outputs, strict=True)
+    ):
         if not isinstance(value, torch.Tensor):
             continue
         storage = step.storage_of(value)
+        if i in nest.same and is_first:
+            sums.append(storage)
+            continue
         positions = None if dims is None else positions_of(dims, chain)
         if positions is None:
             return False
@@ -177,7 +186,9 @@ def _add_node(step: StepGraph, op: Op, axis: OpAxis, node: fx.Node, nest: Nest, 
             cuts[storage] = rows
         elif cuts.get(storage) != rows or rows is None:
             return False
-    for place, value in _tensors(step, node):
+    for place, value in Call(step, node).tensors():
+        if value is None:
+            continue
         dims = nest.inputs.get(place)
         positions = [] if dims is None else positions_of(dims, chain)
         if positions is None:
@@ -195,10 +206,3 @@ def _add_node(step: StepGraph, op: Op, axis: OpAxis, node: fx.Node, nest: Nest, 
     axis.nests.append(nest)
     axis.chains.append(chain)
     return True
-
-
-def _tensors(step: StepGraph, node: fx.Node) -> list[tuple[int | str, torch.Tensor]]:
-    """The tensors that a node reads, with their places among its arguments."""
-    pairs: list[tuple[int | str, Any]] = [*enumerate(node.args), *node.kwargs.items()]
-    found = [(place, step.value[step.resolve(a)]) for place, a in pairs if isinstance(a, fx.Node)]
-    return [(place, value) for place, value in found if isinstance(value, torch.Tensor)]

@@ -14,8 +14,8 @@ A dimension without a loop is not cut. tests/torch/slices_test.py runs every rul
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 import torch
@@ -25,19 +25,24 @@ from ..capture.graph import StepGraph, is_random
 
 Dims = tuple[str | None, ...]
 """The loop of each dimension of a tensor; None of one that is not cut."""
+Place = int | str | tuple[int | str, int]
+"""Where an argument stands: its number or name, and of a list also the number in it."""
 
 
 @dataclass(frozen=True)
 class Nest:
     """The loops of a call.
 
-    `inputs`: by place among the arguments, or by name; a tensor that is not there is read as a whole. `outputs`: of
-    each result; an output lacks the loops over which it is a sum.
+    `inputs`: by place; a tensor that is not there is read as a whole. `outputs`: of each result; an output lacks the
+    loops over which it is a sum. `sizes`: numbers, or lists of numbers, that are sizes, with the loops of these.
+    `same`: results that are the same whatever is cut, as what is empty, or as seeds that nothing draws from.
     """
 
     extents: dict[str, int]
-    inputs: dict[int | str, Dims]
+    inputs: dict[Place, Dims]
     outputs: tuple[Dims | None, ...]
+    sizes: dict[Place, Dims] = field(default_factory=dict)
+    same: frozenset[int] = frozenset()
 
 
 class Call:
@@ -60,12 +65,23 @@ class Call:
             return self._given[name][1]
         return next(a.default_value for a in self.arguments if a.name == name)
 
-    def tensors(self) -> Iterator[tuple[int | str, torch.Tensor | None]]:
+    def place(self, name: str) -> Place:
+        """Where an argument stands."""
+        return self._given[name][0]
+
+    def tensors(self) -> Iterator[tuple[Place, torch.Tensor | None]]:
         """The arguments that could be tensors, in the schema's order: place and value, None of one that is not."""
+        for place, _, value in self.named():
+            yield place, value
+
+    def named(self) -> Iterator[tuple[Place, str, torch.Tensor | None]]:
+        """The same with the name of each argument."""
         for argument in self.arguments:
+            place, value = self._given.get(argument.name, (argument.name, None))
             if str(argument.type) in ("Tensor", "Optional[Tensor]"):
-                place, value = self._given.get(argument.name, (argument.name, None))
-                yield place, value if isinstance(value, torch.Tensor) else None
+                yield place, argument.name, value if isinstance(value, torch.Tensor) else None
+            elif str(argument.type) == "List[Tensor]":
+                yield from (((place, i), argument.name, tensor) for i, tensor in enumerate(value or ()))
 
     @property
     def first(self) -> torch.Tensor:
@@ -86,16 +102,19 @@ def nest_of(step: StepGraph, node: fx.Node) -> Nest | None:
         rule = _pointwise
     if rule is None:
         return None
-    call = Call(step, node)
-    if not all(isinstance(value, torch.Tensor) or value is None for value in call.outputs):
-        return None
-    return rule(call)
+    return rule(Call(step, node))
 
 
-def _nest(call: Call, inputs: list[Dims | None], outputs: list[Dims | None]) -> Nest | None:
+def _nest(
+    call: Call,
+    inputs: Sequence[Dims | None],
+    outputs: Sequence[Dims | None],
+    sizes: Mapping[str, Dims] | None = None,
+    same: Container[int] = (),
+) -> Nest | None:
     """A nest from the loops of all tensors in the schema's order; None where they do not fit the shapes."""
     extents: dict[str, int] = {}
-    given: dict[int | str, Dims] = {}
+    given: dict[Place, Dims] = {}
     tensors = list(call.tensors())
     if len(tensors) != len(inputs) or len(call.outputs) != len(outputs):
         return None
@@ -106,12 +125,20 @@ def _nest(call: Call, inputs: list[Dims | None], outputs: list[Dims | None]) -> 
                 return None
             given[place] = fitting
     made: list[Dims | None] = []
-    for value, wanted in zip(call.outputs, outputs, strict=True):
-        fitting = _fit(value, wanted, extents) if value is not None and wanted is not None else ()
+    constant: list[int] = []
+    for i, (value, wanted) in enumerate(zip(call.outputs, outputs, strict=True)):
+        is_same = isinstance(value, torch.Tensor) and (i in same or value.numel() == 0)
+        constant += [i] if is_same else []
+        is_cut = isinstance(value, torch.Tensor) and wanted is not None and not is_same
+        fitting = _fit(value, wanted, extents) if is_cut and wanted is not None else ()
         if fitting is None:
             return None
-        made.append(fitting if value is not None and wanted is not None else None)
-    return Nest(extents, given, tuple(made))
+        made.append(fitting if is_cut else None)
+    counted = {
+        call.place(name): tuple(loop if loop in extents else None for loop in dims)
+        for name, dims in (sizes or {}).items()
+    }
+    return Nest(extents, given, tuple(made), counted, frozenset(constant))
 
 
 def _fit(value: torch.Tensor, dims: Dims, extents: dict[str, int]) -> Dims | None:
@@ -225,19 +252,105 @@ def _gather(call: Call) -> Nest | None:
     return _nest(call, [dims, dims], [dims])
 
 
+def _leading(dims: Dims, tensor: torch.Tensor | None) -> Dims | None:
+    """The loops of a tensor's first dimensions; the others are not cut."""
+    return None if tensor is None or tensor.dim() < len(dims) else (*dims, *[None] * (tensor.dim() - len(dims)))
+
+
 def _convolution(call: Call) -> Nest | None:
-    """The batch: forward, and backward with the sums of the parameters' gradients."""
-    rows = {"input", "grad_output"}
-    names = [a.name for a in call.arguments if str(a.type) in ("Tensor", "Optional[Tensor]")]
+    """The batch, and without groups the channels that it makes; those that it reads where no bias is added.
 
-    def of(name: str, tensor: torch.Tensor | None) -> Dims | None:
-        if tensor is None:
+    The gradient of each is a sum over the loops that it lacks.
+    """
+    is_forward = len(call.outputs) == 1
+    has_bias = call.argument("bias") is not None if is_forward else bool(call.argument("output_mask")[2])
+    is_single = call.argument("groups") == 1
+    made, read = "k" if is_single else None, "c" if is_single and not has_bias else None
+    loops: dict[str, Dims] = {
+        "input": ("n", read),
+        "grad_output": ("n", made),
+        "weight": (read, made) if call.argument("transposed") else (made, read),
+        "bias": (made,),
+    }
+    results = ["grad_output"] if is_forward else ["input", "weight", "bias"]
+    outputs = [_leading(loops[name], value) for name, value in zip(results, call.outputs, strict=True)]
+    is_sized = not is_forward and call.argument("bias_sizes") is not None
+    given = [_leading(loops[name], value) for _, name, value in call.named()]
+    return _nest(call, given, outputs, {"bias_sizes": loops["bias"]} if is_sized else {})
+
+
+def _batch_norm(call: Call) -> Nest | None:
+    """The channels, of which each is normalized by itself; what cuDNN keeps for the backward pass is not cut."""
+
+    def of(tensor: Any) -> Dims | None:
+        if not isinstance(tensor, torch.Tensor) or tensor.dtype == torch.uint8:
             return None
-        return ("n" if name in rows else None, *[None] * (tensor.dim() - 1))
+        return ("c",) if tensor.dim() == 1 else _leading((None, "c"), tensor)
 
-    results = ["input"] if len(call.outputs) == 1 else ["input", "weight", "bias"]
-    given = [of(name, value) for name, (_, value) in zip(names, call.tensors(), strict=True)]
-    return _nest(call, given, [of(name, made) for name, made in zip(results, call.outputs, strict=True)])
+    return _nest(call, [of(value) for _, value in call.tensors()], [of(value) for value in call.outputs])
+
+
+def _group_norm(call: Call) -> Nest | None:
+    """The batch."""
+
+    def of(tensor: torch.Tensor | None) -> Dims | None:
+        return None if tensor is None else (None,) if tensor.dim() == 1 else _leading(("n",), tensor)
+
+    inputs = [of(value) for _, value in call.tensors()]
+    return _nest(call, inputs, [of(value) for value in call.outputs], {"N": ("n",)})
+
+
+def _resized(call: Call) -> Nest | None:
+    """Batch and channels of what is enlarged or shrunk."""
+    dims = ("n", "c")
+    is_backward = any(a.name == "input_size" for a in call.arguments)
+    sizes = {"input_size": _leading(dims, call.outputs[0]) or ()} if is_backward else {}
+    inputs = [_leading(dims, value) for _, value in call.tensors()]
+    return _nest(call, inputs, [_leading(dims, value) for value in call.outputs], sizes)
+
+
+def _difference(call: Call) -> Nest | None:
+    """A loss of two tensors of one shape: its rows, or their sum; its gradient."""
+    reduction = call.argument("reduction")
+    shapes = {tuple(value.shape) for _, name, value in call.named() if value is not None and name != "grad_output"}
+    if len(shapes) != 1 or reduction not in (0, 2):
+        return None
+    (shape,) = shapes
+    dims = _numbered(len(shape))
+
+    def of(tensor: torch.Tensor | None) -> Dims | None:
+        return None if tensor is None else dims if tuple(tensor.shape) == shape else _numbered(0)
+
+    return _nest(call, [of(value) for _, value in call.tensors()], [of(value) for value in call.outputs])
+
+
+def _joined(is_new: bool) -> Rule:
+    """All dimensions but the one along which tensors are joined; `is_new`: the tensors lack that one."""
+
+    def rule(call: Call) -> Nest | None:
+        (made,) = call.outputs
+        along = int(call.argument("dim")) % max(1, made.dim())
+        dims = _numbered(made.dim(), frozenset([along]))
+        own = tuple(loop for d, loop in enumerate(dims) if d != along) if is_new else dims
+        return _nest(call, [own for _ in call.tensors()], [dims])
+
+    return rule
+
+
+def _attention(call: Call) -> Nest | None:
+    """Batch and heads; of grouped heads the batch. Seeds are of no account without dropout."""
+    query, key = call.argument("query"), call.argument("key")
+    has_mask = any(a.name == "return_debug_mask" for a in call.arguments) and call.argument("return_debug_mask")
+    if call.argument("dropout_p") or has_mask or query.dim() != 4:
+        return None
+    dims = ("b", "h") if query.shape[1] == key.shape[1] else ("b", None)
+
+    def of(tensor: Any) -> Dims | None:
+        return _leading(dims, tensor) if isinstance(tensor, torch.Tensor) and tensor.dim() > 2 else None
+
+    given = [None if name.startswith("philox") else of(value) for _, name, value in call.named()]
+    made = [of(value) for value in call.outputs]
+    return _nest(call, given, made, same=[i for i, found in enumerate(made) if found is None])
 
 
 def _sums(call: Call) -> bool:
@@ -248,10 +361,6 @@ def _sums(call: Call) -> bool:
 def _keeps_divisor(call: Call) -> bool:
     """True of a loss's backward that is given what it divides by, or divides by nothing."""
     return bool(call.argument("reduction") in (1, 2))
-
-
-def _plain_attention(call: Call) -> bool:
-    return not call.argument("dropout_p")
 
 
 RULES: dict[str, Rule] = {
@@ -287,10 +396,28 @@ RULES: dict[str, Rule] = {
     "aten.max_pool2d_with_indices_backward.default": _by("nc..,nc..,nc..->nc.."),
     "aten.avg_pool2d.default": _by("nc..->nc.."),
     "aten.avg_pool2d_backward.default": _by("nc..,nc..->nc.."),
-    "aten._scaled_dot_product_flash_attention_for_cpu.default": _by("bh..,bh..,bh..,bh..->bh..,bh.", _plain_attention),
-    "aten._scaled_dot_product_flash_attention_for_cpu_backward.default": _by(
-        "bh..,bh..,bh..,bh..,bh..,bh.,bh..->bh..,bh..,bh..", _plain_attention
-    ),
+    "aten._adaptive_avg_pool2d.default": _by("nc..->nc.."),
+    "aten._adaptive_avg_pool2d_backward.default": _by("nc..,nc..->nc.."),
+    "aten._native_batch_norm_legit_functional.default": _batch_norm,
+    "aten.native_batch_norm_backward.default": _batch_norm,
+    "aten._batch_norm_with_update_functional.default": _batch_norm,
+    "aten.batch_norm_backward.default": _batch_norm,
+    "aten.native_group_norm.default": _group_norm,
+    "aten.native_group_norm_backward.default": _group_norm,
+    "aten.cat.default": _joined(False),
+    "aten.stack.default": _joined(True),
+    **{
+        f"aten.{name}{suffix}.default": rule
+        for names, rule in (
+            (("upsample_nearest2d", "_upsample_nearest_exact2d", "upsample_nearest1d", "upsample_nearest3d"), _resized),
+            (("upsample_bilinear2d", "upsample_bicubic2d", "upsample_linear1d", "upsample_trilinear3d"), _resized),
+            (("mse_loss", "smooth_l1_loss", "huber_loss"), _difference),
+            (("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention"), _attention),
+            (("_scaled_dot_product_efficient_attention", "_scaled_dot_product_cudnn_attention"), _attention),
+        )
+        for name in names
+        for suffix in ("", "_backward")
+    },
 }
 """The rule of each op; those that PyTorch itself calls pointwise need none."""
 

@@ -27,10 +27,10 @@ import remora
 from remora.schedule import schedule_core_of
 from remora.slices import SliceSource, sources_of
 
-from ..capture.graph import ADDS, Op, StepGraph
+from ..capture.graph import GROWS, SLICE, Op, StepGraph
 from .aten import storages_made
 from .axes import Chain, OpAxis, positions_of, rows_of
-from .nests import Dims
+from .nests import Dims, Nest, Place
 
 _ATEN = torch.ops.aten
 _HALF = (torch.bfloat16, torch.float16)
@@ -65,6 +65,8 @@ class _Rewriting:
         parts = [part for region in found.slices for part in region.parts]
         numbers = {op.index: number for part in parts for op, number in part.items()}
         self.axis = {op: axes[step.ops[op]][number] for op, number in numbers.items()}
+        self.part = {op.index: i for i, part in enumerate(parts) for op in part}
+        self.place = (0, 0)  # the part and the number of the slice that is being written
 
     def result(self) -> fx.GraphModule:
         """The new graph, in the order of the graph in slices."""
@@ -132,7 +134,7 @@ class _Rewriting:
         given = fx.node.map_arg((arguments, named), lambda n: self.fake[n])
         with self.step.mode, torch.no_grad():
             self.fake[node] = target(*given[0], **given[1])
-        node.meta = {**{key: value for key, value in like.meta.items() if key != "val"}, "val": self.fake[node]}
+        node.meta = {**like.meta, "val": self.fake[node], SLICE: self.place}
         return node
 
     # -- What is cut -------------------------------------------------------------------------------------------------
@@ -146,6 +148,7 @@ class _Rewriting:
     ) -> None:
         """One slice of an op: its calls, and what becomes of their results."""
         op, axis = self.step.ops[source.number], self.axis[source.number]
+        self.place = self.part[source.number], source.slice
         pieces: dict[int, _Piece] = {}
         versions: dict[int, fx.Node] = {}
         for storage, row in read:
@@ -153,15 +156,16 @@ class _Rewriting:
                 pieces[storage] = self.pieces[storage, row.slice]
             elif row.slice >= 0 and storage not in op.outputs:
                 versions[storage] = self.versions[storage, row.slice]
-        results: dict[int, tuple[_Root, Dims, Chain]] = {}
+        results: dict[int, tuple[_Root, Dims | None, Chain]] = {}
+        same: set[int] = set()
         for node, nest, chain in zip(op.nodes, axis.nests, axis.chains, strict=True):
-            call = self._called(node, nest.inputs, chain, source, pieces, versions)
+            call = self._called(node, nest, chain, source, pieces, versions)
             value = self.step.value[node]
             for i, dims in enumerate(nest.outputs):
                 tensor = value[i] if isinstance(value, (list, tuple)) else value
                 if not isinstance(tensor, torch.Tensor):
                     continue
-                assert dims is not None
+                assert dims is not None or i in nest.same
                 is_one = not isinstance(value, (list, tuple))
                 storage = self.step.storage_of(tensor)
                 result = call if is_one else self._call(node, operator.getitem, call, i)
@@ -171,21 +175,24 @@ class _Rewriting:
                     result = self._laid_out(node, result, tensor)
                 pieces[storage] = _Piece(result, first, last)
                 results[storage] = node if is_one else (node, i), dims, chain
+                same |= {storage} if i in nest.same else set()
         for storage, row in made:
             root, dims, chain = results[storage]
             if row.last > row.first:
                 self.pieces[storage, row.slice] = pieces[storage]
+            elif storage in same:
+                self.versions[storage, row.slice] = self.versions.get((storage, 0), pieces[storage].node)
             elif storage in axis.sums:
                 self._add(root, storage, row.slice, pieces[storage].node, is_last)
             else:
-                self._write(root, storage, pieces[storage].node, positions_of(dims, chain) or [], source)
+                self._write(root, storage, pieces[storage].node, positions_of(dims or (), chain) or [], source)
             if (storage, row.slice) in self.versions:
                 self.new[root] = self.versions[storage, row.slice]
 
     def _called(
         self,
         node: fx.Node,
-        dims: Mapping[int | str, Dims],
+        nest: Nest,
         chain: Chain,
         source: SliceSource,
         pieces: Mapping[int, _Piece],
@@ -193,10 +200,14 @@ class _Rewriting:
     ) -> fx.Node:
         """The call of one node on the rows of a slice."""
 
-        def given(place: int | str, value: Any) -> Any:
+        def given(place: Place, value: Any) -> Any:
+            if place in nest.sizes:
+                return self._sized(value, positions_of(nest.sizes[place], chain) or [], source.last - source.first)
+            if isinstance(value, (list, tuple)) and not isinstance(place, tuple):
+                return [given((place, i), part) for i, part in enumerate(value)]
             if not isinstance(value, fx.Node):
-                return fx.node.map_arg(value, self._copy)
-            positions = positions_of(dims[place], chain) if place in dims else []
+                return value
+            positions = positions_of(nest.inputs[place], chain) if place in nest.inputs else []
             assert positions is not None
             found = self._read(node, value, positions, source, pieces, versions)
             whole = self.step.value[self.step.resolve(value)]
@@ -206,6 +217,12 @@ class _Rewriting:
 
         arguments = [given(i, value) for i, value in enumerate(node.args)]
         return self._call(node, node.target, *arguments, **{k: given(k, v) for k, v in node.kwargs.items()})
+
+    def _sized(self, value: Any, positions: list[int], count: int) -> Any:
+        """A size, or a list of sizes, of so many rows."""
+        sizes = [int(n) for n in (value if isinstance(value, (list, tuple)) else [value])]
+        cut = _cut(sizes, positions, count)
+        return cut if isinstance(value, (list, tuple)) else cut[0]
 
     def _read(
         self,
@@ -300,7 +317,7 @@ class _Rewriting:
             total = self._call(like, _ATEN._to_copy.default, term, dtype=torch.float32) if dtype in _HALF else term
         else:
             total = self._call(like, *self._sum(self.versions[storage, slice - 1], term))
-            total.meta[ADDS] = True
+            total.meta[GROWS] = True
         if is_last and dtype in _HALF:
             total = self._call(like, _ATEN._to_copy.default, total, dtype=dtype)
         self.versions[storage, slice] = total
@@ -332,6 +349,7 @@ class _Rewriting:
         written = self._call(
             like, _ATEN.slice_scatter.default, self.merged[storage], part, positions[0], source.first, source.last
         )
+        written.meta[GROWS] = True
         self.merged[storage] = written
         is_merged = len(positions) > 1
         self.versions[storage, source.slice] = (

@@ -9,7 +9,7 @@ from __future__ import annotations
 import contextlib
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +24,7 @@ from ..carry.fuse import fuse
 from ..carry.program import Program, write_program
 from ..cost.calls import adopt_sizes, by_flops, measured
 from ..decide.schedules import FIRST
-from ..decide.slices import solve_with_slices
+from ..decide.slices import Decision, Read, decide_ops, solve_with_slices, with_reach
 from ..decide.step import solve
 from ..errors import BudgetError
 from ..options import Options
@@ -86,44 +86,56 @@ def scheduled(
     problem: StepProblem,
     options: Options,
     seconds: dict[str, float],
-    read: Callable[[fx.GraphModule, Options], StepProblem],
-) -> tuple[StepProblem, SchedulePlan, list[Run]]:
+    read: Read,
+) -> Decision:
     """The problem as it runs, of ops or of regions, and its plan; `read`: how the graph of regions is read.
 
     Regions that are cut where a schedule recomputes ops depend on the budget, and may need more than those that are not
     cut. These are tried before a budget is rejected, and the error names what they need: that is enough.
     """
+
+    def decide(given: StepProblem, options: Options, share: float = 1.0) -> Decision:
+        return (
+            _decide_regions(given, options, share, seconds, read) if options.fuse else decide_ops(given, options, share)
+        )
+
     if options.slices == "auto":
-        problem, plan, runs = solve_with_slices(problem, options, read)
-        plan.seconds = {**seconds, **plan.seconds}
-        return problem, plan, runs
-    if not options.fuse:
-        plan, runs = solve(problem, options)
-        plan.seconds = {**seconds, **plan.seconds}
-        return problem, plan, runs
-    for share, may_cut in ((1 - FIRST, True), ((1 - FIRST) / 2, False)):
-        module, given = _fused(problem, options, seconds, may_cut)
+        problem, plan, runs = solve_with_slices(problem, options, read, decide)
+    else:
+        try:
+            problem, plan, runs = decide(problem, options)
+        except BudgetError as refusal:
+            if options.arena or options.plan:
+                raise  # slices are not for these
+            raise with_reach(refusal, problem, options, read) from None
+    plan.seconds = {**seconds, **plan.seconds}
+    return problem, plan, runs
+
+
+def _decide_regions(
+    problem: StepProblem, options: Options, share: float, seconds: dict[str, float], read: Read
+) -> Decision:
+    """Plans a problem of ops in regions."""
+    for part, may_cut in ((1 - FIRST, True), ((1 - FIRST) / 2, False)):
+        module, given = _fused(problem, options, share, seconds, may_cut)
         regions = read(module, given)
         try:
-            plan, runs = solve(regions, given, share)
+            return decide_ops(regions, given, part * share)
         except BudgetError as refusal:
             if not module.meta["is_cut"]:
                 raise refusal.changed(lower=0, proved=False) from None  # other regions may need less
-        else:
-            plan.seconds = {**seconds, **plan.seconds}
-            return regions, plan, runs
     raise AssertionError("regions that are not cut are tried last")
 
 
 def _fused(
-    problem: StepProblem, options: Options, seconds: dict[str, float], may_cut: bool
+    problem: StepProblem, options: Options, share: float, seconds: dict[str, float], may_cut: bool
 ) -> tuple[fx.GraphModule, Options]:
     """The graph with compiled regions, cut at what a schedule of the captured ops keeps; the budget in bytes."""
     start, step = time.perf_counter(), problem.step
     runs: list[Run] = []
     if may_cut:
         with contextlib.suppress(BudgetError):  # regions may need less: all that one loop computes is not kept
-            _, runs = solve(problem, options, FIRST)
+            _, runs = solve(problem, options, FIRST * share)
     twice = {node for op, times in Counter(run.op for run in runs).items() if times > 1 for node in op.nodes}
     seconds["solve captured"] = time.perf_counter() - start
     start = time.perf_counter()
