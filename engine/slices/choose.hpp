@@ -35,9 +35,9 @@ struct Slicing {
   std::vector<Region> regions{};
   std::shared_ptr<const SlicedGraph> sliced{};
   SlicingFigures figures{};
-  /// Slicings with fewer slices each, the nearest first: for the smallest budget those on the way here, with a higher
-  /// bound; for another one those whose bound is within it.
-  std::vector<Slicing> milder{};
+  /// Others of the same reach. For the smallest budget those on the way here, the nearest first. For another one, with
+  /// a bound within it: with fewer slices each, and those in which ops need less of it alone.
+  std::vector<Slicing> others{};
 
   [[nodiscard]] std::shared_ptr<const Graph> graph() const { return {sliced, &sliced->graph}; }
 };
@@ -48,13 +48,21 @@ struct Slicing {
 /// work for each thousand of its ops.
 std::vector<Slicing> choose_slices(const Graph& graph, Bytes budget, const SliceRun& run, Allowance& allowance);
 
+/// The slicings and their others, each once and without others, as far as they have regions.
+std::vector<Slicing> all_of(std::vector<Slicing> found);
+
 /// The regions that a user names. One that grows from an op has the axis, where none is given, and the reach that bring
 /// the graph nearest to the budget; 0 asks for the smallest budget. Throws InputError, placed at the option "slices",
 /// for an unknown op or axis, an op that is in two regions, and for slices that would not be independent.
 Slicing slice_as_asked(const Graph& graph, std::span<const RegionRequest> asked, Bytes budget, const SliceRun& run);
 
-/// The regions by names, with their effects.
-std::vector<NamedRegion> with_effects(const Graph& graph, const std::vector<Region>& regions, const SliceRun& run);
+struct RegionsWithEffects {
+  std::vector<NamedRegion> regions{};
+  SlicedGraph sliced{};
+};
+
+/// The regions by names, with their effects, and the graph in them. Throws as slice() of several regions.
+RegionsWithEffects with_effects(const Graph& graph, const std::vector<Region>& regions, const SliceRun& run);
 
 /// Regions reach over tensors down to these parts of the largest one of their seed.
 inline constexpr std::array<int, 6> kReaches = {1, 4, 16, 64, 256, 1024};
