@@ -22,15 +22,15 @@ namespace {
 
 /// Parts of what is left: for the graph as it is, for the choice, and for all candidates together.
 constexpr double kWholeShare = 0.25;
-constexpr double kChoiceShare = 0.2;
+constexpr double kChoiceShare = 0.25;
 constexpr double kCandidatesShare = 0.4;
 
 /// Limits of the search for the least memory in slices, where the request's own are not less, and the part of them for
 /// the choice of slices.
 constexpr Limits kReachLimits{.seconds = 16, .work = Work(40'000)};
-constexpr double kReachChoiceShare = 0.3;
+constexpr double kReachChoiceShare = 0.4;
 /// The part of the request's work that it may be.
-constexpr double kReachShare = 0.25;
+constexpr double kReachShare = 0.3;
 /// Effort of checkpoints in a slicing, of about 0.02 s.
 constexpr Effort kEffortOfCheckpoints = 300'000;
 /// Larger graphs are only looked at in the input order.

@@ -24,7 +24,7 @@ constexpr int kMilder = 2;
 /// Levels below a budget.
 constexpr int kSmaller = 4;
 /// Ops of graphs that are rewritten and looked at, for a unit of work.
-constexpr std::int64_t kOpsOfWork = 25;
+constexpr std::int64_t kOpsOfWork = 50;
 
 /// Memory by op that is to be brought down.
 using Column = Table<OpId, Bytes> OpNeeds::*;
