@@ -347,7 +347,7 @@ class GreedyChoice {
   Bytes budget_;
   SliceRun run_;
   Allowance& allowance_;
-  /// What no slices save, and memory that is not worth a slice: that, or the budget.
+  /// Memory that no slices save, and memory that is not worth a slice: that, or the budget.
   Bytes unavoidable_;
   Bytes floor_;
   RegionGrowth growth_;
