@@ -318,7 +318,7 @@ class Iterations {
     if (bytes.empty()) return {};
     const Cut& cut = *cut_of(region_.axis(v), t);
     const std::int64_t unit = cut.stride.count() * cut.step;
-    const Range iterations{bytes.begin / unit, (bytes.end + unit - 1) / unit};
+    const Range iterations{bytes.begin / unit, quotient_up(bytes.end, unit)};
     return is_assembled ? Range{region_.own(v, slice).begin, iterations.end} : iterations;
   }
 
@@ -530,7 +530,7 @@ class Rewriting {
     if (run_.bandwidth <= Bytes()) return {};
     const Wide bandwidth = run_.bandwidth.count();
     const Wide most = Duration::max().count();
-    return Duration(static_cast<std::int64_t>(std::min((2 * Wide{bytes.count()} + bandwidth - 1) / bandwidth, most)));
+    return Duration(static_cast<std::int64_t>(std::min(quotient_up(2 * Wide{bytes.count()}, bandwidth), most)));
   }
 
   /// The tensor that the slice of the op reads for `t`.
@@ -635,6 +635,11 @@ SlicedGraph slice_more(const Graph& graph, const SlicedGraph& made, const Region
 }
 
 SlicedGraph slice(const Graph& graph, std::span<const Region> regions, const SliceRun& run) {
+  return slice_each(graph, regions, run, [](std::size_t, const SlicedGraph&) {});
+}
+
+SlicedGraph slice_each(const Graph& graph, std::span<const Region> regions, const SliceRun& run,
+                       const std::function<void(std::size_t, const SlicedGraph&)>& look) {
   SlicedGraph result = unchanged(graph);
   for (std::size_t i = 0; i < regions.size(); ++i) {
     try {
@@ -642,6 +647,7 @@ SlicedGraph slice(const Graph& graph, std::span<const Region> regions, const Sli
     } catch (const InputError& error) {
       throw InputError("regions[" + std::to_string(i) + "]." + error.place(), error.fault());
     }
+    look(i, result);
   }
   return result;
 }

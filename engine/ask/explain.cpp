@@ -109,15 +109,16 @@ Known with_addresses(const Instance& stated, BudgetBracket bracket, Bytes alignm
 }
 
 std::optional<Known> known_of(const Request& request, const Instance& stated, const std::atomic<bool>* cancel) {
+  Allowance allowance({}, cancel);
   if (!request.alignment || stated.op_count() == 0) {
-    std::optional<BudgetBracket> found = short_least_budget(stated.with_budget(Bytes::max()), request, cancel);
+    std::optional<BudgetBracket> found = short_least_budget(stated.with_budget(Bytes::max()), request, allowance);
     if (!found) return std::nullopt;
     return Known{.bracket = *found, .order = stated.problem().order, .enough = found->reached};
   }
   Problem problem = stated.problem();
   problem.budget = Bytes::max();
   const Instance rounded(rounded_graph(stated.graph(), *request.alignment), problem);
-  return with_addresses(stated, short_least_budget(rounded, request, cancel).value_or(BudgetBracket{}),
+  return with_addresses(stated, short_least_budget(rounded, request, allowance).value_or(BudgetBracket{}),
                         *request.alignment, cancel);
 }
 

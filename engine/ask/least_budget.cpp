@@ -149,11 +149,10 @@ Work work_of_look(const Instance& instance) {
 }
 
 BudgetBracket least_budget(const Instance& instance, const SolveOptions& options, bool with_more,
-                           const std::atomic<bool>* cancel) {
-  Allowance allowance(limits_of(options), cancel);
-  if (instance.problem().order == OrderMode::free) return bracket_free(instance, options, allowance);
-  return with_more ? bracket_staged_with_more(instance, options, allowance)
-                   : bracket_staged(instance, options, allowance);
+                           Allowance& allowance) {
+  const SolveOptions all = within(options, allowance.left());
+  if (instance.problem().order == OrderMode::free) return bracket_free(instance, all, allowance);
+  return with_more ? bracket_staged_with_more(instance, all, allowance) : bracket_staged(instance, all, allowance);
 }
 
 BudgetBracket least_budget(const Request& request, const std::atomic<bool>* cancel) {
@@ -163,7 +162,8 @@ BudgetBracket least_budget(const Request& request, const std::atomic<bool>* canc
                                 "the minimum budget is found by search; methods of the literature do not give one");
   }
   const Instance instance = unbudgeted(request, "the minimum budget is that of one order");
-  return least_budget(instance, request.options, !request.max_computes, cancel);
+  Allowance allowance(limits_of(request.options), cancel);
+  return least_budget(instance, request.options, !request.max_computes, allowance);
 }
 
 }  // namespace remora

@@ -80,10 +80,9 @@ std::shared_ptr<Graph> rounded_graph(const Graph& graph, Bytes alignment);
 /// starts. Some six microseconds an op and an edge.
 Work work_of_look(const Instance& instance);
 
-/// As the call of ask.hpp, of a problem as it is stated; `with_more`: with more computes an op, too, where they reach
-/// less.
-BudgetBracket least_budget(const Instance& instance, const SolveOptions& options, bool with_more,
-                           const std::atomic<bool>* cancel);
+/// As the call of ask.hpp, of a problem as it is stated and within what is left of the allowance, which it spends;
+/// `with_more`: with more computes an op, too, where they reach less.
+BudgetBracket least_budget(const Instance& instance, const SolveOptions& options, bool with_more, Allowance& allowance);
 
 /// The problem that was searched, as far as advice depends on it.
 struct SearchedProblem {

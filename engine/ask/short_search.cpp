@@ -77,18 +77,28 @@ SolveOptions short_options(SolveOptions options, const Limits& limits) {
 }
 
 std::optional<BudgetBracket> short_least_budget(const Instance& unlimited, const Request& request,
-                                                const std::atomic<bool>* cancel) {
+                                                Allowance& allowance) {
   if (unlimited.has_modes() && !modes_hold(unlimited, computes_of(input_order(unlimited)))) return std::nullopt;
   SolveOptions options = short_options(request.options, {.seconds = kSeconds, .work = Work(kWork)});
   if (unlimited.op_count() > kMaxOpsToRelax) options.covering = Covering::off;
-  BudgetBracket bracket = least_budget(unlimited, options, !request.max_computes, cancel);
+  const std::atomic<bool>* cancel = allowance.deadline().cancel();
+  const auto search = [&](const Instance& instance, bool with_more) {
+    const Limits left = allowance.left();
+    const Limits own = limits_of(options);
+    Allowance part({std::min(own.seconds, left.seconds), std::min(own.work, left.work)}, cancel);
+    BudgetBracket found = least_budget(instance, options, with_more, part);
+    allowance.spend(part.spent());
+    return found;
+  };
+  BudgetBracket bracket = search(unlimited, !request.max_computes);
   if (work_of_look(unlimited) > Work(kWork)) return bracket;
   construct_less(unlimited, request, Deadline(options.time_limit, cancel), bracket);
+  allowance.spend(work_of(kEffortOfConstruction));
   const bool is_deep = !request.max_computes && !unlimited.has_modes() && !bracket.sequence.empty();
   if (is_deep && unlimited.problem().order == OrderMode::input && bracket.reached > least_budget(unlimited)) {
     // One more at a time may bring nothing where many together do.
     const Instance deep = with_computes(unlimited, kMaxComputes);
-    take(deep, least_budget(deep, options, false, cancel).sequence, bracket);
+    take(deep, search(deep, false).sequence, bracket);
   }
   return bracket;
 }

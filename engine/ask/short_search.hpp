@@ -19,7 +19,8 @@ SolveOptions short_options(SolveOptions options, const Limits& limits);
 
 /// As least_budget() with such options, and by methods that reach less memory with many runs per op: what it reaches
 /// does not depend on the request's budget. Nothing where mode 0 does not do for every op.
+/// Ends earlier where the allowance does, of which it spends its work.
 std::optional<BudgetBracket> short_least_budget(const Instance& unlimited, const Request& request,
-                                                const std::atomic<bool>* cancel);
+                                                Allowance& allowance);
 
 }  // namespace remora

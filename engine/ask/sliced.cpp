@@ -2,6 +2,7 @@
 #include "engine/ask/sliced.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <tuple>
 #include <utility>
@@ -11,6 +12,7 @@
 #include "engine/ask/short_search.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
+#include "engine/search/segments.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
@@ -20,36 +22,103 @@ namespace {
 
 /// Parts of what is left: for the graph as it is, for the choice, and for all candidates together.
 constexpr double kWholeShare = 0.25;
-constexpr double kChoiceShare = 0.2;
+constexpr double kChoiceShare = 0.25;
 constexpr double kCandidatesShare = 0.4;
 
-/// Limits of the choice for the smallest budget, and how many of its slicings are searched.
-constexpr Limits kSmallestChoice{.seconds = 1, .work = Work(400)};
-constexpr std::size_t kMostToReach = 4;
+/// Limits of the search for the least memory in slices, where the request's own are not less, and the part of them for
+/// the choice of slices.
+constexpr Limits kReachLimits{.seconds = 16, .work = Work(40'000)};
+constexpr double kReachChoiceShare = 0.4;
+/// The part of the request's work that it may be.
+constexpr double kReachShare = 0.3;
+/// Effort of checkpoints in a slicing, of about 0.02 s.
+constexpr Effort kEffortOfCheckpoints = 300'000;
 /// Larger graphs are only looked at in the input order.
 constexpr std::size_t kMaxOpsToReach = 4'000;
 
-std::vector<Slicing> smallest_slicings(const Request& request, const std::atomic<bool>* cancel) {
-  Allowance choosing(limits_of(short_options(request.options, kSmallestChoice)), cancel);
-  return choose_slices(*request.graph, Bytes(), request.slices.run, choosing);
+/// They do not depend on the budget.
+Limits limits_to_reach(const SolveOptions& options) {
+  Limits limits = limits_of(short_options(options, kReachLimits));
+  if (options.work_limit > 0)
+    limits.work = std::max(Work(1), std::min(limits.work, part_of(Work(options.work_limit), kReachShare)));
+  return limits;
 }
 
-/// The smallest budget in these slices that a short search reaches.
-BudgetBracket least_budget_in(const Slicing& slicing, const Request& request, const std::atomic<bool>* cancel) {
-  const int computes = request.max_computes.value_or(default_computes(request.options.strategy));
-  const Instance instance(slicing.graph(), {.max_computes = computes});
-  std::optional<BudgetBracket> bracket;
-  const bool is_small = slicing.sliced->ops.size() <= kMaxOpsToReach;
-  if (is_small && is_search(request.options.strategy)) bracket = short_least_budget(instance, request, cancel);
-  if (bracket) return *std::move(bracket);
-  return {slicing.figures.lower_bound, slicing.figures.peak, input_order(instance), computes};
+std::vector<Slicing> smallest_slicings(const Request& request, Allowance& allowance) {
+  Allowance choosing(allowance.share(kReachChoiceShare), allowance.deadline().cancel());
+  std::vector<Slicing> found = choose_slices(*request.graph, Bytes(), request.slices.run, choosing);
+  allowance.spend(choosing.spent());
+  return found;
 }
 
-/// A graph that may be the answer's, and its best schedule so far.
+/// The least memory in slices that was seen, slicing by slicing: those that checkpoints bring lowest are searched first.
+class LeastInSlices {
+ public:
+  LeastInSlices(const Request& request, Allowance& allowance) : request_(request), allowance_(allowance) {}
+
+  std::optional<SlicedReach> result() {
+    const bool searches = is_search(request_.options.strategy);
+    std::vector<SlicedReach> all;
+    for (Slicing& slicing : all_of(smallest_slicings(request_, allowance_))) {
+      if (slicing.sliced->ops.size() > kMaxOpsToReach && !all.empty()) continue;
+      BudgetBracket bracket = first_bracket(slicing, searches);
+      all.push_back({std::move(slicing), std::move(bracket)});
+    }
+    std::ranges::stable_sort(all, {}, [](const SlicedReach& one) { return one.bracket.reached; });
+    std::optional<SlicedReach> best;
+    for (SlicedReach& next : all) {
+      if (best && next.slicing.figures.lower_bound >= best->bracket.reached) continue;
+      if (searches && (!best || !allowance_.is_over())) search(next);
+      if (!best || next.bracket.reached < best->bracket.reached) best = std::move(next);
+    }
+    return best;
+  }
+
+ private:
+  [[nodiscard]] Instance instance_of(const Slicing& slicing, int computes) const {
+    return {slicing.graph(), {.max_computes = computes}};
+  }
+
+  [[nodiscard]] int computes() const {
+    return request_.max_computes.value_or(default_computes(request_.options.strategy));
+  }
+
+  /// By checkpoints between segments, or in the input order.
+  BudgetBracket first_bracket(const Slicing& slicing, bool searches) {
+    BudgetBracket bracket{slicing.figures.lower_bound, slicing.figures.peak,
+                          input_order(instance_of(slicing, computes())), computes()};
+    const bool applies = searches && is_whole_search(request_.options) && request_.options.segments &&
+                         slicing.sliced->ops.size() <= kMaxOpsToReach && !allowance_.is_over();
+    if (!applies) return bracket;
+    const int most = request_.max_computes.value_or(kMaxComputes);
+    const Instance deep = instance_of(slicing, most).with_budget(slicing.figures.lower_bound);
+    Effort effort = 0;
+    const Deadline& deadline = allowance_.deadline();
+    const auto is_over = [&] { return (effort += effort_of_plan(deep)) > kEffortOfCheckpoints || deadline.reached(); };
+    const Solution cut = start_from_segments(deep, is_over);
+    allowance_.spend(work_of(effort));
+    if (cut.peak >= bracket.reached) return bracket;
+    return {bracket.proved, cut.peak, ops_of(cut.computes(deep)), most};
+  }
+
+  /// The smallest budget in these slices that a short search reaches.
+  void search(SlicedReach& reach) {
+    if (reach.slicing.sliced->ops.size() > kMaxOpsToReach) return;
+    std::optional<BudgetBracket> found =
+        short_least_budget(instance_of(reach.slicing, computes()), request_, allowance_);
+    if (found && found->reached < reach.bracket.reached) reach.bracket = *std::move(found);
+  }
+
+  const Request& request_;
+  Allowance& allowance_;
+};
+
+/// Slices that may be the answer's, none of the graph as it is, and the best schedule so far.
 struct Candidate {
   Slicing slicing{};
-  std::shared_ptr<const Graph> graph{};
   Answer answer{};
+  /// The highest bound that was proved.
+  Duration lower_bound{};
 
   [[nodiscard]] bool has_schedule() const { return answer.schedule.has_schedule(); }
 };
@@ -63,30 +132,19 @@ class SlicedSolve {
         allowance_(limits_of(request.options), callbacks.cancel) {}
 
   SlicedAnswer result() {
-    Candidate best{.graph = request_.graph};
+    Candidate best;
     if (!asked_.regions.empty())
-      return of_asked(candidate_of(slice_as_asked(*request_.graph, asked_.regions, request_.budget, asked_.run)));
+      return of_asked({slice_as_asked(*request_.graph, asked_.regions, request_.budget, asked_.run)});
     search(best, allowance_.share(kWholeShare), {.cancel = callbacks_.cancel});
     const Answer whole = best.answer;
     if (!is_decided(best)) {
-      std::vector<Candidate> all = candidates();
-      const Limits limits = allowance_.share(kCandidatesShare);
-      const double part = 1.0 / static_cast<double>(std::max<std::size_t>(1, all.size()));
-      // The shortest first: one that takes longer than a schedule without any recomputation cannot be better.
-      for (Candidate& candidate : all) {
-        const Duration least = candidate.slicing.figures.duration;
-        if (best.has_schedule() && least >= best.answer.schedule.duration) continue;
-        search(candidate, limits.part(part), {.cancel = callbacks_.cancel});
-        if (is_better(candidate, best)) best = std::move(candidate);
-      }
-      if (!best.has_schedule() && !all.empty()) best = std::move(*std::ranges::min_element(all, is_nearer));
+      compare(candidates(), best);
       Sequence start;
       if (!best.has_schedule()) start = reach(best);
       if (best.answer.schedule.status != Status::optimal) search(best, allowance_.left(), callbacks_, std::move(start));
     }
     if (!best.has_schedule()) {
       best.slicing = {};
-      best.graph = request_.graph;
       best.answer = whole;
     }
     return answer(std::move(best), whole);
@@ -94,7 +152,7 @@ class SlicedSolve {
 
  private:
   SlicedAnswer of_asked(Candidate asked) {
-    Candidate whole{.graph = request_.graph};
+    Candidate whole;
     search(whole, allowance_.share(kWholeShare), {.cancel = callbacks_.cancel});
     search(asked, allowance_.left(), callbacks_);
     return answer(std::move(asked), whole.answer);
@@ -106,19 +164,55 @@ class SlicedSolve {
     report.work = allowance_.spent().count();
     report.time_limit = request_.options.time_limit;
     report.work_limit = request_.options.work_limit;
-    return {std::move(found.slicing), std::move(found.graph), std::move(found.answer), whole, std::move(reach_)};
+    std::shared_ptr<const Graph> graph = graph_of(found);
+    return {std::move(found.slicing), std::move(graph), std::move(found.answer), whole, std::move(reach_)};
   }
 
-  static Candidate candidate_of(Slicing slicing) {
-    auto graph = slicing.graph();
-    return {.slicing = std::move(slicing), .graph = std::move(graph)};
+  [[nodiscard]] std::shared_ptr<const Graph> graph_of(const Candidate& candidate) const {
+    return candidate.slicing.sliced != nullptr ? candidate.slicing.graph() : request_.graph;
+  }
+
+  /// Rounds of short searches, of which each keeps the better half; the best schedule of all becomes `best`. Without
+  /// any, the slices that are nearest to the budget do.
+  void compare(std::vector<Candidate> all, Candidate& best) {
+    const Limits limits = allowance_.share(kCandidatesShare);
+    std::vector<Candidate> rest = all;
+    const auto rounds = static_cast<double>(all.size() < 2 ? 1 : std::bit_width(all.size() - 1));
+    while (!rest.empty()) {
+      const double part = 1 / (rounds * static_cast<double>(rest.size()));
+      for (Candidate& candidate : rest) {
+        if (is_hopeless(candidate, best)) continue;
+        search(candidate, limits.part(part), {.cancel = callbacks_.cancel});
+        if (is_better(candidate, best)) best = candidate;
+      }
+      std::erase_if(rest, [&](const Candidate& candidate) { return is_hopeless(candidate, best); });
+      std::ranges::stable_sort(rest, {}, [](const Candidate& candidate) { return prospect(candidate); });
+      if (rest.size() <= 2) break;
+      rest.resize((rest.size() + 1) / 2);
+    }
+    if (!best.has_schedule() && !all.empty()) best = std::move(*std::ranges::min_element(all, is_nearer));
+  }
+
+  /// True if no schedule in these slices is shorter, as far as is known. Nothing is without a recomputation.
+  static bool is_hopeless(const Candidate& candidate, const Candidate& best) {
+    return best.has_schedule() &&
+           std::max(candidate.lower_bound, candidate.slicing.figures.duration) >= best.answer.schedule.duration;
+  }
+
+  /// Between what was found and what was proved: slices that a short search has not used yet have a lower bound.
+  static std::pair<bool, Duration> prospect(const Candidate& candidate) {
+    const Duration bound = candidate.lower_bound;
+    if (!candidate.has_schedule()) return {true, bound};
+    return {false, bound + Duration((candidate.answer.schedule.duration - bound).count() / 2)};
   }
 
   /// The budget that a refusal calls enough has a schedule: it becomes where the search begins.
   Sequence reach(Candidate& best) {
-    reach_ = reach_with_slices(request_, callbacks_.cancel);
+    Allowance reaching(limits_to_reach(request_.options), callbacks_.cancel);
+    reach_ = reach_with_slices(request_, reaching);
+    allowance_.spend(reaching.spent());
     if (!reach_ || reach_->bracket.reached > request_.budget) return {};
-    best = candidate_of(reach_->slicing);
+    best = {reach_->slicing};
     return reach_->bracket.sequence;
   }
 
@@ -143,15 +237,10 @@ class SlicedSolve {
   std::vector<Candidate> candidates() {
     Allowance choosing(allowance_.share(kChoiceShare), callbacks_.cancel);
     std::vector<Candidate> result;
-    const auto add = [&](Slicing&& slicing) {
-      if (slicing.regions.empty() || slicing.figures.lower_bound > request_.budget) return;
-      result.push_back(candidate_of(std::move(slicing)));
-    };
-    for (Slicing& slicing : choose_slices(*request_.graph, request_.budget, asked_.run, choosing)) {
-      for (Slicing& milder : slicing.milder) add(std::move(milder));
-      slicing.milder.clear();
-      add(std::move(slicing));
+    for (Slicing& slicing : all_of(choose_slices(*request_.graph, request_.budget, asked_.run, choosing))) {
+      if (slicing.figures.lower_bound <= request_.budget) result.push_back({std::move(slicing)});
     }
+    // The shortest first: one that takes longer than a schedule without any recomputation cannot be better.
     std::ranges::stable_sort(result, {}, [](const Candidate& one) { return one.slicing.figures.duration; });
     allowance_.spend(choosing.spent());
     return result;
@@ -161,12 +250,13 @@ class SlicedSolve {
   void search(Candidate& candidate, const Limits& limits, const SolveCallbacks& callbacks, Sequence start = {}) {
     Request request = request_;
     request.slices.is_allowed = false;
-    request.graph = candidate.graph;
+    request.graph = graph_of(candidate);
     request.options = within(request_.options, limits);
     request.warm_start = candidate.has_schedule() ? ops_of(candidate.answer.schedule) : std::move(start);
     const bool is_sliced = !candidate.slicing.regions.empty();
     Answer answer = solve_whole(request, callbacks, !is_sliced || !asked_.regions.empty());
     allowance_.spend(Work(answer.schedule.solver.work));
+    candidate.lower_bound = std::max(candidate.lower_bound, answer.schedule.lower_bound);
     const bool is_longer = candidate.has_schedule() && (!answer.schedule.has_schedule() ||
                                                         answer.schedule.duration > candidate.answer.schedule.duration);
     if (!is_longer) candidate.answer = std::move(answer);
@@ -204,7 +294,7 @@ Answer answer_of(const Request& request, SlicedAnswer&& sliced) {
   schedule.baseline_peak_memory = baseline_peak(whole);
   const Schedule& known = sliced.whole.schedule;
   const SliceRun& run = request.slices.run;
-  schedule.slices = {.regions = with_effects(*request.graph, sliced.slicing.regions, run),
+  schedule.slices = {.regions = with_effects(*request.graph, sliced.slicing.regions, run).regions,
                      .run = run,
                      .whole_status = known.status,
                      .whole_duration = known.has_schedule() ? known.duration : Duration(),
@@ -216,8 +306,7 @@ Answer answer_of(const Request& request, SlicedAnswer&& sliced) {
 SlicedGraph graph_in_slices(const Graph& graph, const ScheduleSlices& slices) {
   try {
     const std::vector<Region> regions = regions_of(graph, slices.regions);
-    SlicedGraph sliced = slice(graph, regions, slices.run);
-    const std::vector<NamedRegion> named = with_effects(graph, regions, slices.run);
+    auto [named, sliced] = with_effects(graph, regions, slices.run);
     for (std::size_t i = 0; i < named.size(); ++i) {
       if (named[i] == slices.regions[i]) continue;
       throw InputError("regions[" + std::to_string(i) + "]",
@@ -226,7 +315,7 @@ SlicedGraph graph_in_slices(const Graph& graph, const ScheduleSlices& slices) {
                            std::to_string(named[i].saved_minimum.count()) + ", and it costs " +
                            std::to_string(named[i].cost.count()));
     }
-    return sliced;
+    return std::move(sliced);
   } catch (const InputError& error) {
     throw InputError("$.slices" + (error.place().empty() ? "" : "." + error.place()), error.fault(), error.kind());
   }
@@ -236,30 +325,19 @@ Slicing find_slices(const Request& request, const std::atomic<bool>* cancel) {
   check_sliceable(request);
   const SliceRequest& asked = request.slices;
   if (!asked.regions.empty()) return slice_as_asked(*request.graph, asked.regions, Bytes(), asked.run);
-  return smallest_slicings(request, cancel).front();
+  Allowance allowance(limits_to_reach(request.options), cancel);
+  return smallest_slicings(request, allowance).front();
 }
 
 std::optional<SlicedReach> reach_with_slices(const Request& request, const std::atomic<bool>* cancel) {
+  Allowance allowance(limits_to_reach(request.options), cancel);
+  return reach_with_slices(request, allowance);
+}
+
+std::optional<SlicedReach> reach_with_slices(const Request& request, Allowance& allowance) {
   const bool has_axes = std::ranges::any_of(request.graph->ops, [](const Op& op) { return !op.axes.empty(); });
   if (!has_axes || request.modes != nullptr || request.alignment) return std::nullopt;
-  std::optional<SlicedReach> best;
-  const auto look = [&](const Slicing& slicing) {
-    if (slicing.regions.empty() || (best && slicing.figures.lower_bound >= best->bracket.reached)) return false;
-    BudgetBracket bracket = least_budget_in(slicing, request, cancel);
-    if (best && bracket.reached >= best->bracket.reached) return false;
-    best = {slicing, std::move(bracket)};
-    return true;
-  };
-  std::vector<Slicing> found = smallest_slicings(request, cancel);
-  if (found.size() > kMostToReach) found.resize(kMostToReach);
-  for (const Slicing& slicing : found) look(slicing);
-  if (!best) return best;
-  // A search may do better with fewer slices, though the bound is higher.
-  const std::vector<Slicing> milder = std::move(best->slicing.milder);
-  for (const Slicing& slicing : milder) {
-    if (!look(slicing) && slicing.regions != milder.front().regions) break;
-  }
-  return best;
+  return LeastInSlices(request, allowance).result();
 }
 
 }  // namespace remora

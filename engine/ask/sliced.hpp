@@ -13,6 +13,7 @@
 #include <optional>
 
 #include "engine/ask/ask.hpp"
+#include "engine/base/allowance.hpp"
 #include "engine/slices/choose.hpp"
 #include "model/graph.hpp"
 #include "model/slices.hpp"
@@ -58,6 +59,9 @@ Answer solve_whole(const Request& request, const SolveCallbacks& callbacks, bool
 /// The request's slices, or for automatic ones those that bring the graph nearest to the smallest budget, without a
 /// search for a schedule. Throws InputError for what slices do not have, and for regions that cannot be sliced.
 Slicing find_slices(const Request& request, const std::atomic<bool>* cancel);
+
+/// Within an allowance, whose limits must not depend on the request's budget.
+std::optional<SlicedReach> reach_with_slices(const Request& request, Allowance& allowance);
 
 /// The slices that need the least memory, by a short search that does not depend on the request's budget: what it says
 /// is enough is enough when it is asked for next, to the same limits. Nothing where no op has axes, where ops have

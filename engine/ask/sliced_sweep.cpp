@@ -74,7 +74,7 @@ class SlicedSweep {
     for (std::size_t i = 0; i < slicings.size(); ++i) {
       const double part = 1.0 / static_cast<double>(slicings.size() - i);
       Swept next{.graph = slicings[i].graph(), .regions = std::move(slicings[i].regions)};
-      next.named = with_effects(*request_.graph, next.regions, request_.slices.run);
+      next.named = with_effects(*request_.graph, next.regions, request_.slices.run).regions;
       run(std::move(next), allowance_.share(part));
     }
     return merged();

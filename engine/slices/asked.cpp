@@ -105,7 +105,7 @@ class AskedRegions {
     for (const int axis : axes_asked(asked, seed)) {
       for (const int reach : kReaches) {
         const Bytes smallest(largest_tensor(graph_, seed).count() / reach);
-        look({growth_.grow({seed, axis}, smallest, taken_), asked.slices}, best);
+        look({growth_.grow({{{seed, axis}}}, smallest, taken_), asked.slices}, best);
       }
     }
     keep(asked, std::move(best));
@@ -126,7 +126,7 @@ class AskedRegions {
     for (const OpId op : listed) others[op] = false;
     Best best;
     for (const int axis : axes_asked(asked, listed.front())) {
-      std::vector<RegionPart> parts = growth_.grow({listed.front(), axis}, Bytes(), others);
+      std::vector<RegionPart> parts = growth_.grow({{{listed.front(), axis}}}, Bytes(), others);
       const std::optional<OpId> missing = missing_op(listed, parts);
       if (missing) {
         best.fault = quote(graph_[*missing].name) + " shares no tensor with the others that both cut alike";
@@ -186,19 +186,18 @@ Slicing slice_as_asked(const Graph& graph, std::span<const RegionRequest> asked,
   return std::move(regions).result();
 }
 
-std::vector<NamedRegion> with_effects(const Graph& graph, const std::vector<Region>& regions, const SliceRun& run) {
-  std::vector<NamedRegion> named = named_regions(graph, regions);
+RegionsWithEffects with_effects(const Graph& graph, const std::vector<Region>& regions, const SliceRun& run) {
+  RegionsWithEffects result{.regions = named_regions(graph, regions)};
   SlicingFigures before = figures_of(graph);
-  SlicedGraph made = slice(graph, std::span<const Region>(), run);
-  for (std::size_t i = 0; i < regions.size(); ++i) {
-    made = slice_more(graph, made, regions[i], run);
+  result.sliced = slice_each(graph, regions, run, [&](std::size_t i, const SlicedGraph& made) {
     const SlicingFigures after = figures_of(made.graph);
-    named[i].saved_peak = before.peak - after.peak;
-    named[i].saved_minimum = before.lower_bound - after.lower_bound;
-    named[i].cost = after.duration - before.duration;
+    NamedRegion& region = result.regions[i];
+    region.saved_peak = before.peak - after.peak;
+    region.saved_minimum = before.lower_bound - after.lower_bound;
+    region.cost = after.duration - before.duration;
     before = after;
-  }
-  return named;
+  });
+  return result;
 }
 
 }  // namespace remora

@@ -21,8 +21,10 @@ constexpr int kWorthOfSeed = 100;
 constexpr int kQuartersOfLevel = 3;
 /// Milder slicings for a budget have so many times fewer slices.
 constexpr int kMilder = 2;
-/// Ops of graphs looked at, for a unit of work.
-constexpr std::int64_t kOpsOfWork = 1'000;
+/// Levels below a budget.
+constexpr int kSmaller = 4;
+/// Ops of graphs that are rewritten and looked at, for a unit of work.
+constexpr std::int64_t kOpsOfWork = 50;
 
 /// Memory by op that is to be brought down.
 using Column = Table<OpId, Bytes> OpNeeds::*;
@@ -34,6 +36,7 @@ struct State {
   SlicedNeeds needs{};
 
   [[nodiscard]] const SlicingFigures& figures() const { return needs.figures; }
+  [[nodiscard]] Slicing slicing() const { return {regions, sliced, figures()}; }
 };
 
 bool contains(const Region& region, OpId op) {
@@ -54,8 +57,8 @@ Wide excess(const Table<OpId, Bytes>& needs, Bytes level) {
 
 /// The fewest slices whose largest is as small as with so many.
 int without_idle(int slices, std::int64_t extent) {
-  const std::int64_t rows = (extent + slices - 1) / slices;
-  return static_cast<int>(std::min<std::int64_t>(slices, (extent + rows - 1) / rows));
+  return static_cast<int>(
+      std::min<std::int64_t>(slices, quotient_up(extent, quotient_up<std::int64_t>(extent, slices))));
 }
 
 /// Regions of one reach, one after the other.
@@ -66,55 +69,66 @@ class GreedyChoice {
         budget_(budget),
         run_(run),
         allowance_(allowance),
-        floor_(std::max(budget, unavoidable_memory(graph))),
+        unavoidable_(unavoidable_memory(graph)),
+        floor_(std::max(budget, unavoidable_)),
         growth_(graph),
-        whole_(look({}, std::make_shared<const SlicedGraph>(slice(graph, std::span<const Region>(), run)))) {}
+        whole_(*look({}, std::make_shared<const SlicedGraph>(slice(graph, std::span<const Region>(), run)))) {}
 
   Slicing run(int reach) {
     reach_ = reach;
     now_ = nearest_ = whole_;
-    milder_.clear();
+    others_.clear();
+    State alone = whole_;
     if (!graph_.ops.empty()) {
       bring_down(&OpNeeds::alone, floor_);
+      alone = now_;
       if (now_.figures().lower_bound <= floor_ || budget_ == Bytes()) {
         bring_down(&OpNeeds::in_order, std::max(floor_, now_.figures().lower_bound));
       }
     }
     now_ = nearest_;
     use_fewer();
-    std::ranges::reverse(milder_);
-    if (budget_ > Bytes()) find_milder();
-    return {now_.regions, now_.sliced, now_.figures(), std::move(milder_)};
+    Slicing result = now_.slicing();
+    std::ranges::reverse(others_);
+    if (budget_ > Bytes()) {
+      find_milder();
+      now_ = std::move(alone);
+      if (!graph_.ops.empty()) find_smaller();
+    }
+    result.others = std::move(others_);
+    return result;
   }
 
  private:
-  State look(std::vector<Region> regions, std::shared_ptr<const SlicedGraph> sliced) {
-    allowance_.spend(Work(1 + static_cast<std::int64_t>(sliced->ops.size()) / kOpsOfWork));
+  std::optional<State> look(std::vector<Region> regions, std::shared_ptr<const SlicedGraph> sliced) {
+    if (sliced == nullptr) return std::nullopt;
     SlicedNeeds needs = needs_of(graph_.ops.size(), *sliced);
-    return {std::move(regions), std::move(sliced), std::move(needs)};
+    return State{std::move(regions), std::move(sliced), std::move(needs)};
   }
 
-  /// One more region; nothing where its slices would not be independent.
-  std::optional<State> with(const State& state, Region region) {
+  /// One more region; null where its slices would not be independent.
+  std::shared_ptr<const SlicedGraph> more(const SlicedGraph& made, const Region& region) {
+    allowance_.spend(Work(1 + static_cast<std::int64_t>(made.ops.size()) / kOpsOfWork));
     try {
-      auto sliced = std::make_shared<const SlicedGraph>(slice_more(graph_, *state.sliced, region, run_));
-      std::vector<Region> regions = state.regions;
-      regions.push_back(std::move(region));
-      return look(std::move(regions), std::move(sliced));
+      return std::make_shared<const SlicedGraph>(slice_more(graph_, made, region, run_));
     } catch (const InputError&) {
-      allowance_.spend(Work(1));
-      return std::nullopt;
+      return nullptr;
     }
+  }
+
+  std::optional<State> with(const State& state, Region region) {
+    auto sliced = more(*state.sliced, region);
+    std::vector<Region> regions = state.regions;
+    regions.push_back(std::move(region));
+    return look(std::move(regions), std::move(sliced));
   }
 
   std::optional<State> of(std::vector<Region> regions) {
-    try {
-      auto sliced = std::make_shared<const SlicedGraph>(slice(graph_, regions, run_));
-      return look(std::move(regions), std::move(sliced));
-    } catch (const InputError&) {
-      allowance_.spend(Work(1));
-      return std::nullopt;
+    auto sliced = whole_.sliced;
+    for (const Region& region : regions) {
+      if (sliced != nullptr) sliced = more(*sliced, region);
     }
+    return look(std::move(regions), std::move(sliced));
   }
 
   void keep(State state) {
@@ -129,10 +143,14 @@ class GreedyChoice {
     while (!allowance_.is_over()) {
       const Bytes before = worst(column);
       if (before <= target) return;
-      if (!nearest_.regions.empty()) milder_.push_back({nearest_.regions, nearest_.sliced, nearest_.figures()});
-      bring_to(column, target + Bytes((before - target).count() / 4 * kQuartersOfLevel));
+      if (!nearest_.regions.empty()) others_.push_back(nearest_.slicing());
+      bring_to(column, next_level(before, target));
       if (worst(column) >= before) return;
     }
+  }
+
+  static Bytes next_level(Bytes before, Bytes target) {
+    return target + Bytes((before - target).count() / 4 * kQuartersOfLevel);
   }
 
   [[nodiscard]] Bytes worst(Column column) const {
@@ -149,18 +167,15 @@ class GreedyChoice {
       std::optional<Improvement> better = improve(seed, column, level);
       if (!better) return;
       keep(std::move(better->state));
-      repeat(better->start, better->slices, column, level);
     }
   }
 
   struct Improvement {
-    SlicedOp start{};
-    int slices = 0;
     State state{};
     Wide excess = 0;
   };
 
-  /// A region from the seed, which replaces the one that has it.
+  /// A region from the seed and ops like it, which replaces the one that has the seed.
   std::optional<Improvement> improve(OpId seed, Column column, Bytes level) {
     const bool is_in = std::ranges::any_of(now_.regions, [&](const Region& region) { return contains(region, seed); });
     State others = now_;
@@ -173,8 +188,12 @@ class GreedyChoice {
     const Wide now = excess(now_.needs.needs.*column, level);
     const Wide unit = std::max<Wide>(1, ((now_.needs.needs.*column)[seed] - level).count() / kWorthOfSeed);
     std::optional<Improvement> best;
-    for (const SlicedOp& start : starts(seed)) {
-      number_slices(others, start, {column, level, now - unit, unit}, best);
+    const std::vector<OpId> alike = alike_above(seed, others, column, level);
+    for (std::size_t axis = 0; axis < graph_[seed].axes.size(); ++axis) {
+      if (graph_[seed].axes[axis].extent <= 1) continue;
+      const Aim aim{column, level, now - unit, unit};
+      const bool is_legal = number_slices(others, starts(alike, axis), aim, best);
+      if (!is_legal && alike.size() > 1) number_slices(others, starts({seed}, axis), aim, best);
     }
     return best;
   }
@@ -188,29 +207,32 @@ class GreedyChoice {
     Wide unit = 0;
   };
 
-  /// Doubles the number as long as that saves something.
-  void number_slices(const State& others, const SlicedOp& start, const Aim& aim, std::optional<Improvement>& best) {
-    const std::vector<RegionPart> parts = grow(start, taken(others));
+  /// Doubles the number as long as that saves something; false if no number of slices is legal.
+  bool number_slices(const State& others, const std::vector<SlicedOp>& starts, const Aim& aim,
+                     std::optional<Improvement>& best) {
+    const Bytes smallest(largest_tensor(graph_, starts.front().op).count() / reach_);
+    const std::vector<RegionPart> parts = growth_.grow(starts, smallest, taken(others));
     const std::int64_t extent = shortest(parts);
     std::optional<Wide> before;
     int last = 1;
     for (int slices = 2; slices <= kMostSlices && !allowance_.is_over(); slices *= 2) {
       const int number = without_idle(slices, extent);
-      if (number == last) return;
+      if (number == last) return true;
       last = number;
       std::optional<State> state = with(others, {parts, number});
-      if (!state) return;
+      if (!state) return before.has_value();
       const Wide left = excess(state->needs.needs.*aim.column, aim.level);
-      if (before && left > *before - aim.unit) return;
+      if (before && left > *before - aim.unit) return true;
       before = left;
       const bool raises =
           aim.column != &OpNeeds::alone && state->figures().lower_bound > std::max(floor_, now_.figures().lower_bound);
       const bool is_enough = is_below(*state, aim);
       if (left <= aim.most && !raises && (!best || is_better(*state, left, *best, aim))) {
-        best = {start, number, *std::move(state), left};
+        best = {*std::move(state), left};
       }
-      if (is_enough) return;
+      if (is_enough) return true;
     }
+    return true;
   }
 
   /// True if no op of the last region is above the level.
@@ -229,27 +251,15 @@ class GreedyChoice {
     return remora::is_better(state.figures(), best.state.figures(), floor_);
   }
 
-  /// The same region for ops like the seed, such as those of equal layers.
-  void repeat(const SlicedOp& start, int slices, Column column, Bytes level) {
-    const Wide now = excess(now_.needs.needs.*column, level);
-    State next = now_;
-    Table<OpId, bool> is_taken = taken(next);
+  /// The seed and ops like it above the level, such as those of equal layers, that are in no region.
+  [[nodiscard]] std::vector<OpId> alike_above(OpId seed, const State& state, Column column, Bytes level) const {
+    const Table<OpId, bool> is_taken = taken(state);
+    std::vector<OpId> result = {seed};
     for (const OpId v : is_taken.ids()) {
-      if (is_taken[v] || (now_.needs.needs.*column)[v] <= level || !are_alike(v, start.op)) continue;
-      const std::vector<RegionPart> parts = grow({v, start.axis}, is_taken);
-      try {
-        Region region{parts, without_idle(slices, shortest(parts))};
-        next.sliced = std::make_shared<const SlicedGraph>(slice_more(graph_, *next.sliced, region, run_));
-        next.regions.push_back(std::move(region));
-        is_taken = taken(next);
-      } catch (const InputError&) {
-        allowance_.spend(Work(1));
-      }
+      if (v == seed || is_taken[v] || (state.needs.needs.*column)[v] <= level) continue;
+      if (are_alike(v, seed)) result.push_back(v);
     }
-    if (next.regions.size() == now_.regions.size()) return;
-    next = look(std::move(next.regions), std::move(next.sliced));
-    const bool raises = next.figures().lower_bound > std::max(floor_, now_.figures().lower_bound);
-    if (!raises && excess(next.needs.needs.*column, level) < now) keep(std::move(next));
+    return result;
   }
 
   [[nodiscard]] bool are_alike(OpId a, OpId b) const {
@@ -258,8 +268,10 @@ class GreedyChoice {
            std::ranges::equal(graph_[a].axes, graph_[b].axes, extent_is_same);
   }
 
-  [[nodiscard]] std::vector<RegionPart> grow(const SlicedOp& start, const Table<OpId, bool>& is_taken) const {
-    return growth_.grow(start, Bytes(largest_tensor(graph_, start.op).count() / reach_), is_taken);
+  static std::vector<SlicedOp> starts(const std::vector<OpId>& ops, std::size_t axis) {
+    std::vector<SlicedOp> result;
+    for (const OpId v : ops) result.push_back({v, static_cast<int>(axis)});
+    return result;
   }
 
   [[nodiscard]] Table<OpId, bool> taken(const State& state) const {
@@ -278,14 +290,6 @@ class GreedyChoice {
       for (const auto& [op, axis] : part) extent = std::min(extent, graph_[op].axes[at(axis)].extent);
     }
     return extent;
-  }
-
-  [[nodiscard]] std::vector<SlicedOp> starts(OpId seed) const {
-    std::vector<SlicedOp> result;
-    for (std::size_t i = 0; i < graph_[seed].axes.size(); ++i) {
-      if (graph_[seed].axes[i].extent > 1) result.push_back({seed, static_cast<int>(i)});
-    }
-    return result;
   }
 
   /// Leaves out slices, and regions, without which nothing needs more: others set the figures.
@@ -325,7 +329,17 @@ class GreedyChoice {
       std::optional<State> fewer;
       if (has_fewer) fewer = of(regions);
       if (!fewer || fewer->figures().lower_bound > std::max(floor_, now_.figures().lower_bound)) return;
-      milder_.push_back({fewer->regions, fewer->sliced, fewer->figures()});
+      others_.push_back(fewer->slicing());
+    }
+  }
+
+  /// Slicings in which no op needs as much of the budget: more is resident beside it that is recomputed otherwise.
+  void find_smaller() {
+    for (int i = 0; i < kSmaller && !allowance_.is_over(); ++i) {
+      const Bytes before = worst(&OpNeeds::alone);
+      bring_to(&OpNeeds::alone, next_level(before, unavoidable_));
+      if (worst(&OpNeeds::alone) >= before) return;
+      if (now_.figures().lower_bound <= floor_) others_.push_back(now_.slicing());
     }
   }
 
@@ -333,7 +347,8 @@ class GreedyChoice {
   Bytes budget_;
   SliceRun run_;
   Allowance& allowance_;
-  /// Memory that is not worth a slice: within the budget, or what no slices save.
+  /// Memory that no slices save, and memory that is not worth a slice: that, or the budget.
+  Bytes unavoidable_;
   Bytes floor_;
   RegionGrowth growth_;
   State whole_;
@@ -341,7 +356,7 @@ class GreedyChoice {
   State now_{};
   /// The nearest to the budget so far.
   State nearest_{};
-  std::vector<Slicing> milder_{};
+  std::vector<Slicing> others_{};
 };
 
 }  // namespace
@@ -371,6 +386,21 @@ std::vector<Slicing> choose_slices(const Graph& graph, Bytes budget, const Slice
            std::tuple(from_b.bound, from_b.peak, b.figures.duration);
   });
   return found;
+}
+
+std::vector<Slicing> all_of(std::vector<Slicing> found) {
+  std::vector<Slicing> result;
+  const auto add = [&](Slicing slicing) {
+    const bool is_new = std::ranges::find(result, slicing.regions, &Slicing::regions) == result.end();
+    if (is_new && !slicing.regions.empty()) result.push_back(std::move(slicing));
+  };
+  for (Slicing& slicing : found) {
+    std::vector<Slicing> others = std::move(slicing.others);
+    slicing.others.clear();
+    add(std::move(slicing));
+    for (Slicing& other : others) add(std::move(other));
+  }
+  return result;
 }
 
 }  // namespace remora

@@ -4,14 +4,15 @@
 //
 // Greedy, by what ops need: first alone, in any schedule, then at their step of the input order.
 //
-//     for each level     the budget; for the smallest one, a quarter less than before until an op cannot follow
+//     for each level     the budget, and a quarter less than before until an op cannot follow
 //       for each seed    the op that needs most, as long as that is above the level
-//         a region grows from it over large tensors on which neighbors agree, along the axis and in the fewest slices
-//         that leave least above the level; ops like the seed get the same
+//         a region grows from it, and from ops like it above the level, over large tensors on which neighbors agree,
+//         along the axis and in the fewest slices that leave least above the level
 //     fewer slices       of each region, as far as others set the figures
 //
-// So equal layers are cut one after the other, though the first alone brings nothing, and each region has a number of
-// its own. How small the tensors are over which regions grow is the reach: each is tried by itself, since a short one
+// So equal layers are cut together, since the first alone brings nothing, and unlike ones in regions with numbers of
+// their own. Where ops need less than the budget alone, more is resident beside them that is recomputed otherwise: so
+// levels below it give candidates, too. How small the tensors are over which regions grow is the reach: each is tried by itself, since a short one
 // cuts a loss alone and a long one a whole step, and only a search can say what is better.
 #pragma once
 
@@ -35,9 +36,9 @@ struct Slicing {
   std::vector<Region> regions{};
   std::shared_ptr<const SlicedGraph> sliced{};
   SlicingFigures figures{};
-  /// Slicings with fewer slices each, the nearest first: for the smallest budget those on the way here, with a higher
-  /// bound; for another one those whose bound is within it.
-  std::vector<Slicing> milder{};
+  /// Others of the same reach. For the smallest budget those on the way here, the nearest first. For another one, with
+  /// a bound within it: with fewer slices each, and those in which ops need less of it alone.
+  std::vector<Slicing> others{};
 
   [[nodiscard]] std::shared_ptr<const Graph> graph() const { return {sliced, &sliced->graph}; }
 };
@@ -48,16 +49,24 @@ struct Slicing {
 /// work for each thousand of its ops.
 std::vector<Slicing> choose_slices(const Graph& graph, Bytes budget, const SliceRun& run, Allowance& allowance);
 
+/// The slicings and their others, each once and without others, as far as they have regions.
+std::vector<Slicing> all_of(std::vector<Slicing> found);
+
 /// The regions that a user names. One that grows from an op has the axis, where none is given, and the reach that bring
 /// the graph nearest to the budget; 0 asks for the smallest budget. Throws InputError, placed at the option "slices",
 /// for an unknown op or axis, an op that is in two regions, and for slices that would not be independent.
 Slicing slice_as_asked(const Graph& graph, std::span<const RegionRequest> asked, Bytes budget, const SliceRun& run);
 
-/// The regions by names, with their effects.
-std::vector<NamedRegion> with_effects(const Graph& graph, const std::vector<Region>& regions, const SliceRun& run);
+struct RegionsWithEffects {
+  std::vector<NamedRegion> regions{};
+  SlicedGraph sliced{};
+};
+
+/// The regions by names, with their effects, and the graph in them. Throws as slice() of several regions.
+RegionsWithEffects with_effects(const Graph& graph, const std::vector<Region>& regions, const SliceRun& run);
 
 /// Regions reach over tensors down to these parts of the largest one of their seed.
-inline constexpr std::array<int, 6> kReaches = {1, 4, 16, 64, 256, 1024};
+inline constexpr std::array<int, 7> kReaches = {1, 2, 4, 16, 64, 256, 1024};
 
 /// The largest tensor that the op reads or writes.
 Bytes largest_tensor(const Graph& graph, OpId op);

@@ -58,10 +58,14 @@ class GrowingPart {
 RegionGrowth::RegionGrowth(const Graph& graph)
     : graph_(graph), producers_(producers_of(graph)), readers_(readers_of(graph)) {}
 
-std::vector<RegionPart> RegionGrowth::grow(const SlicedOp& seed, Bytes smallest, const Table<OpId, bool>& taken) const {
+std::vector<RegionPart> RegionGrowth::grow(std::span<const SlicedOp> seeds, Bytes smallest,
+                                           const Table<OpId, bool>& taken) const {
   Table<OpId, int> axes(graph_.ops.size(), -1);
-  axes[seed.op] = seed.axis;
-  std::vector<OpId> chosen = {seed.op};
+  std::vector<OpId> chosen;
+  for (const auto& [op, axis] : seeds) {
+    axes[op] = axis;
+    chosen.push_back(op);
+  }
   for (std::size_t i = 0; i < chosen.size(); ++i) {
     for (const Cut& cut : graph_[chosen[i]].axes[at(axes[chosen[i]])].cuts) {
       if (graph_[cut.tensor].size < smallest) continue;

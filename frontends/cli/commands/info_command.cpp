@@ -150,8 +150,8 @@ void add_slices(Request request, bool with_bracket, Facts& facts) {
   }
   const Slicing found = reach ? reach->slicing : find_slices(request, nullptr);
   facts.sliced = found.figures;
-  facts.regions = text::region_lines({.regions = with_effects(*request.graph, found.regions, request.slices.run)},
-                                     facts.duration_unit);
+  facts.regions = text::region_lines(
+      {.regions = with_effects(*request.graph, found.regions, request.slices.run).regions}, facts.duration_unit);
   if (reach) {
     facts.sliced_bracket = reach->bracket;
   } else if (with_bracket && !found.regions.empty()) {
