@@ -245,7 +245,10 @@ def test_a_replay_of_what_choices_touch_is_that_of_all_events(name: str) -> None
         choices = {name: rng.choice(ways) for name in rng.sample(modules, min(len(modules), rng.randint(1, 5)))}
         found, run = replay.run(choices), replays._Run(replay, choices)
         events = [(run.step(place), run.now) for place in range(len(replay.trace.events))]
-        rows = [(high - replay.trace.fixed, left - replay.trace.fixed) for high, left in zip(found.high, found.left)]
+        rows = [
+            (high - replay.trace.fixed, left - replay.trace.fixed)
+            for high, left in zip(found.high, found.left, strict=True)
+        ]
         assert rows == events
         assert found.seconds == pytest.approx(run.seconds)
         moved += found.high != replay.run({}).high

@@ -80,8 +80,14 @@ class Rows(torch.utils.data.Dataset[dict[str, torch.Tensor]]):
 
 
 def trained(
-    model: nn.Module, kind: str, folder: Path, resume: str | None = None, callbacks: Any = (), data: Any = None,
-    data_collator: Any = None, **more: Any
+    model: nn.Module,
+    kind: str,
+    folder: Path,
+    resume: str | None = None,
+    callbacks: Any = (),
+    data: Any = None,
+    data_collator: Any = None,
+    **more: Any,
 ) -> Any:
     words: dict[str, Any] = {
         "output_dir": str(folder), "max_steps": STEPS, "per_device_train_batch_size": 4, "learning_rate": 1e-2,
@@ -171,7 +177,9 @@ def test_a_callback_plans_for_the_longest_rows(tmp_path: Path) -> None:
         torch.manual_seed(1)
         words = {"callbacks": callbacks, "max_steps": 3, "data": Ragged("gpt2", 40), "data_collator": padded_rows}
         if callbacks:
-            with pytest.warns(rt.RemoraWarning, match=r"rows of up to 16 elements \(input_ids\), the longest of 40 rows"):
+            with pytest.warns(
+                rt.RemoraWarning, match=r"rows of up to 16 elements \(input_ids\), the longest of 40 rows"
+            ):
                 trained(model, "gpt2", tmp_path / "mine", **words)
         else:
             trained(model, "gpt2", tmp_path / "plain", **words)

@@ -7,9 +7,9 @@ first requests something of a frame, its events run again up to the last save (a
 on copies that live as long as the originals did in Python, or until the saved tensor is released. A frame inside
 another one keeps its arguments in the outer one, which is recomputed first.
 
-A choice touches the events inside its calls and those of the storages that these make, save, end or are given. Only they are
-replayed: all others change the memory as in the step without choices, which is replayed once. O(events that are touched
-+ what runs again), and a sum over all events.
+A choice touches the events inside its calls and those of the storages that these make, save, end or are given. Only
+they are replayed: all others change the memory as in the step without choices, which is replayed once. O(events that
+are touched + what runs again), and a sum over all events.
 """
 
 from __future__ import annotations

@@ -119,7 +119,9 @@ def _measured(step: ScheduledStep, schedule: Any, modes: int) -> tuple[StageProb
     fixed = sum(rounded(t.nbytes, device) for t in (*module.parameters(), *module.buffers()))
     fixed += sum(rounded(p.nbytes, device) for p in module.parameters() if p.requires_grad)
     return StageProblem.of(
-        problem, Sizes(fixed, fixed + reference.peak, "the stage's step without checkpoints", "choice of checkpoints"), modes
+        problem,
+        Sizes(fixed, fixed + reference.peak, "the stage's step without checkpoints", "choice of checkpoints"),
+        modes,
     ), reference
 
 
