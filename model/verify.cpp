@@ -36,7 +36,7 @@ bool knows_its_own(const Graph& graph, const Op& op) {
          std::all_of(op.after.begin(), op.after.end(), has_op);
 }
 
-/// What is wrong with modes as modes of the graph's ops; empty where nothing is.
+/// Describes what is wrong with modes as modes of the graph's ops; empty where nothing is.
 std::string fault_of(const Modes& modes, const Graph& graph) {
   for (const OpModes& entry : modes) {
     if (!is_one_of(entry.op, graph.ops)) return "modes are given for an op that the graph does not have";
@@ -313,11 +313,12 @@ class Replay {
   /// By tensor; none for the graph's inputs.
   std::vector<OpId> producer_;
   std::vector<bool> resident_;
-  /// Of the latest copy of each tensor.
+  /// Sizes of the latest copies, by tensor.
   std::vector<Bytes> sizes_;
   std::vector<int> computed_;
-  /// By op: of its runs together, and the mode of the latest.
+  /// Weights of the runs of each op.
   std::vector<std::int64_t> weights_;
+  /// Modes of the latest runs, by op.
   std::vector<ModeNumber> latest_;
   Bytes memory_{};
   int next_first_ = 0;

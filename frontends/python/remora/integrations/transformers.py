@@ -63,7 +63,7 @@ class AutoCheckpoint(Choosing, TrainerCallback):
 
 
 def longest_rows(data: Any, count: int) -> list[Any]:
-    """So many rows, the largest: the longest of each field, then those with most elements; else those that come first.
+    """So many rows, the largest: the longest of each field, then those with most elements, of equal ones the first.
 
     Says what is planned for, where rows differ.
     """
