@@ -51,7 +51,8 @@ std::vector<Slicing> smallest_slicings(const Request& request, Allowance& allowa
   return found;
 }
 
-/// The least memory in slices that was seen, slicing by slicing: those that checkpoints bring lowest are searched first.
+/// The least memory in slices that was seen, slicing by slicing: those that checkpoints bring lowest are searched
+/// first.
 class LeastInSlices {
  public:
   LeastInSlices(const Request& request, Allowance& allowance) : request_(request), allowance_(allowance) {}

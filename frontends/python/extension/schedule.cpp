@@ -172,7 +172,9 @@ Verdict verify_for(const ScheduleHandle& handle, const GraphHandle& graph) {
   const nb::gil_scoped_release unlocked;
   validate(*snapshot);
   if (handle.with_modes) {
-    if (snapshot == handle.graph || *snapshot == *handle.graph) return verify(*snapshot, handle.schedule, handle.with_modes->shared_modes().get());
+    if (snapshot == handle.graph || *snapshot == *handle.graph) {
+      return verify(*snapshot, handle.schedule, handle.with_modes->shared_modes().get());
+    }
     throw InputError("graph", "another than that of the schedule, whose ops have several modes");
   }
   if (snapshot == handle.solved()) return verify(*handle.graph, handle.schedule);
