@@ -12,8 +12,8 @@
 //
 // So equal layers are cut together, since the first alone brings nothing, and unlike ones in regions with numbers of
 // their own. Where ops need less than the budget alone, more is resident beside them that is recomputed otherwise: so
-// levels below it give candidates, too. How small the tensors are over which regions grow is the reach: each is tried by
-// itself, since a short one cuts a loss alone and a long one a whole step, and only a search can say what is better.
+// levels below it give candidates, too. How small the tensors are over which regions grow is the reach: each is tried
+// by itself, since a short one cuts a loss alone and a long one a whole step, and only a search can say what is better.
 #pragma once
 
 #include <array>
