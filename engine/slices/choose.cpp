@@ -270,6 +270,7 @@ class GreedyChoice {
 
   static std::vector<SlicedOp> starts(const std::vector<OpId>& ops, std::size_t axis) {
     std::vector<SlicedOp> result;
+    result.reserve(ops.size());
     for (const OpId v : ops) result.push_back({v, static_cast<int>(axis)});
     return result;
   }

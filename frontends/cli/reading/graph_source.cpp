@@ -246,6 +246,7 @@ template <class Row>
 const Row& row_of(const Row* found, const std::vector<Row>& rows, const char* option, const std::string& name) {
   if (found != nullptr) return *found;
   std::vector<std::string> known;
+  known.reserve(rows.size());
   for (const Row& row : rows) known.emplace_back(row.name);
   const std::string meant = text::nearest(name, known);
   throw UsageError(std::string(option) + ": '" + name + "' is neither a file nor one of " + list_text(known) +

@@ -3,8 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <iterator>
 #include <map>
-#include <ranges>
 #include <string_view>
 #include <unordered_map>
 
@@ -140,7 +140,9 @@ TypeInference::TypeInference(const onnx::GraphProto& graph, std::int64_t opset) 
 std::vector<std::string> TypeInference::warnings() const {
   if (unconfirmed_.empty()) return warnings_;
   constexpr std::size_t kShown = 6;
-  std::string names = list_text(unconfirmed_ | std::views::take(kShown), printable);
+  const auto shown = static_cast<std::ptrdiff_t>(std::min(kShown, unconfirmed_.size()));
+  const std::vector<std::string> first(unconfirmed_.begin(), std::next(unconfirmed_.begin(), shown));
+  std::string names = list_text(first, printable);
   if (unconfirmed_.size() > kShown) names += ", ...";
   std::vector<std::string> all{"opset " + std::to_string(opset_) + ": shapes of " + names +
                                " are those of opset 17, and the file does not state them (onnx.shape_inference does)"};

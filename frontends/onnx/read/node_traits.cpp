@@ -4,7 +4,7 @@
 #include <algorithm>
 #include <array>
 #include <map>
-#include <ranges>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -233,7 +233,7 @@ struct Liveness {
 std::string dead_nodes_warning(const std::vector<std::string>& dead) {
   constexpr std::size_t kMaxNames = 5;
   if (dead.empty()) return {};
-  const std::string names = list_text(dead | std::views::take(kMaxNames));
+  const std::string names = list_text(std::span(dead).first(std::min(kMaxNames, dead.size())));
   return std::to_string(dead.size()) +
          (dead.size() == 1 ? " node contributes to no output and was dropped: "
                            : " nodes contribute to no output and were dropped: ") +
