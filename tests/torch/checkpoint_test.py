@@ -336,7 +336,7 @@ def test_no_plan_of_the_family_is_better_by_trying_all(name: str) -> None:
 def block_ops(model: nn.Module, inputs: tuple[Any, ...], loss: Loss, name: str) -> list[tuple[str, int]]:
     """What a policy may keep of a module."""
     step = step_of(model, inputs, lambda m, batch: loss(m, *batch))
-    replay = replays.Replay(record.traced(step), replays.Rates())
+    replay = replays.Replay(record.traced(step, Reference(step).timings), replays.Rates())
     call = next(i for i, call in enumerate(replay.trace.calls) if call.name == name)
     return list(dict.fromkeys(op for row in families.policies_of(replay, call) for op in row))
 
@@ -348,7 +348,7 @@ def test_results_that_a_policy_keeps_are_not_made_again(name: str, blocks: str) 
     ops = block_ops(case.model, case.inputs, case.loss, first)
     assert ops
     step = step_of(case.model, case.inputs, lambda m, batch: case.loss(m, *batch))
-    trace = record.traced(step)
+    trace = record.traced(step, Reference(step).timings)
     state = torch.get_rng_state().nbytes
     for row in (ops[:1], ops[1:], ops):
         choice = rt.Choice(save=tuple(row))

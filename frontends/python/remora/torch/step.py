@@ -137,10 +137,10 @@ def same_bits(a: torch.Tensor, b: torch.Tensor) -> bool:
     return torch.equal(a.contiguous().reshape(-1).view(torch.uint8), b.contiguous().reshape(-1).view(torch.uint8))
 
 
-def outcome_of(step: EagerStep, run: Callable[[], torch.Tensor] | None = None) -> Outcome:
-    """Runs a step, by `run` or as it is, and restores what it changed."""
+def outcome_of(step: EagerStep, run: Callable[[], torch.Tensor]) -> Outcome:
+    """Runs a step by `run`, and restores what it changed."""
     with step.kept():
-        values = {"the loss": (run or step.run)().cpu()}
+        values = {"the loss": run().cpu()}
         gradients = ((f"the gradient of {n}", p.grad) for n, p in step.model.named_parameters())
         buffers = ((f"the buffer {n}", b) for n, b in step.model.named_buffers())
         parameters = ((f"{PARAMETER}{n}", p) for n, p in step.model.named_parameters() if step.hooks)
@@ -157,17 +157,17 @@ def differences(mine: Outcome, eager: Outcome) -> list[str]:
     return [n for n in {**mine, **eager} if n not in mine or n not in eager or not same_bits(mine[n], eager[n])]
 
 
-def outcome_and_peak(step: EagerStep) -> tuple[Outcome, int]:
+def outcome_and_peak(step: EagerStep, run: Callable[[], torch.Tensor]) -> tuple[Outcome, int]:
     """The outcome of a run, and its peak in bytes beyond what is allocated before it."""
     peak = 0
 
-    def run() -> torch.Tensor:
+    def measured() -> torch.Tensor:
         nonlocal peak
         loss: torch.Tensor
-        loss, peak = allocated(step.run, step.device, "allocated_bytes")
+        loss, peak = allocated(run, step.device, "allocated_bytes")
         return loss
 
-    return outcome_of(step, run), peak
+    return outcome_of(step, measured), peak
 
 
 @dataclass(frozen=True)
@@ -215,7 +215,7 @@ class Reference:
     def _runs(self, count: int) -> None:
         """Runs the step some more times."""
         for _ in range(count):
-            found = outcome_of(self.step, self._run_measured)
+            found, self.peak = outcome_and_peak(self.step, self._run_timed)
             for name in differences(found, self.values):
                 if name not in found or name not in self.values or found[name].shape != self.values[name].shape:
                     raise CheckpointError(f"{name} is not in each eager step, or has another shape")
@@ -226,11 +226,6 @@ class Reference:
     def _run_timed(self) -> torch.Tensor:
         loss, timing = self.step.run_timed()
         self.timings.append(timing)
-        return loss
-
-    def _run_measured(self) -> torch.Tensor:
-        loss: torch.Tensor
-        loss, self.peak = allocated(self._run_timed, self.step.device, "allocated_bytes")
         return loss
 
     def exceeding(self, mine: Outcome) -> list[str]:
@@ -264,7 +259,7 @@ class Reference:
         """
         step, clock = self.step, Clock(self.step.device)
         with applied:
-            mine, peak = outcome_and_peak(step)
+            mine, peak = outcome_and_peak(step, step.run)
             with step.kept():
                 start = clock.mark()
                 step.run()

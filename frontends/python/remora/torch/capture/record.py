@@ -173,14 +173,11 @@ class _Place:
             self.recorder.add(Event.RELEASE, self.number)
 
 
-def traced(step: EagerStep, timings: Sequence[Timing] = ()) -> Trace:
-    """Runs a step a few times, and writes down what it does. The model is left as it was.
-
-    `timings`: of runs of this step; made here where there are none.
-    """
+def traced(step: EagerStep, timings: Sequence[Timing]) -> Trace:
+    """Runs a step a few times more than it was timed, and writes down what it does. The model is left as it was."""
     if torch._C._autograd._profiler_enabled():
         raise CheckpointError("a step is measured by PyTorch's profiler, which runs already: end it first")
-    timed, call_seconds, others = _timed(step, timings or _timings(step))
+    timed, call_seconds, others = _timed(step, timings)
     recorder, memory = _forward(step, others)
     saves, backward = _backward(step)
     trace = recorder.trace
@@ -276,18 +273,6 @@ def _of_backward(threads: list[list[tuple[str, int]]], device: torch.device) -> 
 
 
 # -- The runs ----------------------------------------------------------------------------------------------------------
-
-RUNS = 2
-"""Number of timings of a step that did not run yet; the minimum counts, as kernels prepare themselves once."""
-
-
-def _timings(step: EagerStep) -> list[Timing]:
-    """Timings of a step."""
-    found = list[Timing]()
-    for _ in range(RUNS):
-        with step.kept():
-            found.append(step.run_timed()[1])
-    return found
 
 
 def _timed(step: EagerStep, timings: Sequence[Timing]) -> tuple[Trace, list[float], list[int]]:
