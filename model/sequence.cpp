@@ -30,19 +30,6 @@ std::optional<RecomputePlan> staged_plan(const Instance& instance, std::span<con
   return plan;
 }
 
-/// For each step of the sequence, whether some later step (or the end) reads what it computes.
-std::vector<bool> useful_steps(const Instance& instance, std::span<const OpId> sequence) {
-  Table<OpId, std::int32_t> latest(instance.op_count(), -1);
-  std::vector<bool> useful(sequence.size(), false);
-  const auto use = [&](TensorId t) { useful[at(latest[instance.producer(t)])] = true; };
-  for (std::size_t step = 0; step < sequence.size(); ++step) {
-    for (const TensorId t : instance.inputs(sequence[step])) use(t);
-    latest[sequence[step]] = static_cast<int>(step);
-  }
-  for (const TensorId t : instance.kept()) use(t);
-  return useful;
-}
-
 }  // namespace
 
 int stages_of(const Instance& instance) {
@@ -216,6 +203,18 @@ bool is_free_sequence(const Instance& instance, std::span<const OpId> sequence) 
 bool is_permitted(const Instance& instance, const Sequence& sequence) {
   return is_free_sequence(instance, sequence) &&
          (instance.problem().order == OrderMode::free || is_staged(instance, sequence));
+}
+
+std::vector<bool> useful_steps(const Instance& instance, std::span<const OpId> sequence) {
+  Table<OpId, std::int32_t> latest(instance.op_count(), -1);
+  std::vector<bool> useful(sequence.size(), false);
+  const auto use = [&](TensorId t) { useful[at(latest[instance.producer(t)])] = true; };
+  for (std::size_t step = 0; step < sequence.size(); ++step) {
+    for (const TensorId t : instance.inputs(sequence[step])) use(t);
+    latest[sequence[step]] = static_cast<int>(step);
+  }
+  for (const TensorId t : instance.kept()) use(t);
+  return useful;
 }
 
 Sequence without_useless(const Instance& instance, Sequence sequence) {

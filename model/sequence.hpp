@@ -67,6 +67,9 @@ bool is_free_sequence(const Instance& instance, std::span<const OpId> sequence);
 /// run. Says nothing of memory.
 bool is_permitted(const Instance& instance, const Sequence& sequence);
 
+/// For each step of the sequence, whether some later step (or the end) reads what it computes.
+std::vector<bool> useful_steps(const Instance& instance, std::span<const OpId> sequence);
+
 /// The sequence without the computes that serve nobody. A first compute that serves nobody goes, too, if a later one
 /// takes its place and `after` says nothing of the op.
 Sequence without_useless(const Instance& instance, Sequence sequence);

@@ -48,8 +48,7 @@ void construct_less(const Instance& unlimited, const Request& request, const Dea
   if (!applies || bracket.reached <= least) return;
   const Instance deep = with_computes(unlimited, request.max_computes.value_or(kMaxComputes));
   Effort effort = 0;
-  const auto is_over = [&] { return (effort += effort_of_plan(deep)) > kEffortOfConstruction || deadline.reached(); };
-  const Solution cut = start_from_segments(deep.with_budget(least), is_over);
+  const Solution cut = short_checkpoints(deep.with_budget(least), deadline, effort);
   take(deep, ops_of(cut.computes(deep)), bracket);
   const Instance often =
       with_computes(unlimited, request.max_computes.value_or(static_cast<int>(kComputesWithin64Bits)));
@@ -74,6 +73,12 @@ SolveOptions short_options(SolveOptions options, const Limits& limits) {
   options.work_limit = work.count();
   if (options.covering == Covering::on) options.covering = Covering::lp;
   return options;
+}
+
+Solution short_checkpoints(const Instance& deep, const Deadline& deadline, Effort& effort) {
+  effort = 0;
+  return start_from_segments(
+      deep, [&] { return (effort += effort_of_plan(deep)) > kEffortOfConstruction || deadline.reached(); });
 }
 
 std::optional<BudgetBracket> short_least_budget(const Instance& unlimited, const Request& request,

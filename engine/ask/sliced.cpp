@@ -12,7 +12,6 @@
 #include "engine/ask/short_search.hpp"
 #include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
-#include "engine/search/segments.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
@@ -31,8 +30,6 @@ constexpr Limits kReachLimits{.seconds = 16, .work = Work(40'000)};
 constexpr double kReachChoiceShare = 0.4;
 /// The part of the request's work that it may be.
 constexpr double kReachShare = 0.3;
-/// Effort of checkpoints in a slicing, of about 0.02 s.
-constexpr Effort kEffortOfCheckpoints = 300'000;
 /// Larger graphs are only looked at in the input order.
 constexpr std::size_t kMaxOpsToReach = 4'000;
 
@@ -94,9 +91,7 @@ class LeastInSlices {
     const int most = request_.max_computes.value_or(kMaxComputes);
     const Instance deep = instance_of(slicing, most).with_budget(slicing.figures.lower_bound);
     Effort effort = 0;
-    const Deadline& deadline = allowance_.deadline();
-    const auto is_over = [&] { return (effort += effort_of_plan(deep)) > kEffortOfCheckpoints || deadline.reached(); };
-    const Solution cut = start_from_segments(deep, is_over);
+    const Solution cut = short_checkpoints(deep, allowance_.deadline(), effort);
     allowance_.spend(work_of(effort));
     if (cut.peak >= bracket.reached) return bracket;
     return {bracket.proved, cut.peak, ops_of(cut.computes(deep)), most};

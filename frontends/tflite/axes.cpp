@@ -7,6 +7,8 @@
 #include <string>
 #include <string_view>
 
+#include "model/slice_more.hpp"
+
 namespace remora::tflite {
 namespace {
 
@@ -147,7 +149,7 @@ Axes pad(const View& view) {
     const std::int64_t before = (*paddings)[2 * dim];
     const std::int64_t after = (*paddings)[2 * dim + 1];
     if (before < 0 || after < 0 || before > y[dim] - x[dim] || x[dim] + before + after != y[dim]) return {};
-    const auto count = [&](std::int64_t step) { return (y[dim] + step - 1) / step; };
+    const auto count = [&](std::int64_t step) { return quotient_up(y[dim], step); };
     constexpr std::int64_t kTries = 64;
     std::int64_t step = before + 1;
     while (step < before + kTries && y[dim] - (count(step) - 1) * step <= after) ++step;

@@ -7,22 +7,8 @@
 
 #include "model/instance.hpp"
 #include "model/sequence.hpp"
-#include "model/table.hpp"
 
 namespace remora::test {
-
-/// For each step, true if a later one, or the end, reads what it computes.
-inline std::vector<bool> useful_steps(const Instance& instance, const Sequence& sequence) {
-  Table<OpId, std::int32_t> latest(instance.op_count(), -1);
-  std::vector<bool> useful(sequence.size(), false);
-  const auto use = [&](TensorId t) { useful[at(latest[instance.producer(t)])] = true; };
-  for (std::size_t step = 0; step < sequence.size(); ++step) {
-    for (const TensorId t : instance.inputs(sequence[step])) use(t);
-    latest[sequence[step]] = static_cast<int>(step);
-  }
-  for (const TensorId t : instance.kept()) use(t);
-  return useful;
-}
 
 /// The plan without the recomputes that serve no use.
 inline RecomputePlan without_useless(const Instance& instance, RecomputePlan plan) {
