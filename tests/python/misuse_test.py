@@ -109,7 +109,7 @@ class Sequence:
             duration=self.mixed(3),
             inputs=self.mixed([self.mixed(self.random.choice(known)) for _ in range(self.random.randint(0, 3))]),
             outputs=self.mixed({f"y{self.random.randint(0, 99)}": self.mixed(4)}),
-            **({self.random.choice(["workspace", "type", "keep", "phase", "after", "backward_of", "modes"]): self.anything()}
+            **({self.random.choice(["workspace", "type", "keep", "phase", "after", "modes"]): self.anything()}
                if self.random.random() < 0.3 else {}),
         )  # fmt: skip
 

@@ -59,7 +59,7 @@ def test_it_is_verified_saved_and_shown(block: remora.Graph, tmp_path: Path) -> 
     assert '"mode": 1' in schedule.to_json()
     graph.save(tmp_path / "graph.json")
     schedule.save(tmp_path / "schedule.json")
-    read = remora.load_graph(tmp_path / "graph.json")
+    read = remora.Graph.load(tmp_path / "graph.json")
     assert read.to_json() == graph.to_json()
     again = remora.Schedule.load(tmp_path / "schedule.json", read)
     assert [step.mode for step in again.steps] == [step.mode for step in schedule.steps]
@@ -77,7 +77,8 @@ def test_an_op_says_its_modes(block: remora.Graph) -> None:
     graph.op("C", duration=1, inputs=[x, saved], outputs={"c": 3}, modes=[None, remora.Mode(2, inner=inner)])
     modes = graph["C"].modes
     assert modes is not None
-    assert modes.further == (None, remora.Mode(2, (3,), inner=(remora.InnerPeak(-1), remora.InnerPeak(4, (saved, (x, 1))))))
+    peaks = (remora.InnerPeak(-1), remora.InnerPeak(4, (saved, (x, 1))))
+    assert modes.further == (None, remora.Mode(2, (3,), inner=peaks))
     assert graph["X"].modes is None
     graph["C"].modes = modes
     assert graph["C"].modes == modes
@@ -146,5 +147,5 @@ def test_what_takes_one_mode_names_the_op(block: remora.Graph) -> None:
         lambda: remora.order(graph, work_limit=10),
     )
     for call in calls:
-        with pytest.raises(remora.InputError, match="op \"F\": has several modes"):
+        with pytest.raises(remora.InputError, match='op "F": has several modes'):
             call()
