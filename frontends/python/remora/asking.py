@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from remora.limits import SolveWords
-    from remora.modes import Modes
     from remora.progress import Progress
 
 Asked = TypeVar("Asked")
@@ -38,7 +37,6 @@ def ask(
     budget: Budget,
     limits: Limits,
     *,
-    modes: Modes | None = None,
     start: Schedule | Iterable[OpLike] | None = None,
     progress: bool | Callable[[Progress], object] = False,
     on_incumbent: Callable[[Schedule], object] | None = None,
@@ -59,7 +57,6 @@ def ask(
         return solve(
             graph,
             max(1, budget) if isinstance(budget, int) else budget,
-            modes=modes,
             warm_start=start or None,
             limits=limits,
             progress=progress,
