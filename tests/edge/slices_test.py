@@ -34,6 +34,11 @@ from remora.limits import Limits
 
 CASES = 50 if "REMORA_ALL_CASES" in os.environ else 8
 OPS = operators.core_ops()
+NOT_CUT = {*NOT_EXPORTED, *NO_KERNEL, *NOT_RECOMPUTED, *RANDOM, *UNDEFINED}
+NOT_COMPARED = {
+    "max_pool2d_with_indices_backward",  # its kernel adds to what its result's memory has
+    *(name for name in OPS if name.startswith("sym_")),  # results are no tensors
+}
 
 
 def exported(made: nn.Module, inputs: programs.Inputs) -> EdgeProgramManager:
@@ -120,7 +125,7 @@ def test_a_refusal_says_what_slices_would_do() -> None:
         RecomputePass(1000, slices="always")  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize("name", sorted(set(OPS) - {*NOT_EXPORTED, *NO_KERNEL, *NOT_RECOMPUTED, *RANDOM, *UNDEFINED}))
+@pytest.mark.parametrize("name", sorted(set(OPS) - NOT_CUT - NOT_COMPARED))
 def test_each_axis_of_each_op(name: str, capfd: pytest.CaptureFixture[str]) -> None:
     torch.manual_seed(0)
     one = operators.OneOp(OPS[name], operators.call_of(name, OPS[name]))
