@@ -151,10 +151,11 @@ class _Piece:
 
 @dataclass
 class _Stored:
-    """A tensor of the graph in slices: its pieces along a dimension, or all of it."""
+    """A tensor of the graph in slices: its pieces along a dimension, in blocks of so many bytes, or all of it."""
 
     pieces: tuple[_Piece, ...] = ()
     dim: int = 0
+    block: int = 0
     whole: Node | None = None
 
 
@@ -289,7 +290,7 @@ class _Rewriting:
                 piece = _Piece(found[at[1]], source.first * rows.stride, source.last * rows.stride)
                 before = self.last[at].pieces if of.last == of.first and of.slice > 0 else ()
                 dim = (positions_of(dims, chain) or [0])[0]
-                self.stored[tensor.index] = self.last[at] = _Stored((*before, piece), dim)
+                self.stored[tensor.index] = self.last[at] = _Stored((*before, piece), dim, rows.block)
 
     def _arguments(self, node: Node, op: remora.Op, axis: OpAxis, source: SliceSource) -> dict[Place, Any]:
         """The arguments of a node that are others in a slice."""
@@ -331,7 +332,7 @@ class _Rewriting:
         """The rows that a slice reads of an argument, as far as they exist."""
         first = max(0, source.first * rows.step + rows.offset)
         last = min(rows.rows, (source.last - 1) * rows.step + rows.offset + rows.length)
-        if stored.whole is not None:
+        if stored.whole is not None or stored.block != rows.block:
             return self._rows(self._value(node), dim, first, last)
         return self._joined(stored, dim, list(value.shape), first, last)
 
