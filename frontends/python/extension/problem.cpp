@@ -23,7 +23,10 @@ Asked asked_of(const GraphHandle& graph, const OptionTexts& texts, std::optional
                const SliceRunRow& run) {
   Request request{.max_computes = max_computes, .options = options_from(texts)};
   request.slices = slices_asked(slices);
-  request.slices.run = {.overhead = std::get<0>(run), .temporaries = std::get<2>(run), .bandwidth = std::get<1>(run)};
+  request.slices.run = {.overhead = std::get<0>(run),
+                        .temporaries = std::get<2>(run),
+                        .copies = std::get<3>(run),
+                        .bandwidth = std::get<1>(run)};
   if (order) request.order = order_request_from_name(*order);
   check_request(request);
   request.graph = graph.snapshot();

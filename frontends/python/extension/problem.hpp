@@ -26,7 +26,7 @@ using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 SolveOptions options_from(const OptionTexts& texts);
 
 /// The cost of slices (model/slices.hpp): overhead, bandwidth, temporaries.
-using SliceRunRow = std::tuple<Duration, Bytes, bool>;
+using SliceRunRow = std::tuple<Duration, Bytes, bool, bool>;
 
 /// Question of a call about a graph as it is now: as Python's Request all but the budget and what only one call takes.
 struct Asked {
