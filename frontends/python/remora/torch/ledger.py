@@ -27,6 +27,7 @@ from remora import display
 
 from .errors import warn
 from .internals import frames
+from .symbols import hint_of
 
 if TYPE_CHECKING:
     from .planning import SchedulePlan
@@ -143,9 +144,10 @@ class Ledger:
         accumulates = any(id(t) in gradients for t in inputs)
         part = Part(where, training, accumulates=accumulates, parameters=kept)
         part.begun = self.begun or time.perf_counter()
-        types = (f"{str(t.dtype).removeprefix('torch.')}{[int(n) for n in t.shape]}" for t in given.values())
+        shapes = {name: tuple(hint_of(n) for n in t.shape) for name, t in given.items()}
+        types = (f"{str(t.dtype).removeprefix('torch.')}{list(shapes[name])}" for name, t in given.items())
         part.shapes = ", ".join(types)
-        part.changed = self._new_shapes(frame, {name: tuple(t.shape) for name, t in given.items()})
+        part.changed = self._new_shapes(frame, shapes)
         self.parts.append(part)
         self.frames.add(frame)
         self._tell_repeated(where, frame, inputs)

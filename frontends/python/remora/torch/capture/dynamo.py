@@ -11,9 +11,10 @@ is traced as `_batch_norm_with_update`, which chooses as eager does and hands cu
 from __future__ import annotations
 
 import contextlib
+import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch._dynamo
@@ -23,7 +24,7 @@ from torch._C import DispatchKey
 from torch._decomp import decompositions
 from torch._dynamo.backends.common import aot_autograd
 
-from ..errors import CaptureError, in_plain_words
+from ..errors import CaptureError, first_line, in_plain_words
 from ..internals import hidden_kernels, traceable_backward
 from ..ledger import Ledger
 from ..measure import span_of
@@ -34,23 +35,29 @@ def compiled_step(
     function: Callable[..., Any],
     compiler: Callable[[fx.GraphModule, Any], Callable[[list[Any]], list[Any]]],
     ledger: Ledger,
+    vary: Literal["", "later", "marked"] = "",
 ) -> Callable[..., Any]:
     """The function, captured with its loss and backward as one graph, which the compiler is given.
 
-    The graph is the latest part of the ledger then.
+    The graph is the latest part of the ledger then. `vary`: sizes become symbols, those that are marked for Dynamo in
+    the first call, others when they change. Where that fails, and without it, each size is captured by itself.
     """
     whole = aot_autograd(fw_compiler=compiler, keep_inference_input_mutations=True)
+    was_checked = False
 
-    def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
+    def capture(module: fx.GraphModule, inputs: list[Any]) -> Any:
+        nonlocal was_checked
         places = module.graph.find_nodes(op="placeholder")
         names = [name_of_input(node) for node in places]
-        check = take_checks(module, inputs)
+        varies = any(isinstance(given, torch.SymInt) for given in inputs)
+        at_once, was_checked = not (varies and was_checked), was_checked or varies
+        check = take_checks(module, inputs, at_once)
         refuse_hooks(inputs, names)
         _expect_backward(module)
         given = given_to(module, inputs)
         part = ledger.add(inputs, training=True, given=given)
         part.count_checkpoints(module)
-        part.batch = [span_of(t) * t.element_size() for t in given.values() if t.layout == torch.strided]
+        part.batch = [span_of(t) * t.element_size() for t in given.values() if not varies and t.layout == torch.strided]
         with capturing():
             run = whole(module, inputs)
 
@@ -62,16 +69,43 @@ def compiled_step(
 
         return checked
 
-    compiled = Traced(torch.compile(function, fullgraph=True, dynamic=False, backend=backend))
+    def traced(dynamic: bool | None) -> Traced:
+        # A backend of its own for each form: Dynamo keeps apart what it compiles.
+        def form() -> Callable[..., Any]:
+            def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
+                return capture(module, inputs)
+
+            return torch.compile(function, fullgraph=True, dynamic=dynamic, backend=backend)
+
+        return Traced(form(), form())
+
+    by_size = traced(dynamic=False)
+    compiled = traced(dynamic=None) if vary else by_size
+    may_fall_back = vary == "marked"  # otherwise the first size is captured by itself
 
     def called(*arguments: Any, **options: Any) -> Any:
+        nonlocal compiled, may_fall_back
         if torch.is_anomaly_enabled():
             raise CaptureError(
                 "anomaly mode is on, and a captured step has no autograd nodes that it could check; call the step's "
                 "own function instead (`.function`), or use remora.torch.wrap"
             )
+        drawn = random.getstate()
+        try:
+            with in_plain_words(), traceable_backward():
+                result = compiled(*arguments, **options)
+            may_fall_back = True
+            return result
+        except CaptureError as error:
+            if compiled is by_size or not may_fall_back:
+                raise
+            reason = first_line(error)
+        compiled = by_size
+        random.setstate(drawn)
         with in_plain_words(), traceable_backward():
-            return compiled(*arguments, **options)
+            result = compiled(*arguments, **options)
+        ledger.tell(f"the step cannot be captured for all sizes at once, but for each by itself: {reason}")
+        return result
 
     return called
 

@@ -36,6 +36,7 @@ from ..options import Options, check_budget
 from ..planning import SchedulePlan
 from ..problem.aten import StepProblem
 from .programs import planned, read_graph
+from .sized import SizedStep, has_symbols, varies
 
 
 def train_step(
@@ -130,6 +131,8 @@ def padded(tensor: torch.Tensor, lengths: Sequence[int], dim: int = -1, value: f
 
 @dataclass
 class _Captured:
+    """A captured graph whose sizes do not vary."""
+
     problem: StepProblem
     plan: SchedulePlan
     program: Program
@@ -138,26 +141,35 @@ class _Captured:
     limit: int | None  # what a percentage was when it was planned, in bytes
     ran: int = 0  # the number of the call that ran it last
 
+    @property
+    def plans(self) -> list[SchedulePlan]:
+        """The plan."""
+        return [self.plan]
+
 
 class TrainStep:
     """A function that runs as planned; what `train_step` gives."""
 
-    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+    def __init__(
+        self, function: Callable[..., Any], options: Options, lengths: Sequence[int] = (), most: int = 4
+    ) -> None:
         functools.update_wrapper(self, function)
         self.function, self.options = function, options
+        self._lengths, self._most = lengths, most
         self.ledger = Ledger()
         self._limit: int | None = None  # a percentage, in bytes
-        self._captured: list[_Captured] = []
+        self._captured: list[_Captured | SizedStep] = []
         self._memory = Memory() if options.arena else None
         self._calls = itertools.count(1)
         # Dynamo's cache outlives the step, and must not keep its model.
         weak = weakref.WeakMethod(self._compile)
-        self._compiled = compiled_step(function, lambda module, inputs: alive(weak)(module, inputs), self.ledger)
+        vary: Any = "later" if varies(options) else ""
+        self._compiled = compiled_step(function, lambda module, inputs: alive(weak)(module, inputs), self.ledger, vary)
 
     @property
     def plans(self) -> list[SchedulePlan]:
-        """One for each captured graph, in the order of capture."""
-        return [captured.plan for captured in self._captured]
+        """One for each captured graph, in the order of capture; where sizes vary, one for each schedule."""
+        return [plan for captured in self._captured for plan in captured.plans]
 
     @property
     def plan(self) -> SchedulePlan:
@@ -176,11 +188,20 @@ class TrainStep:
         check_budget(budget)
         options = replace(self.options, budget=budget)
         limit: int | None = None
+
+        def in_bytes(asked: Options, problem: StepProblem) -> tuple[Options, int | None]:
+            nonlocal limit
+            given, limit = asked.fixed_in_bytes(problem, limit)
+            return given, limit
+
         for captured in self._captured:
-            _, limit = options.fixed_in_bytes(captured.problem, limit)
-        found = []
+            in_bytes(options, captured.problem)
+        found: list[Any] = []
         for captured in self._captured:
             problem = captured.problem
+            if isinstance(captured, SizedStep):
+                found.append(captured.decide(options, in_bytes))
+                continue
             try:
                 given, limit = options.fixed_in_bytes(problem, limit)
                 found.append(planned(problem, given, self._memory))
@@ -189,8 +210,15 @@ class TrainStep:
                     raise  # each budget has regions, or addresses, of its own
                 raise refusal.knowing(captured.reached + problem.states + options.reserve) from None
         self.options, self._limit = options, limit
-        for captured, (plan, program) in zip(self._captured, found, strict=True):
-            self._replace(captured, plan, program)
+        for captured, decision in zip(self._captured, found, strict=True):
+            if isinstance(captured, SizedStep):
+                captured.adopt(decision)
+            else:
+                self._replace(captured, *decision)
+
+    def _in_bytes(self, options: Options, problem: StepProblem) -> tuple[Options, int | None]:
+        given, self._limit = options.fixed_in_bytes(problem, self._limit)
+        return given, self._limit
 
     def _replace(self, captured: _Captured, plan: SchedulePlan, program: Program) -> None:
         captured.plan, captured.program = plan, self._recorded(program, captured.problem)
@@ -212,8 +240,10 @@ class TrainStep:
 
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         part = self.ledger.parts[-1]
-        seconds = {"capture": time.perf_counter() - part.begun}
         name = str(getattr(self.function, "__qualname__", "step"))
+        if varies(self.options) and has_symbols(module):
+            return self._runs(SizedStep(module, self.options, name, part, self._lengths, self._most))
+        seconds = {"capture": time.perf_counter() - part.begun}
         problem = read_graph(module, self.options, None, seconds, name)
         problem.step.accumulates = part.accumulates
         if self.options.cuda_graph:
@@ -228,14 +258,20 @@ class TrainStep:
         part.keep(plan)
         recorded = self._recorded(program, problem)
         captured = _Captured(problem, plan, recorded, plan.predicted_peak, part, self._limit)
-        self._captured.append(captured)
         self.ledger.tell_shapes(part)
+        return self._runs(captured)
+
+    def _runs(self, captured: _Captured | SizedStep) -> Callable[[list[Any]], list[Any]]:
+        """What Dynamo calls, which must not keep the step."""
+        self._captured.append(captured)
         step, weak, calls = weakref.ref(self), weakref.ref(captured), self._calls
 
         def run(arguments: list[Any]) -> list[Any]:
             owner: TrainStep = alive(step)
-            found: _Captured = alive(weak)
+            found = alive(weak)
             found.ran = next(calls)
+            if isinstance(found, SizedStep):
+                return found.run(arguments, owner._in_bytes, owner.ledger)
             return owner._run(found, arguments)
 
         return boxed(run)
