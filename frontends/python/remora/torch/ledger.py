@@ -12,7 +12,7 @@ import inspect
 import time
 import types
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +68,8 @@ class Part:
     accumulates: bool = False
     batch: list[int] = field(default_factory=list)
     parameters: list[weakref.ref[torch.nn.Parameter]] = field(default_factory=list, repr=False)
+    # where sizes vary, what gives the plan of the latest call
+    latest: Callable[[], SchedulePlan | None] | None = field(default=None, repr=False)
     changed: str = field(default="", repr=False)  # shapes of arguments that had others when it was captured before
     begun: float = field(default=0.0, repr=False)  # when the call began that captured it
 
@@ -200,6 +202,15 @@ class Ledger:
                 f"{time.perf_counter() - part.begun:.1f} s; remora.torch.padded makes a few shapes of many lengths"
             )
 
+    def tell_sizes(self, part: Part) -> None:
+        """Tells that sizes that have changed vary from now on, and what that took."""
+        if part.changed and self.begun is not None:
+            self.tell(
+                f"{part.where} is captured for all sizes of what has changed: {part.changed}. That took "
+                f"{time.perf_counter() - part.begun:.1f} s, and further sizes take less than a step or two; sizes= of "
+                "remora.torch.train_step does so in the first call"
+            )
+
     def _new_shapes(self, frame: int, shapes: dict[str, tuple[int, ...]]) -> str:
         """The shapes that differ from those of the frame's latest capture; "" if it is the first, or all were there."""
         known = self._known.setdefault(frame, [])
@@ -236,6 +247,8 @@ def report(of: Any) -> Report:
     concerned = [x for x in _ledgers if any(id(r()) in ids for part in x.parts for r in part.parameters)]
     ledgers = [own] if isinstance(own, Ledger) else concerned
     parts = [part for ledger in ledgers for part in ledger.parts]
+    for part in parts:
+        part.plan = (part.latest() if part.latest is not None else None) or part.plan
     outside = list(dict.fromkeys(text for ledger in ledgers for text in ledger.outside))
     outside += [f"{part.where}: {part.reason}" for part in parts if part.training and part.plan is None]
     if module is not None:

@@ -23,6 +23,7 @@ from torch import fx
 from torch._C import DispatchKey
 from torch._decomp import decompositions
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
 
 from ..errors import CaptureError, first_line, in_plain_words
 from ..internals import hidden_kernels, traceable_backward
@@ -43,14 +44,15 @@ def compiled_step(
     the first call, others when they change. Where that fails, and without it, each size is captured by itself.
     """
     whole = aot_autograd(fw_compiler=compiler, keep_inference_input_mutations=True)
-    was_checked = False
+    was_checked = has_failed = False
 
     def capture(module: fx.GraphModule, inputs: list[Any]) -> Any:
-        nonlocal was_checked
+        nonlocal was_checked, has_failed
         places = module.graph.find_nodes(op="placeholder")
         names = [name_of_input(node) for node in places]
         varies = any(isinstance(given, torch.SymInt) for given in inputs)
         at_once, was_checked = not (varies and was_checked), was_checked or varies
+        has_failed = varies  # till it has not
         check = take_checks(module, inputs, at_once)
         refuse_hooks(inputs, names)
         _expect_backward(module)
@@ -60,6 +62,7 @@ def compiled_step(
         part.batch = [span_of(t) * t.element_size() for t in given.values() if not varies and t.layout == torch.strided]
         with capturing():
             run = whole(module, inputs)
+        has_failed = False
 
         def checked(*arguments: Any) -> Any:
             if check is not None:
@@ -81,7 +84,7 @@ def compiled_step(
 
     by_size = traced(dynamic=False)
     compiled = traced(dynamic=None) if vary else by_size
-    may_fall_back = vary == "marked"  # otherwise the first size is captured by itself
+    may_fall_back = vary == "marked"  # otherwise the first size is captured by itself, and an error is not of sizes
 
     def called(*arguments: Any, **options: Any) -> Any:
         nonlocal compiled, may_fall_back
@@ -97,7 +100,8 @@ def compiled_step(
             may_fall_back = True
             return result
         except CaptureError as error:
-            if compiled is by_size or not may_fall_back:
+            is_dynamos = may_fall_back and isinstance(error.__cause__, TorchDynamoException)
+            if compiled is by_size or not (has_failed or is_dynamos):
                 raise
             reason = first_line(error)
         compiled = by_size
@@ -190,12 +194,17 @@ def _source_of(node: fx.Node) -> str:
 
 def name_of_input(node: fx.Node) -> str:
     """The user's name for a graph's input: "model.layers.0.weight"."""
-    text = _source_of(node)
+    return name_of_source(_source_of(node)) or str(node.name)
+
+
+def name_of_source(text: str) -> str:
+    """The user's name for a source of Dynamo's: "tokens.shape[1]" for `L['tokens'].size()[1]`."""
+    text = text.replace(".size()", ".shape")
     text = re.sub(r"\._(modules|parameters|buffers)", "", text)
     text = re.sub(r"\['([^']*)'\]", r".\1", text)
     text = re.sub(r"^[LG]\.(named\.)?", "", text)
     text = re.sub(r"^arguments\[(\d+)\]", r"argument \1", text)
-    return re.sub(r"\b(\w+)\.__closure__\[\d+\]\.cell_contents", r"\1's variable", text) or str(node.name)
+    return re.sub(r"\b(\w+)\.__closure__\[\d+\]\.cell_contents", r"\1's variable", text)
 
 
 def refuse_hooks(arguments: Sequence[Any], names: Sequence[str]) -> None:

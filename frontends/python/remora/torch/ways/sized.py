@@ -23,7 +23,9 @@ import torch
 from torch import fx
 
 from remora.asking import replayed
+from remora.errors import InputError
 
+from ..capture.dynamo import name_of_source
 from ..capture.graph import Run
 from ..capture.read import read_step
 from ..capture.simplify import simplify
@@ -81,6 +83,7 @@ class Decided:
     limit: int | None  # what a percentage is, in bytes
     schedules: list[Scheduled]
     chosen: dict[Values, Scheduled] = field(default_factory=dict)
+    shown: dict[tuple[Values, int], SchedulePlan] = field(default_factory=dict)  # by sizes, and number of the schedule
 
 
 class SizedStep:
@@ -92,6 +95,8 @@ class SizedStep:
         How long calls are, each as often as it occurs; all of a range alike where there are none.
     most : int
         Number of schedules.
+    declared : set of (int, int)
+        Ranges of sizes.
     """
 
     def __init__(
@@ -102,6 +107,7 @@ class SizedStep:
         part: Part,
         lengths: Sequence[int],
         most: int,
+        declared: set[tuple[int, int]],
     ) -> None:
         self.part, self.ran = part, 0
         self.seconds = {"capture": time.perf_counter() - part.begun}
@@ -111,12 +117,12 @@ class SizedStep:
         simplify(self.step)
         self.seconds["read"] = time.perf_counter() - start
         self._options, self._name, self._lengths, self._most = options, name, lengths, most
+        self._declared = declared
         self._costs = VaryingCosts(self.step, options.cost == "measured", options.say)
         self._symbols = self._find_symbols()
         self._decided: Decided | None = None
         self.latest: Values = ()
         self._largest: Values = ()
-        self._shown: tuple[Values, Scheduled, SchedulePlan] | None = None
         self._last: tuple[Values, StepProblem] | None = None
 
     # -- Sizes ---------------------------------------------------------------------------------------------------------
@@ -181,7 +187,7 @@ class SizedStep:
         self._largest = tuple(map(max, values, self._largest or values))
         if self._decided is None:
             self.adopt(self.decide(self._options, in_bytes))
-            ledger.tell_shapes(self.part)
+            self._tell(ledger)
         assert self._decided is not None
         if values not in self._decided.chosen:
             self._choose(self._decided, values, in_bytes)
@@ -190,13 +196,28 @@ class SizedStep:
             scheduled.program = self._written(scheduled)
         return scheduled.program.run(arguments)
 
+    def _tell(self, ledger: Ledger) -> None:
+        """Says that sizes vary from now on, or which of those declared are captured apart."""
+        ledger.tell_sizes(self.part)
+        for name, sizes in zip(self._symbols, self.ranges, strict=True):
+            if sizes is None:
+                continue
+            around = [r for r in self._declared if r[0] <= sizes[0] and sizes[-1] <= r[1]]
+            low, high = min(around, key=lambda r: r[1] - r[0], default=(sizes[0], sizes[-1]))
+            if len(sizes) < high - low + 1:
+                ledger.tell(
+                    f"{self._names[name]}: this capture serves {_spans_text(sizes)} of {low:,} to {high:,}, since "
+                    "the step, or a kernel of PyTorch's, is another one for other sizes; these are captured when "
+                    "they come"
+                )
+
     def _written(self, scheduled: Scheduled) -> Program:
         step = self.step
         return write_program("step", step, scheduled.runs, step.placeholders, step.outputs, step.updates)
 
     def adopt(self, decided: Decided) -> None:
         """Runs by these schedules from now on."""
-        self._options, self._decided, self._shown = decided.asked, decided, None
+        self._options, self._decided = decided.asked, decided
 
     def decide(self, options: Options, in_bytes: InBytes) -> Decided:
         """Schedules under a budget, first of all for the largest sizes.
@@ -215,7 +236,7 @@ class SizedStep:
             if any(self.ranges):
                 decided.schedules = self._between(decided, corner)
         self.seconds["plan"] = time.perf_counter() - start
-        self.part.keep(self._shown_plan(corner, decided.schedules[-1], problem, given))
+        self.part.keep(self._plan_of(corner, decided.schedules[-1], problem, given))
         return decided
 
     def _solved(self, problem: StepProblem, options: Options, values: Values, start: Sequence[int] = ()) -> Scheduled:
@@ -292,22 +313,79 @@ class SizedStep:
         decided = self._decided
         if decided is None:
             raise CaptureError("nothing is planned before the first call")
-        scheduled = decided.chosen[self.latest]
-        if self._shown is None or self._shown[0] != self.latest or self._shown[1] is not scheduled:
-            problem = self._problem(self.latest)
-            self._shown = self.latest, scheduled, self._shown_plan(self.latest, scheduled, problem, decided.options)
-        return self._shown[2]
+        return self._plan_at(decided, self.latest, decided.schedules.index(decided.chosen[self.latest]))
+
+    def latest_plan(self) -> SchedulePlan | None:
+        """The plan of the latest call; None before the first."""
+        return self.plan if self._decided is not None and self.latest in self._decided.chosen else None
 
     @property
     def plans(self) -> list[SchedulePlan]:
-        """One for each schedule, at the largest sizes that it runs."""
-        return [self.plan]
+        """One for each schedule that runs, at the largest sizes for which it does."""
+        decided = self._decided
+        if decided is None:
+            return []
+        spans = self._spans(decided)
+        shown = {(high, k): self._plan_at(decided, high, k) for k, (_, high) in spans.items()}
+        for k, (low, high) in spans.items():
+            shown[high, k].sizes = self._text(low, high)
+        return list(shown.values())
 
-    def _shown_plan(self, values: Values, scheduled: Scheduled, problem: StepProblem, options: Options) -> SchedulePlan:
-        if scheduled.plan is not None and scheduled.values == values:
-            plan = scheduled.plan
-        else:
-            order = "input" if options.order == "input" else "free"
+    def _spans(self, decided: Decided) -> dict[int, tuple[Values, Values]]:
+        """Of each schedule that runs, the smallest and the largest sizes for which it does."""
+        if len(self._symbols) == 1 and self.ranges[0] is not None:
+            return self._intervals(decided, self.ranges[0])
+        spans: dict[int, tuple[Values, Values]] = {}
+        for values, scheduled in sorted(decided.chosen.items()):
+            k = decided.schedules.index(scheduled)
+            low, high = spans.get(k, (values, values))
+            spans[k] = min(low, values), max(high, values, key=lambda v: (sum(v), v))
+        return dict(sorted(spans.items(), key=lambda item: item[1][1]))
+
+    def _intervals(self, decided: Decided, sizes: list[int]) -> dict[int, tuple[Values, Values]]:
+        """The same of one size within a range, whether it has run or not."""
+
+        def reach(scheduled: Scheduled) -> int:
+            def exceeds(size: int) -> bool:
+                problem = self._problem((size,), "roughly")
+                return scheduled.peak(problem) > decided.options.in_bytes(problem)
+
+            return bisect.bisect_left(sizes, True, key=exceeds)
+
+        spans: dict[int, tuple[Values, Values]] = {}
+        first = 0
+        for end, k in sorted((reach(scheduled), k) for k, scheduled in enumerate(decided.schedules)):
+            if end > first:
+                spans[k] = (sizes[first],), (sizes[end - 1],)
+                first = end
+        return spans
+
+    def _text(self, low: Values, high: Values) -> str:
+        """Sizes as people read them."""
+        named = zip(self._symbols, low, high, strict=True)
+        return ", ".join(f"{self._names[s]}: {a:,}{f' to {b:,}' if b != a else ''}" for s, a, b in named)
+
+    @cached_property
+    def _names(self) -> dict[str, str]:
+        """The user's name for each symbol: "tokens.shape[1]"."""
+        sources = self.step.mode.shape_env.var_to_sources
+        names = {str(symbol): getattr(given[0], "name", "") for symbol, given in sources.items() if given}
+        found = {symbol: name_of_source(name() if callable(name) else name) for symbol, name in names.items()}
+        return {symbol: found.get(symbol, symbol) for symbol in self._symbols}
+
+    def _plan_at(self, decided: Decided, values: Values, k: int) -> SchedulePlan:
+        if (values, k) not in decided.shown:
+            problem = self._problem(values)
+            decided.shown = {
+                **dict(list(decided.shown.items())[-2 * self._most :]),
+                (values, k): self._plan_of(values, decided.schedules[k], problem, decided.options),
+            }
+        return decided.shown[values, k]
+
+    def _plan_of(self, values: Values, scheduled: Scheduled, problem: StepProblem, options: Options) -> SchedulePlan:
+        order = "input" if options.order == "input" else "free"
+        plan = scheduled.plan
+        if plan is None or scheduled.values != values or plan.budget != options.in_bytes(problem):
             plan = SchedulePlan.of(
                 replayed(problem.graph, scheduled.ops, order),
                 budget=options.in_bytes(problem),
@@ -317,10 +395,19 @@ class SizedStep:
             )
         if scheduled.program is None:
             scheduled.program = self._written(scheduled)
-        plan.source = scheduled.program.source
-        plan.checkpoints = self.part.checkpoints
+        plan.source, plan.checkpoints, plan.sizes = scheduled.program.source, self.part.checkpoints, ""
+        plan.sizes = self._text(values, values)
         plan.seconds = {**self.seconds, **plan.seconds}
         return plan
+
+
+def _spans_text(sizes: Sequence[int]) -> str:
+    """Whole numbers in rising order: "2 to 7, 9 to 4,096"; the first and the last where there are many spans."""
+    starts = [n for i, n in enumerate(sizes) if not i or sizes[i - 1] != n - 1]
+    ends = [n for i, n in enumerate(sizes) if i == len(sizes) - 1 or sizes[i + 1] != n + 1]
+    if len(starts) > 4:
+        return f"{len(sizes):,} sizes from {sizes[0]:,} to {sizes[-1]:,}"
+    return ", ".join(f"{a:,} to {b:,}" if a != b else f"{a:,}" for a, b in zip(starts, ends, strict=True))
 
 
 def varies(options: Options) -> bool:
@@ -343,6 +430,8 @@ def _spread(first: int, end: int, count: int) -> list[int]:
 
 def _binned(lengths: Sequence[int], low: Values, corner: Values) -> list[tuple[Values, float]]:
     """A histogram of lengths with at most `SAMPLES` sizes, each the largest of its bin; the last one is the corner."""
+    if len(low) != 1:
+        raise InputError("lengths", f"{len(low)} sizes of the step vary, and which of them these are is not known")
     (first,), (last,) = low, corner
     ordered = sorted(min(max(length, first), last) for length in lengths)
     bounds = sorted(
