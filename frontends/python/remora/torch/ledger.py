@@ -202,12 +202,12 @@ class Ledger:
                 f"{time.perf_counter() - part.begun:.1f} s; remora.torch.padded makes a few shapes of many lengths"
             )
 
-    def tell_sizes(self, part: Part) -> None:
+    def tell_sizes(self, part: Part, seconds: float) -> None:
         """Tells that sizes that have changed vary from now on, and what that took."""
-        if part.changed and self.begun is not None:
+        if part.changed:
             self.tell(
                 f"{part.where} is captured for all sizes of what has changed: {part.changed}. That took "
-                f"{time.perf_counter() - part.begun:.1f} s, and further sizes take less than a step or two; sizes= of "
+                f"{seconds:.1f} s, and further sizes take less than a step or two; sizes= of "
                 "remora.torch.train_step does so in the first call"
             )
 

@@ -10,6 +10,7 @@ computes them from its arguments:
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
@@ -23,7 +24,8 @@ from torch.utils._sympy.printers import PythonPrinter
 SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 """Types of numbers that may depend on sizes that vary."""
 _printer = PythonPrinter()
-_code: dict[str, Any] = {}
+KNOWN = 4096
+"""So many texts of numbers are kept."""
 
 
 def plain(number: Any) -> Any:
@@ -47,9 +49,14 @@ def same_lengths(a: Sequence[Any], b: Sequence[Any]) -> bool:
     return len(a) == len(b) and all(surely(x == y) for x, y in zip(a, b, strict=True))
 
 
+@functools.lru_cache(KNOWN)
+def _text(expression: Any) -> str:
+    return str(_printer.doprint(expression))
+
+
 def text_of(number: Any) -> str:
     """Source text of a number in Python."""
-    return str(_printer.doprint(number.node.expr)) if isinstance(number, SYMBOLS) else repr(number)
+    return _text(number.node.expr) if isinstance(number, SYMBOLS) else repr(number)
 
 
 def symbols_in(numbers: Iterable[Any]) -> set[str]:
@@ -68,15 +75,26 @@ def lengths_of(tensor: torch.Tensor) -> list[Any]:
     return [*tensor.shape, *tensor.stride(), tensor.storage_offset(), tensor.untyped_storage().nbytes()]
 
 
+def hints_in(environment: Any) -> dict[str, int]:
+    """The numbers of all symbols in the call that is captured."""
+    known = getattr(environment, "backed_var_to_val", None) or environment.var_to_val  # the latter before PyTorch 2.15
+    return {str(symbol): int(value) for symbol, value in known.items() if value.is_Integer}
+
+
 def sizes_of(environment: Any, symbol: str) -> list[int] | None:
     """The numbers that a symbol is where PyTorch's guards on it hold; None if there is no largest one."""
     bounds = next(bounds for name, bounds in environment.var_to_range.items() if str(name) == symbol)
     if not isinstance(bounds.upper, sympy.Integer) or not isinstance(bounds.lower, sympy.Integer):
         return None
     guards = [guard.expr for guard in environment.guards if {str(s) for s in guard.expr.free_symbols} == {symbol}]
-    holds = [compile(str(_printer.doprint(guard)), "<guard>", "eval") for guard in guards]
+    holds = [_compiled(_text(guard)) for guard in guards]
     numbers = range(int(bounds.lower), int(bounds.upper) + 1)
     return [n for n in numbers if all(eval(code, {"math": math, symbol: n}) for code in holds)]
+
+
+@functools.lru_cache(KNOWN)
+def _compiled(text: str) -> Any:
+    return compile(text, "<size>", "eval")
 
 
 class Numbers:
@@ -95,9 +113,7 @@ class Numbers:
     def of_text(self, text: str) -> Any:
         """The value of a text of `text_of`."""
         if text not in self._found:
-            if text not in _code:
-                _code[text] = compile(text, "<size>", "eval")
-            self._found[text] = eval(_code[text], {}, self._known)
+            self._found[text] = eval(_compiled(text), {}, self._known)
         return self._found[text]
 
     def in_place_of(self, leaf: Any, mode: Any) -> Any:
@@ -109,8 +125,13 @@ class Numbers:
             return leaf
         count = leaf.dim()
         found = [int(self.of(n)) for n in lengths]
+        shape, strides, offset = found[:count], found[count : 2 * count], found[-2]
+        last = 1 + sum((n - 1) * stride for n, stride in zip(shape, strides, strict=True))
         with mode:
-            flat = torch.empty(found[-1] // leaf.itemsize, dtype=leaf.dtype, device=leaf.device)
-            made = flat.as_strided(found[:count], found[count : 2 * count], found[-2])
+            if offset == 0 and min(shape, default=1) > 0 and last * leaf.itemsize == found[-1]:
+                made = torch.empty_strided(shape, strides, dtype=leaf.dtype, device=leaf.device)
+            else:
+                flat = torch.empty(found[-1] // leaf.itemsize, dtype=leaf.dtype, device=leaf.device)
+                made = flat.as_strided(shape, strides, offset)
             made = made.conj() if leaf.is_conj() else made
             return torch._neg_view(made) if leaf.is_neg() else made

@@ -103,9 +103,9 @@ def storage_of(leaf: Any) -> int:
 class StepGraph:
     """The ops and storages of one captured graph."""
 
-    def __init__(self, module: fx.GraphModule, cut: Cut | None = None) -> None:
+    def __init__(self, module: fx.GraphModule, cut: Cut | None = None, may_vary: bool = False) -> None:
         nodes = list(module.graph.nodes)
-        self.module, self.cut = module, cut
+        self.module, self.cut, self.may_vary = module, cut, may_vary
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         self.outputs: list[Any] = list(nodes[-1].args[0])
         self.storages: list[Storage] = []
@@ -204,7 +204,10 @@ class StepGraph:
 
     def bytes_of(self, tensor: torch.Tensor) -> int:
         """Size of a tensor's storage on the step's device, in bytes; 0 if it lies elsewhere."""
-        return storage_bytes(tensor, self.device)
+        if not self.may_vary or tensor.device.type != self.device.type:
+            return storage_bytes(tensor, self.device)
+        size: int = rounded(plain(tensor.untyped_storage().nbytes()), self.device)
+        return size
 
     def at(self, numbers: Numbers) -> StepGraph:
         """The same step, whose sizes vary, with numbers in their place; its ops are the same."""
@@ -249,7 +252,7 @@ def storage_bytes(tensor: torch.Tensor, device: torch.device) -> int:
     """Size of a tensor's storage on a device, in bytes; 0 if it lies elsewhere."""
     if tensor.device.type != device.type:
         return 0
-    return rounded(plain(tensor.untyped_storage().nbytes()), device)
+    return rounded(int(tensor.untyped_storage().nbytes()), device)
 
 
 def storages_bytes(tensors: Iterable[torch.Tensor], device: torch.device | None = None) -> int:

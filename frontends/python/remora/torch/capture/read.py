@@ -12,7 +12,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from ..errors import CaptureError
-from ..symbols import SYMBOLS, plain, same_lengths, surely
+from ..symbols import SYMBOLS, lengths_of, plain, same_lengths, surely
 from .graph import Cut, Op, StepGraph, Storage, is_random, may_run_again, tensors_in
 from .regions import Region
 from .shapes import reads_shape_only, without_source
@@ -36,8 +36,8 @@ def read_step(
     that may run again. `may_vary`: sizes that vary stay symbols, and are not the numbers of this call. Raises
     CaptureError: names the node that cannot be scheduled.
     """
-    step = StepGraph(module, cut)
-    _Reader(step, pure, may_vary).read()
+    step = StepGraph(module, cut, may_vary)
+    _Reader(step, pure).read()
     return step
 
 
@@ -47,8 +47,8 @@ def dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -
 
 
 class _Reader:
-    def __init__(self, step: StepGraph, pure: Sequence[str], may_vary: bool) -> None:
-        self.step, self.pure, self.may_vary = step, pure, may_vary
+    def __init__(self, step: StepGraph, pure: Sequence[str]) -> None:
+        self.step, self.pure, self.may_vary = step, pure, step.may_vary
         self.value, self.needs, self.storages = step.value, step.needs, step.storages
         self._rewrites = False
         self._given: set[int] = set()  # storages that are handed out as gradients
@@ -81,10 +81,12 @@ class _Reader:
     def _add_placeholder(self, node: fx.Node) -> None:
         self.value[node] = value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
+            if not self.may_vary and value.layout == torch.strided:
+                for number in lengths_of(value):
+                    int(number)  # the plan is for this number, and Dynamo guards it
             given_by_user = self.step.cut is not None and node in self.step.cut.tangents
             self.needs[node] = [self.step.add_storage(node.name, value, not given_by_user)]
         elif isinstance(value, torch.SymInt) and (value.node.maybe_as_int() is not None or value.node.has_hint()):
-            # Without `may_vary` the plan is for this number, and Dynamo guards it.
             self.value[node] = plain(value) if self.may_vary else int(value)
         elif isinstance(value, SYMBOLS):
             raise CaptureError(f"{node.name}: a shape that is not a number; capture with dynamic=False")

@@ -39,7 +39,7 @@ from ..ledger import Ledger, Part
 from ..options import GOOD_ENOUGH, Options
 from ..planning import SchedulePlan
 from ..problem.aten import StepProblem, once, replay
-from ..symbols import Numbers, plain, sizes_of, symbol_of, symbols_in
+from ..symbols import Numbers, hints_in, plain, sizes_of, symbol_of, symbols_in
 
 SAMPLES = 24
 """At so many sizes times are estimated to choose schedules."""
@@ -121,6 +121,7 @@ class SizedStep:
         self._costs = VaryingCosts(self.step, options.cost == "measured", options.say)
         self._symbols = self._find_symbols()
         self._decided: Decided | None = None
+        self._is_told = True
         self.latest: Values = ()
         self._largest: Values = ()
         self._last: tuple[Values, StepProblem] | None = None
@@ -135,10 +136,12 @@ class SizedStep:
             if symbol is not None:
                 places.setdefault(symbol, i)
         needed = symbols_in(storage.size for storage in self.step.storages)
-        missing = needed - places.keys()
+        # What a view that is an argument lies in may have sizes of its own, which are those of this call.
+        made = symbols_in(storage.size for storage in self.step.storages if not storage.fixed)
+        missing = made - places.keys()
         if missing:
             raise CaptureError(f"a size of the step follows from no argument of it ({', '.join(sorted(missing))})")
-        self._others = {name: place for name, place in places.items() if name not in needed}
+        self._hints = hints_in(self.step.mode.shape_env)
         return {name: place for name, place in places.items() if name in needed}
 
     @cached_property
@@ -173,21 +176,15 @@ class SizedStep:
         """The step at its largest sizes."""
         return self._problem(self._corner(self._largest))
 
-    @property
-    def _hints(self) -> dict[str, int]:
-        """Numbers of the call that was captured, for symbols of which no size is made."""
-        places = self.step.placeholders
-        return {name: int(self.step.value[places[i]].node.hint) for name, i in self._others.items()}
-
     # -- Decisions -----------------------------------------------------------------------------------------------------
 
-    def run(self, arguments: list[Any], in_bytes: InBytes, ledger: Ledger) -> list[Any]:
+    def run(self, arguments: list[Any], in_bytes: InBytes) -> list[Any]:
         """Runs a call by the fastest schedule that fits."""
         self.latest = values = tuple(int(arguments[place]) for place in self._symbols.values())
         self._largest = tuple(map(max, values, self._largest or values))
         if self._decided is None:
             self.adopt(self.decide(self._options, in_bytes))
-            self._tell(ledger)
+            self._is_told = False
         assert self._decided is not None
         if values not in self._decided.chosen:
             self._choose(self._decided, values, in_bytes)
@@ -196,9 +193,12 @@ class SizedStep:
             scheduled.program = self._written(scheduled)
         return scheduled.program.run(arguments)
 
-    def _tell(self, ledger: Ledger) -> None:
-        """Says that sizes vary from now on, or which of those declared are captured apart."""
-        ledger.tell_sizes(self.part)
+    def tell(self, ledger: Ledger) -> None:
+        """Says, once, that sizes vary from now on, or which of those declared are captured apart."""
+        if self._is_told:
+            return
+        self._is_told = True
+        ledger.tell_sizes(self.part, sum(self.seconds.values()))
         for name, sizes in zip(self._symbols, self.ranges, strict=True):
             if sizes is None:
                 continue
@@ -236,6 +236,7 @@ class SizedStep:
             if any(self.ranges):
                 decided.schedules = self._between(decided, corner)
         self.seconds["plan"] = time.perf_counter() - start
+        self._choose(decided, self.latest, in_bytes)
         self.part.keep(self._plan_of(corner, decided.schedules[-1], problem, given))
         return decided
 

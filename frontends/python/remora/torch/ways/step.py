@@ -218,7 +218,11 @@ class TrainStep:
         self.ledger.begun = time.perf_counter()
         if self._declared is not None:
             self._declared.mark(arguments, options)
-        return self._compiled(*arguments, **options)
+        result = self._compiled(*arguments, **options)
+        for captured in self._captured:
+            if isinstance(captured, SizedStep):
+                captured.tell(self.ledger)
+        return result
 
     def set_budget(self, budget: int | str) -> None:
         """Plans what is captured, and what will be, for another budget; nothing is captured or measured again."""
@@ -281,6 +285,11 @@ class TrainStep:
         if varies(self.options) and has_symbols(module):
             ranges = self._declared.ranges if self._declared is not None else set()
             return self._runs(SizedStep(module, self.options, name, part, self._lengths, self._most, ranges))
+        if self._declared is not None:
+            self.ledger.tell(
+                f"the sizes of {', '.join(self._declared.sizes)} are numbers in what PyTorch captures of this step, which "
+                "reads them as such: each size is captured and planned by itself"
+            )
         seconds = {"capture": time.perf_counter() - part.begun}
         problem = read_graph(module, self.options, None, seconds, name)
         problem.step.accumulates = part.accumulates
@@ -312,7 +321,7 @@ class TrainStep:
             found = alive(weak)
             found.ran = next(calls)
             if isinstance(found, SizedStep):
-                return found.run(arguments, owner._in_bytes, owner.ledger)
+                return found.run(arguments, owner._in_bytes)
             return owner._run(found, arguments)
 
         return boxed(run)
