@@ -128,6 +128,7 @@ class Ledger:
         self.outside: list[str] = []
         self.frames: set[int] = set()
         self.begun: float | None = None  # when the call began that may capture something
+        self.by_size = False  # whether sizes that vary are captured one by one
         self._shapes: dict[tuple[int, str], int] = {}
         # by frame, the shapes of the arguments of each of its captures
         self._known: dict[int, list[dict[str, tuple[int, ...]]]] = {}

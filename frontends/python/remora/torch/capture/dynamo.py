@@ -104,7 +104,7 @@ def compiled_step(
             if compiled is by_size or not (has_failed or is_dynamos):
                 raise
             reason = first_line(error)
-        compiled = by_size
+        compiled, ledger.by_size = by_size, True
         random.setstate(drawn)
         with in_plain_words(), traceable_backward():
             result = compiled(*arguments, **options)

@@ -198,7 +198,8 @@ class SizedStep:
         if self._is_told:
             return
         self._is_told = True
-        ledger.tell_sizes(self.part, sum(self.seconds.values()))
+        if not self._declared:
+            ledger.tell_sizes(self.part, sum(self.seconds.values()))
         for name, sizes in zip(self._symbols, self.ranges, strict=True):
             if sizes is None:
                 continue

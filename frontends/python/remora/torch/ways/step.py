@@ -282,13 +282,13 @@ class TrainStep:
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         part = self.ledger.parts[-1]
         name = str(getattr(self.function, "__qualname__", "step"))
-        if varies(self.options) and has_symbols(module):
+        if varies(self.options) and not self.ledger.by_size and has_symbols(module):
             ranges = self._declared.ranges if self._declared is not None else set()
             return self._runs(SizedStep(module, self.options, name, part, self._lengths, self._most, ranges))
-        if self._declared is not None:
+        if self._declared is not None and not self.ledger.by_size:
             self.ledger.tell(
-                f"the sizes of {', '.join(self._declared.sizes)} are numbers in what PyTorch captures of this step, which "
-                "reads them as such: each size is captured and planned by itself"
+                f"the sizes of {', '.join(self._declared.sizes)} are numbers in what PyTorch captures of this step, "
+                "which reads them as such: each size is captured and planned by itself"
             )
         seconds = {"capture": time.perf_counter() - part.begun}
         problem = read_graph(module, self.options, None, seconds, name)
