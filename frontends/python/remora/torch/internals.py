@@ -43,6 +43,9 @@ capture of a step by Dynamo and AOTAutograd:
     torch._guards.tracing torch.nn.Module._call_impl torch.nn.Module._compiled_call_impl
     torch._C._len_torch_function_stack torch.overrides._pop_mode torch.overrides._push_mode
     torch.utils._device.DeviceContext
+sizes that vary from call to call: symbols, their text and numbers:
+    torch._dynamo.maybe_mark_dynamic torch.fx.experimental._config.patch
+    torch.utils._sympy.printers.PythonPrinter
 messages about graph breaks and recompilation:
     torch._dynamo.callback.callback_handler torch._dynamo.exc.BackendCompilerFailed torch._dynamo.exc.ShortenTraceback
     torch._dynamo.exc.TorchDynamoException torch._dynamo.utils.counters torch._dynamo.utils.get_metrics_context

@@ -12,7 +12,7 @@ import inspect
 import time
 import types
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -27,6 +27,7 @@ from remora import display
 
 from .errors import warn
 from .internals import frames
+from .symbols import hint_of
 
 if TYPE_CHECKING:
     from .planning import SchedulePlan
@@ -67,6 +68,8 @@ class Part:
     accumulates: bool = False
     batch: list[int] = field(default_factory=list)
     parameters: list[weakref.ref[torch.nn.Parameter]] = field(default_factory=list, repr=False)
+    # where sizes vary, what gives the plan of the latest call
+    latest: Callable[[], SchedulePlan | None] | None = field(default=None, repr=False)
     changed: str = field(default="", repr=False)  # shapes of arguments that had others when it was captured before
     begun: float = field(default=0.0, repr=False)  # when the call began that captured it
 
@@ -125,6 +128,7 @@ class Ledger:
         self.outside: list[str] = []
         self.frames: set[int] = set()
         self.begun: float | None = None  # when the call began that may capture something
+        self.by_size = False  # whether sizes that vary are captured one by one
         self._shapes: dict[tuple[int, str], int] = {}
         # by frame, the shapes of the arguments of each of its captures
         self._known: dict[int, list[dict[str, tuple[int, ...]]]] = {}
@@ -143,9 +147,10 @@ class Ledger:
         accumulates = any(id(t) in gradients for t in inputs)
         part = Part(where, training, accumulates=accumulates, parameters=kept)
         part.begun = self.begun or time.perf_counter()
-        types = (f"{str(t.dtype).removeprefix('torch.')}{[int(n) for n in t.shape]}" for t in given.values())
+        shapes = {name: tuple(hint_of(n) for n in t.shape) for name, t in given.items()}
+        types = (f"{str(t.dtype).removeprefix('torch.')}{list(shapes[name])}" for name, t in given.items())
         part.shapes = ", ".join(types)
-        part.changed = self._new_shapes(frame, {name: tuple(t.shape) for name, t in given.items()})
+        part.changed = self._new_shapes(frame, shapes)
         self.parts.append(part)
         self.frames.add(frame)
         self._tell_repeated(where, frame, inputs)
@@ -198,6 +203,15 @@ class Ledger:
                 f"{time.perf_counter() - part.begun:.1f} s; remora.torch.padded makes a few shapes of many lengths"
             )
 
+    def tell_sizes(self, part: Part, seconds: float) -> None:
+        """Tells that sizes that have changed vary from now on, and what that took."""
+        if part.changed:
+            self.tell(
+                f"{part.where} is captured for all sizes of what has changed: {part.changed}. That took "
+                f"{seconds:.1f} s, and further sizes take less than a step or two; sizes= of "
+                "remora.torch.train_step does so in the first call"
+            )
+
     def _new_shapes(self, frame: int, shapes: dict[str, tuple[int, ...]]) -> str:
         """The shapes that differ from those of the frame's latest capture; "" if it is the first, or all were there."""
         known = self._known.setdefault(frame, [])
@@ -234,6 +248,8 @@ def report(of: Any) -> Report:
     concerned = [x for x in _ledgers if any(id(r()) in ids for part in x.parts for r in part.parameters)]
     ledgers = [own] if isinstance(own, Ledger) else concerned
     parts = [part for ledger in ledgers for part in ledger.parts]
+    for part in parts:
+        part.plan = (part.latest() if part.latest is not None else None) or part.plan
     outside = list(dict.fromkeys(text for ledger in ledgers for text in ledger.outside))
     outside += [f"{part.where}: {part.reason}" for part in parts if part.training and part.plan is None]
     if module is not None:

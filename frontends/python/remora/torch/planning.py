@@ -271,6 +271,8 @@ class SchedulePlan(Plan):
         The model's own activation checkpoints, which are taken out: the schedule decides what is recomputed.
     slices : int
         The largest number of slices in which a part of the step is computed; 0 if none is.
+    sizes : str
+        For which sizes the schedule runs, where a step is captured once for many: "tokens.shape[1]: 128 to 1,900".
     source : str
         The generated program.
     memory : Memory or None
@@ -281,6 +283,7 @@ class SchedulePlan(Plan):
     outside: int = 0
     checkpoints: int = 0
     slices: int = 0
+    sizes: str = ""
     source: str = ""
     memory: Any = field(default=None, repr=False, compare=False)
 
@@ -324,6 +327,19 @@ class SchedulePlan(Plan):
         instead = f" in place of {self.checkpoints} checkpoints of the model" if self.checkpoints else ""
         parts = f", parts in up to {self.slices} slices" if self.slices else ""
         return f"{len(self.found.graph)} ops, {self.recomputes} recomputes{parts}{instead}"
+
+
+class Plans(list[SchedulePlan]):
+    """Plans of a step; as text, what happens at which sizes."""
+
+    def __str__(self) -> str:
+        return "\n".join(_line(plan) for plan in self)
+
+
+def _line(plan: SchedulePlan) -> str:
+    made = f"{plan.recomputes} recomputes, {plan.overhead:+.1%}" if plan.recomputes else "nothing recomputed"
+    peak = f"{bytes_text(plan.predicted_peak)} of {bytes_text(plan.budget)}"
+    return f"{plan.sizes or f'{len(plan.found.graph)} ops'}: {made}, {peak}"
 
 
 _PLAIN = {f.name for kind in (CheckpointPlan, SchedulePlan) for f in fields(kind)} - {"modules", "found", "memory"}

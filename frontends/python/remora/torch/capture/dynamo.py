@@ -11,9 +11,10 @@ is traced as `_batch_norm_with_update`, which chooses as eager does and hands cu
 from __future__ import annotations
 
 import contextlib
+import random
 import re
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch._dynamo
@@ -22,8 +23,9 @@ from torch import fx
 from torch._C import DispatchKey
 from torch._decomp import decompositions
 from torch._dynamo.backends.common import aot_autograd
+from torch._dynamo.exc import TorchDynamoException
 
-from ..errors import CaptureError, in_plain_words
+from ..errors import CaptureError, first_line, in_plain_words
 from ..internals import hidden_kernels, traceable_backward
 from ..ledger import Ledger
 from ..measure import span_of
@@ -34,25 +36,33 @@ def compiled_step(
     function: Callable[..., Any],
     compiler: Callable[[fx.GraphModule, Any], Callable[[list[Any]], list[Any]]],
     ledger: Ledger,
+    vary: Literal["", "later", "marked"] = "",
 ) -> Callable[..., Any]:
     """The function, captured with its loss and backward as one graph, which the compiler is given.
 
-    The graph is the latest part of the ledger then.
+    The graph is the latest part of the ledger then. `vary`: sizes become symbols, those that are marked for Dynamo in
+    the first call, others when they change. Where that fails, and without it, each size is captured by itself.
     """
     whole = aot_autograd(fw_compiler=compiler, keep_inference_input_mutations=True)
+    was_checked = has_failed = False
 
-    def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
+    def capture(module: fx.GraphModule, inputs: list[Any]) -> Any:
+        nonlocal was_checked, has_failed
         places = module.graph.find_nodes(op="placeholder")
         names = [name_of_input(node) for node in places]
-        check = take_checks(module, inputs)
+        varies = any(isinstance(given, torch.SymInt) for given in inputs)
+        at_once, was_checked = not (varies and was_checked), was_checked or varies
+        has_failed = varies  # till it has not
+        check = take_checks(module, inputs, at_once)
         refuse_hooks(inputs, names)
         _expect_backward(module)
         given = given_to(module, inputs)
         part = ledger.add(inputs, training=True, given=given)
         part.count_checkpoints(module)
-        part.batch = [span_of(t) * t.element_size() for t in given.values() if t.layout == torch.strided]
+        part.batch = [span_of(t) * t.element_size() for t in given.values() if not varies and t.layout == torch.strided]
         with capturing():
             run = whole(module, inputs)
+        has_failed = False
 
         def checked(*arguments: Any) -> Any:
             if check is not None:
@@ -62,16 +72,44 @@ def compiled_step(
 
         return checked
 
-    compiled = Traced(torch.compile(function, fullgraph=True, dynamic=False, backend=backend))
+    def traced(dynamic: bool | None) -> Traced:
+        # A backend of its own for each form: Dynamo keeps apart what it compiles.
+        def form() -> Callable[..., Any]:
+            def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
+                return capture(module, inputs)
+
+            return torch.compile(function, fullgraph=True, dynamic=dynamic, backend=backend)
+
+        return Traced(form(), form())
+
+    by_size = traced(dynamic=False)
+    compiled = traced(dynamic=None) if vary else by_size
+    may_fall_back = vary == "marked"  # otherwise the first size is captured by itself, and an error is not of sizes
 
     def called(*arguments: Any, **options: Any) -> Any:
+        nonlocal compiled, may_fall_back
         if torch.is_anomaly_enabled():
             raise CaptureError(
                 "anomaly mode is on, and a captured step has no autograd nodes that it could check; call the step's "
                 "own function instead (`.function`), or use remora.torch.wrap"
             )
+        drawn = random.getstate()
+        try:
+            with in_plain_words(), traceable_backward():
+                result = compiled(*arguments, **options)
+            may_fall_back = True
+            return result
+        except CaptureError as error:
+            is_dynamos = may_fall_back and isinstance(error.__cause__, TorchDynamoException)
+            if compiled is by_size or not (has_failed or is_dynamos):
+                raise
+            reason = first_line(error)
+        compiled, ledger.by_size = by_size, True
+        random.setstate(drawn)
         with in_plain_words(), traceable_backward():
-            return compiled(*arguments, **options)
+            result = compiled(*arguments, **options)
+        ledger.tell(f"the step cannot be captured for all sizes at once, but for each by itself: {reason}")
+        return result
 
     return called
 
@@ -156,12 +194,17 @@ def _source_of(node: fx.Node) -> str:
 
 def name_of_input(node: fx.Node) -> str:
     """The user's name for a graph's input: "model.layers.0.weight"."""
-    text = _source_of(node)
+    return name_of_source(_source_of(node)) or str(node.name)
+
+
+def name_of_source(text: str) -> str:
+    """The user's name for a source of Dynamo's: "tokens.shape[1]" for `L['tokens'].size()[1]`."""
+    text = text.replace(".size()", ".shape")
     text = re.sub(r"\._(modules|parameters|buffers)", "", text)
     text = re.sub(r"\['([^']*)'\]", r".\1", text)
     text = re.sub(r"^[LG]\.(named\.)?", "", text)
     text = re.sub(r"^arguments\[(\d+)\]", r"argument \1", text)
-    return re.sub(r"\b(\w+)\.__closure__\[\d+\]\.cell_contents", r"\1's variable", text) or str(node.name)
+    return re.sub(r"\b(\w+)\.__closure__\[\d+\]\.cell_contents", r"\1's variable", text)
 
 
 def refuse_hooks(arguments: Sequence[Any], names: Sequence[str]) -> None:

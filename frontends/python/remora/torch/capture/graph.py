@@ -12,9 +12,10 @@ What is scheduled is memory, so the nodes of an ATen graph are classified by wha
 
 from __future__ import annotations
 
+import copy
 import operator
 from collections.abc import Container, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -25,6 +26,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import CaptureError
 from ..measure import rounded
+from ..symbols import Numbers, hint_of, plain
 from .regions import Region
 
 _OWN = ("aten", "prims", "torchvision", "quantized", "quantized_decomposed", "mkldnn", "onednn")
@@ -34,7 +36,10 @@ _COLLECTIVE = ("_c10d_functional", "c10d_functional", "_c10d_functional_autograd
 
 @dataclass
 class Storage:
-    """Memory that several tensors may share; `fixed`: arguments and constants of the step, always allocated."""
+    """Memory that several tensors may share; `fixed`: arguments and constants of the step, always allocated.
+
+    The size may depend on sizes that vary (`StepGraph.at`).
+    """
 
     name: str
     size: int
@@ -98,9 +103,9 @@ def storage_of(leaf: Any) -> int:
 class StepGraph:
     """The ops and storages of one captured graph."""
 
-    def __init__(self, module: fx.GraphModule, cut: Cut | None = None) -> None:
+    def __init__(self, module: fx.GraphModule, cut: Cut | None = None, may_vary: bool = False) -> None:
         nodes = list(module.graph.nodes)
-        self.module, self.cut = module, cut
+        self.module, self.cut, self.may_vary = module, cut, may_vary
         self.placeholders = [n for n in nodes if n.op == "placeholder"]
         self.outputs: list[Any] = list(nodes[-1].args[0])
         self.storages: list[Storage] = []
@@ -119,6 +124,7 @@ class StepGraph:
         self.beside = 0  # bytes that a CUDA graph takes beside its tensors: its workspace, and copies of the batch
         self.accumulates = False  # whether gradients exist, to which the step adds
         self.cut_op: Op | None = None
+        self.numbers: Numbers | None = None  # for sizes that vary
         self._of: dict[int, int] = {}
         modes = [n.meta["val"].fake_mode for n in self.placeholders if hasattr(n.meta.get("val"), "fake_mode")]
         if not modes:
@@ -145,10 +151,13 @@ class StepGraph:
 
     def given(self, node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The fake arguments of a node."""
-        found: tuple[tuple[Any, ...], dict[str, Any]] = fx.node.map_arg(
-            (node.args, node.kwargs), lambda n: self.value[self.resolve(n)]
-        )
+        found: tuple[tuple[Any, ...], dict[str, Any]] = self.values_in((node.args, node.kwargs))
         return found
+
+    def values_in(self, given: Any) -> Any:
+        """The same with values for nodes, and numbers for what varies, where these are known."""
+        found = fx.node.map_arg(given, lambda n: self.value[self.resolve(n)])
+        return found if self.numbers is None else pytree.tree_map(self.numbers.of, found)
 
     def call_of(self, node: fx.Node) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
         """The function that runs a node, and its arguments."""
@@ -195,7 +204,19 @@ class StepGraph:
 
     def bytes_of(self, tensor: torch.Tensor) -> int:
         """Size of a tensor's storage on the step's device, in bytes; 0 if it lies elsewhere."""
-        return storage_bytes(tensor, self.device)
+        if not self.may_vary or tensor.device.type != self.device.type:
+            return storage_bytes(tensor, self.device)
+        size: int = rounded(plain(tensor.untyped_storage().nbytes()), self.device)
+        return size
+
+    def at(self, numbers: Numbers) -> StepGraph:
+        """The same step, whose sizes vary, with numbers in their place; its ops are the same."""
+        found = copy.copy(self)
+        found.numbers = numbers
+        found.storages = [replace(storage, size=int(numbers.of(storage.size))) for storage in self.storages]
+        found._of = dict(self._of)
+        found.value = _ValuesAt(self, numbers, found._of)
+        return found
 
     def is_behind_cut(self, node: fx.Node) -> bool:
         """True if a node begins the backward part, or certainly belongs to it: it reads a tangent, or is marked."""
@@ -208,6 +229,23 @@ class StepGraph:
         handed_over = set(self.cut.outputs) if self.cut is not None else set()
         yield from (self.resolve(n) for n in self.outputs if isinstance(n, fx.Node) and n not in handed_over)
         yield from (source for _, source in self.updates)
+
+
+class _ValuesAt(dict[fx.Node, Any]):
+    """The values of a step's nodes with numbers for sizes that vary, each made when it is first read."""
+
+    def __init__(self, step: StepGraph, numbers: Numbers, places: dict[int, int]) -> None:
+        self._step, self._numbers, self._places = step, numbers, places
+
+    def __missing__(self, node: fx.Node) -> Any:
+        self[node] = value = pytree.tree_map(self._with_numbers, self._step.value[node])
+        return value
+
+    def _with_numbers(self, leaf: Any) -> Any:
+        made = self._numbers.in_place_of(leaf, self._step.mode)
+        if made is not leaf and isinstance(made, torch.Tensor) and _key(leaf) in self._step._of:
+            self._places[_key(made)] = self._step._of[_key(leaf)]
+        return made
 
 
 def storage_bytes(tensor: torch.Tensor, device: torch.device) -> int:
@@ -291,5 +329,5 @@ def _main_device(placeholders: list[fx.Node]) -> torch.device:
     for node in placeholders:
         value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
-            share[value.device] = share.get(value.device, 0) + int(value.untyped_storage().nbytes())
+            share[value.device] = share.get(value.device, 0) + hint_of(value.untyped_storage().nbytes())
     return max(share, key=lambda device: (device.type != "cpu", share[device]))

@@ -12,6 +12,7 @@ from torch import fx
 from torch.utils import _pytree as pytree
 
 from ..errors import CaptureError
+from ..symbols import SYMBOLS, lengths_of, plain, same_lengths, surely
 from .graph import Cut, Op, StepGraph, Storage, is_random, may_run_again, tensors_in
 from .regions import Region
 from .shapes import reads_shape_only, without_source
@@ -23,17 +24,19 @@ _NORMALIZATIONS = (
     torch.ops.aten._native_batch_norm_legit,
     torch.ops.aten._native_batch_norm_legit_functional,
 )
-_SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 
 
-def read_step(module: fx.GraphModule, cut: Cut | None = None, pure: Sequence[str] = ()) -> StepGraph:
+def read_step(
+    module: fx.GraphModule, cut: Cut | None = None, pure: Sequence[str] = (), may_vary: bool = False
+) -> StepGraph:
     """The ops and storages of a captured graph.
 
     `module`: a functional ATen graph; only copies into its own placeholders may change anything. `cut`: of a joint
     graph. One op without nodes, `cut_op`, then stands for what the user does between the parts. `pure`: custom ops
-    that may run again. Raises CaptureError: names the node that cannot be scheduled.
+    that may run again. `may_vary`: sizes that vary stay symbols, and are not the numbers of this call. Raises
+    CaptureError: names the node that cannot be scheduled.
     """
-    step = StepGraph(module, cut)
+    step = StepGraph(module, cut, may_vary)
     _Reader(step, pure).read()
     return step
 
@@ -45,7 +48,7 @@ def dropout_backward(gradient: torch.Tensor, mask: torch.Tensor, scale: float) -
 
 class _Reader:
     def __init__(self, step: StepGraph, pure: Sequence[str]) -> None:
-        self.step, self.pure = step, pure
+        self.step, self.pure, self.may_vary = step, pure, step.may_vary
         self.value, self.needs, self.storages = step.value, step.needs, step.storages
         self._rewrites = False
         self._given: set[int] = set()  # storages that are handed out as gradients
@@ -56,7 +59,7 @@ class _Reader:
     def read(self) -> None:
         for node in list(self.step.module.graph.nodes)[:-1]:
             self._add(node)
-        if self._rewrites:
+        if self._rewrites and not self.may_vary:  # what has symbols is only read
             self.step.module.recompile()
         if self.step.cut is not None and self.step.cut_op is None:
             self._add_cut()
@@ -78,11 +81,14 @@ class _Reader:
     def _add_placeholder(self, node: fx.Node) -> None:
         self.value[node] = value = node.meta.get("val")
         if isinstance(value, torch.Tensor):
+            if not self.may_vary and value.layout == torch.strided:
+                for number in lengths_of(value):
+                    int(number)  # the plan is for this number, and Dynamo guards it
             given_by_user = self.step.cut is not None and node in self.step.cut.tangents
             self.needs[node] = [self.step.add_storage(node.name, value, not given_by_user)]
         elif isinstance(value, torch.SymInt) and (value.node.maybe_as_int() is not None or value.node.has_hint()):
-            self.value[node] = int(value)  # the plan is for this number, and Dynamo guards it
-        elif isinstance(value, _SYMBOLS):
+            self.value[node] = plain(value) if self.may_vary else int(value)
+        elif isinstance(value, SYMBOLS):
             raise CaptureError(f"{node.name}: a shape that is not a number; capture with dynamic=False")
 
     def _add_constant(self, node: fx.Node) -> None:
@@ -119,17 +125,18 @@ class _Reader:
             self._add_change(node)
             return
         self.value[node] = value = self._truly_typed(node, self._run(node))
-        if isinstance(value, torch.SymInt) and value.node.maybe_as_int() is not None:
-            self.value[node] = value = int(value)
+        self.value[node] = value = plain(value)
+        if isinstance(value, SYMBOLS) and self._is_of_sizes(value):
+            return
         if isinstance(value, (bool, int, float)) and self._stands_for(node, value):
             return
-        if any(isinstance(leaf, _SYMBOLS) for leaf in pytree.tree_leaves(value)):
+        if any(isinstance(leaf, SYMBOLS) for leaf in pytree.tree_leaves(value)):
             raise CaptureError(
                 f"{node.name}: {target} gives a number that is known only when it runs; return the tensor, "
                 "and call .item() or float() on it outside of the step"
             )
         sizes: list[Any] = [n for t in tensors_in(value) for n in t.shape if isinstance(n, torch.SymInt)]
-        if any(n.node.maybe_as_int() is None for n in sizes):
+        if any(n.node.maybe_as_int() is None and not self._is_of_sizes(n) for n in sizes):
             raise CaptureError(
                 f"{node.name}: {target} gives a tensor whose size depends on data (a mask, nonzero); use torch.where, "
                 "or fixed sizes"
@@ -148,6 +155,10 @@ class _Reader:
             raise CaptureError(f"{node.name}: {target} gives new memory and an alias of an argument at once")
         else:
             self._add_op(node, read, made)
+
+    def _is_of_sizes(self, number: Any) -> bool:
+        """True if a number follows from sizes that vary, and not from data."""
+        return self.may_vary and bool(number.node.has_hint())
 
     def _stands_for(self, node: fx.Node, number: float) -> bool:
         """Gives a number that follows from shapes to all that read it; True if nothing reads its node any more."""
@@ -277,13 +288,13 @@ class _Reader:
         if place.target not in (torch.ops.aten.empty_strided.default, torch.ops.aten.empty_like.default):
             return False
         like, value = self.value[place], self.value[source]
-        if (like.dtype, like.shape, like.device) != (value.dtype, value.shape, value.device):
+        if (like.dtype, like.device) != (value.dtype, value.device) or not same_lengths(like.shape, value.shape):
             return False
         if any(user.op == "output" for user in node.users):
             (storage,) = self.step.storages_of(source)
             alone = not self.storages[storage].fixed and storage not in self._given
-            whole = int(value.untyped_storage().nbytes()) == value.numel() * value.itemsize
-            if not alone or not whole or like.stride() != value.stride():
+            whole = surely(value.untyped_storage().nbytes() == value.numel() * value.itemsize)
+            if not alone or not whole or not same_lengths(like.stride(), value.stride()):
                 return False
             self._given.add(storage)
         self.step.alias[node] = source

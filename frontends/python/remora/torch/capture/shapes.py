@@ -5,7 +5,7 @@
 
     loss -> ones_like -> gradients        becomes        loss        ones([]) -> gradients
 
-A captured graph has fixed shapes, so the op takes them as numbers. It lays its result out as before, to the stride, and
+The op takes the shape as numbers, or as symbols where sizes vary. It lays its result out as before, to the stride, and
 runs the same kernel.
 """
 
@@ -17,6 +17,8 @@ from typing import Any
 
 import torch
 from torch import fx
+
+from ..symbols import SYMBOLS, hint_of, plain, surely
 
 _ATEN = torch.ops.aten
 _Arguments = tuple[Any, ...]
@@ -40,7 +42,8 @@ _EMPTY = (_ATEN.empty_like.default, _ATEN.new_empty.default, _ATEN.new_empty_str
 def reads_shape_only(node: fx.Node) -> bool:
     """True if a node reads one tensor, and of that only shape and type."""
     source = node.args[0] if node.args else None
-    return node.target in (*_FILLED, *_EMPTY) and all(n is source for n in node.all_input_nodes)
+    read = (n for n in node.all_input_nodes if not isinstance(n.meta.get("val"), SYMBOLS))
+    return node.target in (*_FILLED, *_EMPTY) and all(n is source for n in read)
 
 
 def without_source(node: fx.Node, value: Any) -> fx.Node | None:
@@ -50,16 +53,16 @@ def without_source(node: fx.Node, value: Any) -> fx.Node | None:
     """
     if not isinstance(value, torch.Tensor) or value.layout != torch.strided or value.is_quantized:
         return None
-    size, stride = [int(n) for n in value.shape], [int(n) for n in value.stride()]
+    size, stride = [plain(n) for n in value.shape], [plain(n) for n in value.stride()]
     options: dict[str, Any] = {"dtype": value.dtype, "layout": value.layout, "device": value.device}
     options |= {"pin_memory": node.kwargs["pin_memory"]} if "pin_memory" in node.kwargs else {}
     if node.target in _EMPTY:
         node.target, node.args, node.kwargs = _ATEN.empty_strided.default, (size, stride), options
         return None
     target, arguments = _FILLED[node.target]
-    order = sorted(range(len(size)), key=lambda d: (-stride[d], -size[d]))  # outermost first
+    order = sorted(range(len(size)), key=lambda d: (-hint_of(stride[d]), -hint_of(size[d])))  # outermost first
     laid = [size[d] for d in order]
-    if [stride[d] for d in order] != [math.prod(laid[i + 1 :]) for i in range(len(laid))]:
+    if not all(surely(stride[d] == math.prod(laid[i + 1 :])) for i, d in enumerate(order)):
         return None
     given = arguments(laid, node.args)
     if order == list(range(len(size))):

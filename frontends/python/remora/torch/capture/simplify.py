@@ -29,6 +29,7 @@ from typing import Any
 import torch
 from torch import fx
 
+from ..symbols import same_lengths, surely
 from .graph import GROWS, Op, StepGraph, Storage, Taking, is_random
 
 
@@ -171,9 +172,11 @@ def _whole_storage(step: StepGraph, node: fx.Node, place: int) -> int | None:
     if not isinstance(source, fx.Node):
         return None
     given, made = step.value[step.resolve(source)], step.value[node]
-    if not isinstance(given, torch.Tensor) or _shape(given) != _shape(made) or given.stride() != made.stride():
+    if not isinstance(given, torch.Tensor) or not _is_like(given, made):
         return None
-    if int(given.untyped_storage().nbytes()) != given.numel() * given.itemsize:
+    if not same_lengths(given.stride(), made.stride()):
+        return None
+    if not surely(given.untyped_storage().nbytes() == given.numel() * given.itemsize):
         return None
     return step.storages_of(source)[0]
 
@@ -205,7 +208,7 @@ def _update_in_place(step: StepGraph) -> None:
             or first is not place
             or not (alone and reads and kept and once)
             or op.nodes != [source]
-            or _shape(step.value[place]) != _shape(step.value[source])
+            or not _is_like(step.value[place], step.value[source])
         ):
             waiting.append((place, source))
             continue
@@ -217,5 +220,5 @@ def _update_in_place(step: StepGraph) -> None:
     step.updates = waiting
 
 
-def _shape(value: torch.Tensor) -> tuple[Any, ...]:
-    return value.dtype, value.shape, value.device
+def _is_like(a: torch.Tensor, b: torch.Tensor) -> bool:
+    return (a.dtype, a.device) == (b.dtype, b.device) and same_lengths(a.shape, b.shape)

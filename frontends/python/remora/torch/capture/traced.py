@@ -6,11 +6,13 @@ sequences are packed, so that a kernel runs that needs none. Traced, a model can
 mask. That costs memory and time, and another kernel has other bits. So while we trace, the model takes for granted that
 there is no padding and no packing; what it would have read becomes a check, of each call's arguments, before it runs.
 A call that fails the check runs a second form of the step, with transformers' masks. So do all calls with the shapes of
-one that failed it when the first form was traced.
+one that failed it when the first form was traced; where sizes vary, a second such shape traces the first form all the
+same.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import random
 import sys
@@ -20,6 +22,7 @@ from typing import Any
 
 import torch
 import torch._dynamo
+import torch.fx.experimental._config
 from torch import fx
 from torch._subclasses import FakeTensor
 from torch.utils import _pytree as pytree
@@ -27,6 +30,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from ..errors import TorchError
 from ..internals import Instead, setting_of, while_traced
+from ..symbols import SYMBOLS, hint_of
 from .graph import storage_of
 from .nested import nested_gradients
 
@@ -37,34 +41,42 @@ _ASSUMED = "remora: neither padding nor packed sequences"
 
 
 class _MaskedError(TorchError):
-    """The step needs masks; `traced`: the form without them is there, and other arguments may run it."""
+    """The step needs masks; `traced`: the form without them is there, and other arguments may run it.
 
-    def __init__(self, traced: bool) -> None:
+    `always`: whatever the arguments are.
+    """
+
+    def __init__(self, traced: bool, always: bool = False) -> None:
         super().__init__("there is padding, or sequences are packed")
-        self.traced = traced
+        self.traced, self.always = traced, always
 
 
 class Traced:
-    """A compiled function."""
+    """A compiled function.
 
-    def __init__(self, compiled: Callable[..., Any]) -> None:
-        self._compiled = compiled
+    `masked`: compiled anew, for the form with masks; the same function where each shape is compiled by itself.
+    """
+
+    def __init__(self, compiled: Callable[..., Any], masked: Callable[..., Any] | None = None) -> None:
+        self._compiled, self._with_masks = compiled, masked or compiled
         self._masked: set[Any] = set()  # the shapes that have no form without masks
+        self._always = False  # no shape has one
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
         """Calls the function."""
         shapes = _shapes(arguments, named) if self._masked else None
-        if shapes not in self._masked:
+        if not self._always and shapes not in self._masked:
             drawn = random.getstate()
             try:
                 with _settings(), nested_gradients, _unmasked:
                     return self._compiled(*arguments, **named)
             except _MaskedError as error:
                 random.setstate(drawn)  # Dynamo draws Python's numbers ahead of the graph that checks
+                self._always = self._always or error.always
                 if not error.traced:
                     self._masked.add(_shapes(arguments, named))
         with _settings(), nested_gradients:
-            return self._compiled(*arguments, **named)
+            return self._with_masks(*arguments, **named)
 
 
 def _shapes(arguments: Any, named: Any) -> Any:
@@ -72,7 +84,8 @@ def _shapes(arguments: Any, named: Any) -> Any:
     return tuple((leaf.shape, leaf.stride(), leaf.dtype) for leaf in leaves if isinstance(leaf, torch.Tensor))
 
 
-def _settings() -> Any:
+@contextlib.contextmanager
+def _settings() -> Iterator[None]:
     """Configures Dynamo for a capture: up to `SHAPES` shapes, no log lines, printing deferred."""
     config = torch._dynamo.config
     ignored = {getattr(logging.Logger, name) for name in _LOGGING if hasattr(logging.Logger, name)}
@@ -82,8 +95,11 @@ def _settings() -> Any:
         "optimize_ddp": False,  # else DistributedDataParallel's buckets cut the graph, and each part has a budget
         "reorderable_logging_functions": {*config.reorderable_logging_functions, print, warnings.warn},
         "ignore_logging_functions": setting_of({*config.ignore_logging_functions, *ignored}),
+        "specialize_float": True,
     }
-    return config.patch(wanted)
+    # Sizes that are equal in one call need not be so in the next one.
+    with config.patch(wanted), torch.fx.experimental._config.patch({"use_duck_shape": False}):
+        yield
 
 
 _LOGGING = ("debug", "info", "warning", "warn", "error", "exception", "critical", "log", "warning_once", "info_once")
@@ -131,15 +147,17 @@ _READERS: dict[str, Callable[..., Any]] = {
 """Functions of `transformers.masking_utils`, and what Dynamo traces in their place."""
 
 
-def take_checks(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[Sequence[Any]], None] | None:
+def take_checks(
+    module: fx.GraphModule, inputs: Sequence[Any], at_once: bool = True
+) -> Callable[[Sequence[Any]], None] | None:
     """Takes the checks out of a graph of Dynamo, and returns a function that checks arguments, first `inputs`.
 
     It raises an error that `Traced` handles if there is padding, or sequences are packed. None: nothing is to be
-    checked.
+    checked. `at_once`: False if `inputs` are not checked.
     """
     parts = [part.graph for part in module.modules() if isinstance(part, fx.GraphModule) and part is not module]
     if any(_is_ours(node) for graph in parts for node in graph.nodes):
-        raise _MaskedError(traced=False)  # a region that is checkpointed, say
+        raise _MaskedError(traced=False, always=True)  # a region that is checkpointed, say
     ours = [node for node in module.graph.nodes if _is_ours(node)]
     if not ours:
         return None
@@ -148,7 +166,7 @@ def take_checks(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[Sequ
         holds = node.args[0]
         sources = _sources(holds)
         if sources is None or not sources.isdisjoint(_written_before(node)):
-            raise _MaskedError(traced=False)
+            raise _MaskedError(traced=False, always=True)
         module.graph.erase_node(node)
         if any(source.op == "placeholder" for source in _ancestors(holds)):
             nodes.append(holds)
@@ -164,7 +182,9 @@ def take_checks(module: fx.GraphModule, inputs: Sequence[Any]) -> Callable[[Sequ
             if isinstance(value, FakeTensor) or value.is_meta or not value:
                 raise _MaskedError(traced)
 
-    check(inputs, traced=False)
+    if at_once:
+        # With the sizes of this call, and without a guard: the graph is for others, too.
+        check([hint_of(given) if isinstance(given, SYMBOLS) else given for given in inputs], traced=False)
     return check if nodes else None
 
 

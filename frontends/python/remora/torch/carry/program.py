@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import keyword
 import linecache
+import math
 import operator
 import weakref
 from collections.abc import Callable, Sequence
@@ -26,6 +27,7 @@ from torch import fx
 
 from ..capture.graph import Op, Run, StepGraph, Taking, tensors_in
 from ..errors import CaptureError
+from ..symbols import SYMBOLS, symbol_of, symbols_in, text_of
 from .arena import Arena, library
 
 
@@ -51,7 +53,8 @@ class Writer:
         self.step, self.saved, self.last = step, saved, last
         self.calls = 0
         self.lines: list[str] = []
-        self.constants: dict[str, Any] = {"torch": torch, "inf": float("inf"), "nan": float("nan")}
+        self.constants: dict[str, Any] = {"torch": torch, "math": math, "inf": float("inf"), "nan": float("nan")}
+        self.symbols: set[str] = set()  # variables of sizes that vary
         if in_arena:
             self.constants["place"] = library().remora_place
         self.name_of: dict[fx.Node, str] = {}
@@ -62,11 +65,21 @@ class Writer:
     def hold(self, node: fx.Node, storages: Sequence[int]) -> str:
         """A variable for a node's value, which keeps some storages alive."""
         name = node.name
-        name += "_" if keyword.iskeyword(name) or name in self.constants else ""
+        name += "_" if keyword.iskeyword(name) or name in self.constants or name in self.symbols else ""
         self.name_of[node] = name
         for storage in storages:
             self.held.setdefault(storage, []).append(name)
         return name
+
+    def argument(self, given: fx.Node | Op) -> str:
+        """The variable of an argument; a size that varies is named after its symbol."""
+        if isinstance(given, Op):
+            return state_of(given)
+        symbol = symbol_of(self.step.value.get(given))
+        if symbol is not None and symbol not in self.symbols:
+            self.symbols.add(symbol)
+            return symbol
+        return self.hold(given, self.step.needs.get(given, []))
 
     def release(self, storages: Sequence[int]) -> None:
         """Writes the line that deletes every name of these storages."""
@@ -78,10 +91,13 @@ class Writer:
         self.name_of = {node: name for node, name in self.name_of.items() if name not in gone}
 
     def value(self, node: fx.Node) -> str:
-        """The variable of a node's value; a view is made if it is not there."""
+        """The variable of a node's value; a view is made if it is not there. Of a size that varies, its text."""
         node = self.step.resolve(node)
         if node in self.name_of:
             return self.name_of[node]
+        number = self.step.value.get(node)
+        if isinstance(number, torch.SymInt):
+            return self.text(number)
         if node.op == "get_attr":
             return self.constant(
                 str(node.target).replace(".", "_"), operator.attrgetter(str(node.target))(self.step.module)
@@ -89,7 +105,7 @@ class Writer:
         if node in self.step.owner or node.op == "placeholder":
             raise CaptureError(f"the schedule reads {node.name}, which is not there")
         text = self.call(node)
-        self.lines.append(f"{self.hold(node, self.step.needs[node])} = {text}")
+        self.lines.append(f"{self.hold(node, self.step.needs.get(node, []))} = {text}")
         return self.name_of[node]
 
     def call(self, node: fx.Node, taking: Taking | None = None) -> str:
@@ -115,6 +131,11 @@ class Writer:
         if isinstance(value, (list, tuple)):
             inside = ", ".join(self.text(v) for v in value)
             return f"[{inside}]" if isinstance(value, list) else f"({inside}{',' if len(value) == 1 else ''})"
+        if isinstance(value, SYMBOLS):
+            unknown = symbols_in([value]) - self.symbols
+            if unknown:
+                raise CaptureError(f"{text_of(value)}: no argument of the step is {', '.join(sorted(unknown))}")
+            return text_of(value)
         if value is None or isinstance(value, (bool, int, float, str, torch.dtype, torch.layout, torch.memory_format)):
             return repr(value)
         return self.constant(f"constant_{len(self.constants)}", value)
@@ -223,7 +244,7 @@ def write_program(
     writer = Writer(
         step, given, again | handed, {op: i for op, i in last.items() if op not in handed}, arena is not None
     )
-    names = [state_of(n) if isinstance(n, Op) else writer.hold(n, step.needs.get(n, [])) for n in arguments]
+    names = [writer.argument(x) for x in arguments]
     if names:
         writer.lines.append(f"{', '.join(names)}{',' if len(names) == 1 else ''} = arguments")
     writer.lines.append("arguments.clear()")

@@ -41,6 +41,7 @@ from ..measure import (
     timed,
 )
 from ..store import cache_folder, digest, read_json, write_json
+from ..symbols import SYMBOLS, lengths_of, plain, text_of
 
 
 def generic_machine(kind: str) -> Roofline:
@@ -73,13 +74,16 @@ class Cost:
 
 
 def measured(
-    step: StepGraph, say: Callable[[str], None], instead: Callable[[Call], Cost | None] = lambda _: None
+    step: StepGraph,
+    say: Callable[[str], None],
+    instead: Callable[[Call], Cost | None] = lambda _: None,
+    only: Sequence[fx.Node] | None = None,
 ) -> dict[fx.Node, Cost]:
-    """The measured costs of every node that a step runs.
+    """The measured costs of every node that a step runs, or of some.
 
     All processes of a job take those that one of them measured. A call for which `instead` gives a cost is not run.
     """
-    nodes = [node for op in step.ops for node in op.nodes]
+    nodes = nodes_of(step) if only is None else list(only)
     calls = [[str(n.target), *([str(t.dtype), *t.shape] for t in tensors_in(step.value[n]))] for n in nodes]
     question = digest([step.device.type, calls])
     rows = same_answer(f"costs/{question}", lambda: _measured(step, nodes, say, instead))
@@ -110,30 +114,37 @@ def _measured(
                 known[key] += [*memory_of(call), *([True] if call.draws else [])]
         write_json(path, {**read_json(path), **known})
     found = {**known, **extrapolated}
-    return [found[calls[n].key] if n in calls else _row(_roofline(step, n, device)) for n in nodes]
+    return [found[calls[n].key] if n in calls else _row(roofline(step, n, device)) for n in nodes]
 
 
 def _row(cost: Cost) -> list[Any]:
     return [cost.duration, cost.workspace, list(cost.outputs), *([True] if cost.draws else [])]
 
 
+def nodes_of(step: StepGraph) -> list[fx.Node]:
+    """Every node that a step runs, in the order of its ops."""
+    return [node for op in step.ops for node in op.nodes]
+
+
 def by_flops(step: StepGraph, device: torch.device | None = None) -> dict[fx.Node, Cost]:
     """Costs of every node that a step runs, on its own device or on another, from a roofline."""
-    return {node: _roofline(step, node, device or step.device) for op in step.ops for node in op.nodes}
+    return {node: roofline(step, node, device or step.device) for node in nodes_of(step)}
 
 
-def adopt_sizes(step: StepGraph, costs: dict[fx.Node, Cost]) -> None:
+def adopt_sizes(step: StepGraph, costs: dict[fx.Node, Cost], read: StepGraph | None = None) -> None:
     """Takes the storages' sizes from what the ops really made, where fake tensors said otherwise.
 
-    An op that drew random numbers without saying so runs once.
+    An op that drew random numbers without saying so runs once. `read`: the step whose values are read, if its sizes
+    vary and `step` has numbers for them.
     """
+    read = step if read is None else read
     for op in step.ops:
         if not op.nodes:
             continue
         op.recompute = op.recompute and not any(costs[node].draws for node in op.nodes)
-        made = tensors_in(step.value[op.nodes[0]])
+        made = tensors_in(read.value[op.nodes[0]])
         for tensor, size in zip(made, costs[op.nodes[0]].outputs, strict=False):
-            step.storages[step.storage_of(tensor)].size = size
+            step.storages[read.storage_of(tensor)].size = size
 
 
 def op_cost(op: Op, costs: dict[fx.Node, Cost]) -> tuple[int, int]:
@@ -154,7 +165,7 @@ class Call:
         taking = step.takes.get(step.owner[node]) if node in step.owner and grows(node) else None
         if taking is not None and node is step.owner[node].nodes[0]:
             self.target, self.in_place = taking.form, True
-        self.given = fx.node.map_arg((arguments, options), lambda n: step.value[step.resolve(n)])
+        self.given = step.values_in((arguments, options))
         leaves, spec = pytree.tree_flatten(self.given)
         modes = [*kernel_modes(step.device.type), cpu_clock().__name__]
         self.key = digest([_name(self.target), str(spec), [_describe(leaf) for leaf in leaves], modes])
@@ -223,9 +234,10 @@ def _name(target: Any) -> str:
 def _describe(leaf: Any) -> Any:
     """Everything on which the time and the memory of a call may depend."""
     if not isinstance(leaf, torch.Tensor):
-        return repr(leaf)
-    numbers = [*leaf.shape, *leaf.stride(), leaf.storage_offset(), leaf.untyped_storage().nbytes()]
-    return [str(leaf.dtype), str(leaf.device), leaf.is_conj(), leaf.is_neg(), leaf.dim(), [int(n) for n in numbers]]
+        return text_of(leaf) if isinstance(leaf, SYMBOLS) else repr(leaf)
+    numbers = lengths_of(leaf)
+    lengths = [text_of(n) if isinstance(plain(n), torch.SymInt) else int(n) for n in numbers]
+    return [str(leaf.dtype), str(leaf.device), leaf.is_conj(), leaf.is_neg(), leaf.dim(), lengths]
 
 
 def made_like(leaf: Any, truth: bool = True) -> Any:
@@ -289,7 +301,8 @@ def _gradients_of_convolution(arguments: tuple[Any, ...]) -> int:
     return int(sum(wanted[:2]) * 2 * spread.numel() * weight[0].numel())
 
 
-def _roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
+def roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
+    """Cost of a node by its FLOPs and the bytes that it moves, on a device; nothing runs."""
     operations, moved = work_of(step, node)
     seconds = generic_machine(device.type).seconds(operations, moved)
     made = tensors_in(step.value[node])

@@ -69,12 +69,15 @@ class KnownSchedules(Known[list[Any]]):
             write_json(self.path, {"rows": self.rows})
 
 
-def schedule_for(graph: remora.Graph, budget: int, options: Options, seconds: float | None = None) -> remora.Schedule:
+def schedule_for(
+    graph: remora.Graph, budget: int, options: Options, seconds: float | None = None, start: Sequence[int] = ()
+) -> remora.Schedule:
     """Finds a schedule in the cache, or by the engine in so many seconds, otherwise in the time limit.
 
-    Raises BudgetError with the minimum budget for which a schedule is known.
+    `start`: the ops of a schedule to begin with, by their numbers. Raises BudgetError with the minimum budget for which
+    a schedule is known.
     """
-    start = _ops_of_plan(options.plan, graph) if options.plan else []
+    start = _ops_of_plan(options.plan, graph) if options.plan else start
     question = digest(graph.to_json())
     path = answer_file("schedules", question, budget, options.order, options.time_limit, options.seed, options.arena)
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 from remora.asking import within
 
@@ -15,8 +16,10 @@ from ..problem.aten import Replayed, StepProblem
 from .schedules import LEAST_SECONDS, schedule_for
 
 
-def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[SchedulePlan, list[Run]]:
-    """Plans a step under its budget, in a share of the time limit.
+def solve(
+    problem: StepProblem, options: Options, share: float = 1.0, before: Sequence[int] = ()
+) -> tuple[SchedulePlan, list[Run]]:
+    """Plans a step under its budget, in a share of the time limit; `before`: ops of a schedule to begin with.
 
     Raises BudgetError if no schedule is found within the budget. Raises SolverError if the replays of all that are
     found exceed it.
@@ -31,7 +34,7 @@ def solve(problem: StepProblem, options: Options, share: float = 1.0) -> tuple[S
         nonlocal refused, is_lowest_open
         left = share * options.time_limit - (time.perf_counter() - start)
         try:
-            return problem.replayed(schedule_for(problem.graph, asked, options, max(LEAST_SECONDS, left)))
+            return problem.replayed(schedule_for(problem.graph, asked, options, max(LEAST_SECONDS, left), before))
         except BudgetError as refusal:
             least = refusal.least + problem.states
             least = least if options.arena else min(least, problem.unscheduled)

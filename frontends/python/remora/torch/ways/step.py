@@ -12,7 +12,7 @@ import functools
 import itertools
 import time
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -22,7 +22,9 @@ import torch._functorch.config
 from torch import fx
 
 import remora
+from remora.errors import InputError
 
+from ..capture.declared import Declared
 from ..capture.dynamo import alive, boxed, compiled_step
 from ..capture.graph import replayable, tensors_in
 from ..carry.arena import Memory
@@ -33,9 +35,10 @@ from ..errors import BudgetError, CaptureError
 from ..ledger import Ledger, Part
 from ..measure import rounded
 from ..options import Options, check_budget
-from ..planning import SchedulePlan
+from ..planning import Plans, SchedulePlan
 from ..problem.aten import StepProblem
 from .programs import planned, read_graph
+from .sized import SizedStep, has_symbols, varies
 
 
 def train_step(
@@ -56,6 +59,9 @@ def train_step(
     cache: bool = True,
     progress: bool = False,
     plan: str | Sequence[str] = "",
+    sizes: Mapping[str, Any] | None = None,
+    lengths: Sequence[int] = (),
+    plans: int = 4,
 ) -> Any:
     """Makes a training step run under a memory budget; loss and `loss.backward()` are inside the function.
 
@@ -69,11 +75,22 @@ def train_step(
         the captured step uses beyond that if nothing is recomputed. The largest batch so far turns it into bytes.
     reserve, cost, fuse, arena, cuda_graph, slices, order, pure, time_limit, threads, seed, cache, progress, plan
         As in `Options`.
+    sizes : mapping, optional
+        Sizes of the arguments that vary, by the argument's name (of a tensor in a mapping: its key), as a range of the
+        last dimension, `{"tokens": (128, 8192)}`, or by dimension, `{"images": {0: (1, 64)}}`. The first call captures
+        the step for all of them, and plans the largest first: a `BudgetError` then comes before the first step. Other
+        sizes are refused. Without it, a size is known to vary once it has changed. Not with `fuse`, `arena`,
+        `cuda_graph`, `slices` or `plan`.
+    lengths : sequence of int
+        How long the calls will be, such as the lengths of a data set: schedules are chosen for the smallest expected
+        time. Otherwise all sizes of a range count alike. Only with one range in `sizes`.
+    plans : int
+        The largest number of schedules for all sizes together.
 
     Returns
     -------
     TrainStep
-        Is called like the function. New shapes, and gradients that are there already, are captured and planned anew.
+        Is called like the function. Gradients that are there already are captured and planned apart.
 
     Examples
     --------
@@ -84,8 +101,10 @@ def train_step(
     ...     loss.backward()
     ...     return loss.detach()
     """
-    options = Options.of({name: value for name, value in locals().items() if name != "function"})
-    return functools.partial(TrainStep, options=options) if function is None else TrainStep(function, options)
+    given = locals()
+    options = Options.of({n: given[n] for n in given if n not in ("function", "sizes", "lengths", "plans")})
+    words: dict[str, Any] = {"options": options, "sizes": sizes, "lengths": lengths, "most": plans}
+    return functools.partial(TrainStep, **words) if function is None else TrainStep(function, **words)
 
 
 def scale_of(scaler: torch.amp.GradScaler) -> torch.Tensor:
@@ -130,6 +149,8 @@ def padded(tensor: torch.Tensor, lengths: Sequence[int], dim: int = -1, value: f
 
 @dataclass
 class _Captured:
+    """A captured graph whose sizes do not vary."""
+
     problem: StepProblem
     plan: SchedulePlan
     program: Program
@@ -138,26 +159,52 @@ class _Captured:
     limit: int | None  # what a percentage was when it was planned, in bytes
     ran: int = 0  # the number of the call that ran it last
 
+    @property
+    def plans(self) -> list[SchedulePlan]:
+        """The plan."""
+        return [self.plan]
+
 
 class TrainStep:
     """A function that runs as planned; what `train_step` gives."""
 
-    def __init__(self, function: Callable[..., Any], options: Options) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        options: Options,
+        sizes: Mapping[str, Any] | None = None,
+        lengths: Sequence[int] = (),
+        most: int = 4,
+    ) -> None:
+        if type(most) is not int or most < 1:
+            raise InputError("plans", f"{most!r} is not a whole number of at least 1")
+        if sizes and not varies(options):
+            raise ValueError("sizes: not with fuse, arena, cuda_graph, slices or plan, which are for one size")
+        if not all(isinstance(n, int) and n > 0 for n in lengths) or (len(lengths) and not sizes):
+            raise InputError("lengths", "must be whole numbers of at least 1, with a range in sizes")
         functools.update_wrapper(self, function)
         self.function, self.options = function, options
+        self._lengths, self._most = [int(n) for n in lengths], most
+        self._declared = Declared(function, sizes) if sizes else None
+        if self._declared is not None and lengths and len(self._declared.ranges) > 1:
+            raise InputError("lengths", "several ranges in sizes: which of them the lengths are of is not known")
         self.ledger = Ledger()
         self._limit: int | None = None  # a percentage, in bytes
-        self._captured: list[_Captured] = []
+        self._captured: list[_Captured | SizedStep] = []
         self._memory = Memory() if options.arena else None
         self._calls = itertools.count(1)
         # Dynamo's cache outlives the step, and must not keep its model.
         weak = weakref.WeakMethod(self._compile)
-        self._compiled = compiled_step(function, lambda module, inputs: alive(weak)(module, inputs), self.ledger)
+        vary: Any = ("marked" if sizes else "later") if varies(options) else ""
+        self._compiled = compiled_step(function, lambda module, inputs: alive(weak)(module, inputs), self.ledger, vary)
 
     @property
-    def plans(self) -> list[SchedulePlan]:
-        """One for each captured graph, in the order of capture."""
-        return [captured.plan for captured in self._captured]
+    def plans(self) -> Plans:
+        """One for each captured graph, in the order of capture; where sizes vary, one for each schedule.
+
+        As text (`print`), what happens at which sizes.
+        """
+        return Plans(plan for captured in self._captured for plan in captured.plans)
 
     @property
     def plan(self) -> SchedulePlan:
@@ -169,18 +216,33 @@ class TrainStep:
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Runs the step."""
         self.ledger.begun = time.perf_counter()
-        return self._compiled(*arguments, **options)
+        if self._declared is not None:
+            self._declared.mark(arguments, options)
+        result = self._compiled(*arguments, **options)
+        for captured in self._captured:
+            if isinstance(captured, SizedStep):
+                captured.tell(self.ledger)
+        return result
 
     def set_budget(self, budget: int | str) -> None:
         """Plans what is captured, and what will be, for another budget; nothing is captured or measured again."""
         check_budget(budget)
         options = replace(self.options, budget=budget)
         limit: int | None = None
+
+        def in_bytes(asked: Options, problem: StepProblem) -> tuple[Options, int | None]:
+            nonlocal limit
+            given, limit = asked.fixed_in_bytes(problem, limit)
+            return given, limit
+
         for captured in self._captured:
-            _, limit = options.fixed_in_bytes(captured.problem, limit)
-        found = []
+            in_bytes(options, captured.problem)
+        found: list[Any] = []
         for captured in self._captured:
             problem = captured.problem
+            if isinstance(captured, SizedStep):
+                found.append(captured.decide(options, in_bytes))
+                continue
             try:
                 given, limit = options.fixed_in_bytes(problem, limit)
                 found.append(planned(problem, given, self._memory))
@@ -189,8 +251,15 @@ class TrainStep:
                     raise  # each budget has regions, or addresses, of its own
                 raise refusal.knowing(captured.reached + problem.states + options.reserve) from None
         self.options, self._limit = options, limit
-        for captured, (plan, program) in zip(self._captured, found, strict=True):
-            self._replace(captured, plan, program)
+        for captured, decision in zip(self._captured, found, strict=True):
+            if isinstance(captured, SizedStep):
+                captured.adopt(decision)
+            else:
+                self._replace(captured, *decision)
+
+    def _in_bytes(self, options: Options, problem: StepProblem) -> tuple[Options, int | None]:
+        given, self._limit = options.fixed_in_bytes(problem, self._limit)
+        return given, self._limit
 
     def _replace(self, captured: _Captured, plan: SchedulePlan, program: Program) -> None:
         captured.plan, captured.program = plan, self._recorded(program, captured.problem)
@@ -212,8 +281,16 @@ class TrainStep:
 
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         part = self.ledger.parts[-1]
-        seconds = {"capture": time.perf_counter() - part.begun}
         name = str(getattr(self.function, "__qualname__", "step"))
+        if varies(self.options) and not self.ledger.by_size and has_symbols(module):
+            ranges = self._declared.ranges if self._declared is not None else set()
+            return self._runs(SizedStep(module, self.options, name, part, self._lengths, self._most, ranges))
+        if self._declared is not None and not self.ledger.by_size:
+            self.ledger.tell(
+                f"the sizes of {', '.join(self._declared.sizes)} are numbers in what PyTorch captures of this step, "
+                "which reads them as such: each size is captured and planned by itself"
+            )
+        seconds = {"capture": time.perf_counter() - part.begun}
         problem = read_graph(module, self.options, None, seconds, name)
         problem.step.accumulates = part.accumulates
         if self.options.cuda_graph:
@@ -228,14 +305,23 @@ class TrainStep:
         part.keep(plan)
         recorded = self._recorded(program, problem)
         captured = _Captured(problem, plan, recorded, plan.predicted_peak, part, self._limit)
-        self._captured.append(captured)
         self.ledger.tell_shapes(part)
+        return self._runs(captured)
+
+    def _runs(self, captured: _Captured | SizedStep) -> Callable[[list[Any]], list[Any]]:
+        """What Dynamo calls, which must not keep the step."""
+        self._captured.append(captured)
+        if isinstance(captured, SizedStep):
+            latest = weakref.WeakMethod(captured.latest_plan)
+            captured.part.latest = lambda: shown() if (shown := latest()) is not None else None
         step, weak, calls = weakref.ref(self), weakref.ref(captured), self._calls
 
         def run(arguments: list[Any]) -> list[Any]:
             owner: TrainStep = alive(step)
-            found: _Captured = alive(weak)
+            found = alive(weak)
             found.ran = next(calls)
+            if isinstance(found, SizedStep):
+                return found.run(arguments, owner._in_bytes)
             return owner._run(found, arguments)
 
         return boxed(run)

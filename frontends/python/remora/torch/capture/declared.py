@@ -1,0 +1,96 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes that a user declares: which dimensions of a step's arguments vary, and between which numbers.
+
+Dynamo is told by marks on the tensors, so the first capture has symbols for them. Other dimensions of arguments that
+have the size of a declared one in a call (the mask beside the tokens) are marked, too: where the step does not tie them
+to it, they are sizes of their own.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import torch
+import torch._dynamo
+
+from remora.errors import InputError
+
+Range = tuple[int, int]
+
+
+class Declared:
+    """The sizes of arguments that vary, by the names of arguments or of what is in them."""
+
+    def __init__(self, function: Callable[..., Any], sizes: Mapping[str, Any]) -> None:
+        if "max" not in inspect.signature(torch._dynamo.maybe_mark_dynamic).parameters:
+            raise InputError("sizes", f"PyTorch {torch.__version__} takes no range for a size; 2.15 does")
+        self._signature = inspect.signature(function)
+        self.sizes = {name: _dimensions(name, given) for name, given in sizes.items()}
+
+    @property
+    def ranges(self) -> set[Range]:
+        """All ranges that are declared."""
+        return {found for dimensions in self.sizes.values() for found in dimensions.values()}
+
+    def mark(self, arguments: tuple[Any, ...], named: Mapping[str, Any]) -> None:
+        """Marks what varies in the arguments of a call.
+
+        Raises InputError: names what is not there, or not within its range.
+        """
+        tensors = dict(_tensors(self._signature.bind(*arguments, **named).arguments))
+        sizes: dict[int, Range] = {}
+        marked: set[tuple[int, int]] = set()
+        for name, dimensions in self.sizes.items():
+            tensor = self._named(name, tensors)
+            for given, (low, high) in dimensions.items():
+                if not -tensor.dim() <= given < tensor.dim():
+                    raise InputError(f"sizes[{name!r}]", f"{name} has {tensor.dim()} dimensions, and none is {given}")
+                dim = given % tensor.dim()
+                size = tensor.shape[dim]
+                if not low <= size <= high:
+                    raise InputError(f"sizes[{name!r}]", f"{name}.shape[{dim}] is {size}, not within {low} to {high}")
+                torch._dynamo.maybe_mark_dynamic(tensor, dim, min=low, max=high)
+                marked.add((id(tensor), dim))
+                sizes[size] = low, high
+        for tensor in tensors.values():
+            for dim, size in enumerate(tensor.shape):
+                if size in sizes and (id(tensor), dim) not in marked:
+                    torch._dynamo.maybe_mark_dynamic(tensor, dim)
+
+    def _named(self, name: str, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
+        found = [tensor for path, tensor in tensors.items() if path == name or path.endswith(f".{name}")]
+        if len(found) == 1:
+            return found[0]
+        there = ", ".join(tensors) or "none"
+        raise InputError("sizes", f"{len(found)} tensors among the arguments are named {name!r}; there are {there}")
+
+
+def _dimensions(name: str, given: Any) -> dict[int, Range]:
+    """The ranges of a tensor's dimensions; a range alone is of the last one."""
+    place = f"sizes[{name!r}]"
+    rows = given if isinstance(given, Mapping) else {-1: given}
+    found: dict[int, Range] = {}
+    for dim, size in rows.items():
+        # As torch.export.Dim, which has both by name.
+        pair = (size.min, size.max) if hasattr(size, "min") and hasattr(size, "max") else size
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2 or not all(type(n) is int for n in (dim, *pair)):
+            raise InputError(place, f"{size!r} is not a range such as (128, 8192), or {{1: (128, 8192)}} by dimension")
+        low, high = pair
+        if not 1 <= low <= high:
+            raise InputError(place, f"{low} to {high} is no range of sizes")
+        found[dim] = low, high
+    return found
+
+
+def _tensors(value: Any, path: str = "") -> Iterator[tuple[str, torch.Tensor]]:
+    """The tensors in arguments, with their paths: "batch.input_ids"."""
+    if isinstance(value, torch.Tensor):
+        yield path, value
+    elif isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _tensors(inner, f"{path}.{key}" if path else str(key))
+    elif isinstance(value, (list, tuple)):
+        for i, inner in enumerate(value):
+            yield from _tensors(inner, f"{path}.{i}" if path else str(i))
