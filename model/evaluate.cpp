@@ -160,6 +160,10 @@ std::vector<Step> steps_of(const Instance& instance, std::span<const Compute> se
 }
 
 Schedule schedule_of(const Instance& instance, std::span<const OpId> sequence) {
+  return schedule_of(instance, std::span<const Compute>(computes_of(sequence)));
+}
+
+Schedule schedule_of(const Instance& instance, std::span<const Compute> sequence) {
   const Evaluation evaluation = evaluate(instance, sequence);
   Schedule schedule;
   schedule.graph = instance.graph().name;

@@ -55,6 +55,7 @@ REMORA_API std::vector<Step> steps_of(const Instance& instance, std::span<const 
 /// The sequence as a schedule of the instance's problem whose budget is its own peak: feasible, bounded from below by
 /// the duration of every op once. `verify` checks if it is one (order, runs allowed). Throws as evaluate().
 REMORA_API Schedule schedule_of(const Instance& instance, std::span<const OpId> sequence);
+REMORA_API Schedule schedule_of(const Instance& instance, std::span<const Compute> sequence);
 
 /// Every op once, in the input order.
 REMORA_API Order input_order(const Instance& instance);

@@ -130,15 +130,15 @@ REMORA_API Adjacency<TensorId, OpId> readers_of(const Graph& graph);
 /// producer a tensor, every op after the producers of its inputs and after its `after` ops, amounts not negative, and
 /// sums within 64 bits, each amount by the mode that has most: the fixed memory, all sizes and any one workspace;
 /// kComputesWithin64Bits times all durations. Also that every id is in range, that `in_place` pairs an output of the op
-/// with an input, neither twice, and what check_axes and check_modes demand. Throws InputError with the path ("ops[3].inputs[0]") of the first fault and, where two things
-/// clash, both names; ops that no order could satisfy are reported as the cycle they form. A tensor twice among an op's
-/// inputs is allowed. O(tensors + edges) expected time.
+/// with an input, neither twice, and what check_axes and check_modes demand. Throws InputError with the path
+/// ("ops[3].inputs[0]") of the first fault and, where two things clash, both names; ops that no order could satisfy are
+/// reported as the cycle they form. A tensor twice among an op's inputs is allowed. O(tensors + edges) expected time.
 REMORA_API void validate(const Graph& graph);
 
 /// Checks the modes of an op whose other members are right: as many sizes as outputs, amounts not negative, unread
-/// tensors that are inputs, freed ones that are read, each once, weights of at least 1 and one of them within the limit,
-/// and a leader that produces, by every mode, something the op reads, and has as many modes. Throws InputError; `place`
-/// is the path of the op.
+/// tensors that are inputs, freed ones that are read, each once, weights of at least 1, one of them within the limit,
+/// and a leader that produces, by every mode, something that the op reads, and has as many modes. Throws InputError;
+/// `place` is the path of the op.
 REMORA_API void check_modes(const Graph& graph, const Op& op, const std::string& place);
 
 /// True if any op has modes of its own.

@@ -131,7 +131,8 @@ Mode mode_of(const Graph& graph, OpId op, ModeNumber mode) {
 void expect_one_mode(const Graph& graph, const std::string& user) {
   const auto found = std::ranges::find_if(graph.ops, [](const Op& op) { return op.modes.has_value(); });
   if (found == graph.ops.end()) return;
-  throw InputError("op " + quote(found->name), "has several modes, and " + user + " takes one per op");
+  throw InputError("ops[" + std::to_string(found - graph.ops.begin()) + "]",
+                   "the op " + quote(found->name) + " has several modes, and " + user + " takes one per op");
 }
 
 Duration longest_duration(const Op& op) {

@@ -2,10 +2,9 @@
 //
 // Ways to compute an op: modes of duration, workspace, output sizes and inputs, of which every compute chooses one.
 //
-// An op's own amounts are its mode 0; some ops have further ones (Op::modes). Callers that compose schedules of subgraphs
-// state them (Rockmate, HiRemate: a mode is one ready schedule of a block), and so may any graph. An op may follow
-// another: each of its runs takes the mode
-// of that run of the leader which serves its inputs, as the backward half of a block takes the forward half's. The
+// An op's own amounts are its mode 0; some ops have further ones (Op::modes), as where schedules of subgraphs are
+// composed (Rockmate, HiRemate: a mode is one ready schedule of a block). An op may follow another: each of its runs
+// takes the mode of that run of the leader which serves its inputs, as a backward half takes the forward half's. The
 // leader may have modes that the follower lacks (a forward half that saves nothing for the backward half): then the
 // leader runs again, with another mode, before the follower can.
 //

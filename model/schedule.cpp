@@ -36,6 +36,13 @@ Sequence ops_of(const Schedule& schedule) {
   return ops;
 }
 
+std::vector<Compute> computes_of(const Schedule& schedule) {
+  std::vector<Compute> computes;
+  computes.reserve(schedule.steps.size());
+  for (const Step& step : schedule.steps) computes.push_back({step.op, step.mode});
+  return computes;
+}
+
 std::vector<NamedRegion> named_regions(const Graph& graph, const std::vector<Region>& regions) {
   std::vector<NamedRegion> named;
   for (const Region& region : regions) {

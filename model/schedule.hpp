@@ -225,8 +225,9 @@ struct REMORA_API Schedule {
   [[nodiscard]] double gap() const;
 };
 
-/// The schedule's ops in its order: what solve() takes as a warm start.
+/// The schedule's ops in its order; its runs, which solve() takes as a warm start.
 REMORA_API Sequence ops_of(const Schedule& schedule);
+REMORA_API std::vector<Compute> computes_of(const Schedule& schedule);
 
 /// The regions with names in place of the graph's ids, without their effects.
 REMORA_API std::vector<NamedRegion> named_regions(const Graph& graph, const std::vector<Region>& regions);

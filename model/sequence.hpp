@@ -35,6 +35,11 @@ using RecomputePlan = std::vector<Recompute>;
 /// The sequence that the plan stands for: in each stage its recomputes in input order, then the stage's first compute.
 Sequence sequence_of(const Instance& instance, std::span<const Recompute> plan);
 
+/// True if a schedule of the problem is what a plan says: in the input order, with one mode per op.
+inline bool has_plans(const Instance& instance) {
+  return instance.problem().order == OrderMode::input && !instance.has_modes();
+}
+
 /// True if the sequence is of the staged form: the first computes follow the input order, the recomputes of a stage
 /// too, and no op runs twice in one stage.
 bool is_staged(const Instance& instance, std::span<const OpId> sequence);

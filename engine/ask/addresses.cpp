@@ -59,21 +59,36 @@ std::int64_t rounded_up(std::int64_t amount, std::int64_t alignment) {
   return (amount + alignment - 1) / alignment * alignment;
 }
 
-/// True if sizes, each rounded up, add up to less than `place` rejects.
+/// True if sizes, each rounded up, add up to less than `place` rejects, by whatever modes.
 bool can_be_rounded(const Graph& graph, Bytes alignment) {
   const std::int64_t more = alignment.count() - 1;
   std::int64_t total = graph.fixed_memory.count();
-  for (const Tensor& tensor : graph.tensors) {
-    total = saturating_sum(total, saturating_sum(tensor.size.count(), more));
+  const auto add = [&](Bytes size) { total = saturating_sum(total, saturating_sum(size.count(), more)); };
+  const Table<TensorId, OpId> producers = producers_of(graph);
+  for (const TensorId t : producers.ids()) {
+    if (!producers[t].valid()) add(graph[t].size);
+  }
+  for (const Op& op : graph.ops) {
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) add(largest_size(op, i, graph[op.outputs[i]].size));
   }
   return std::ranges::all_of(graph.ops, [&](const Op& op) {
-    return saturating_sum(total, saturating_sum(op.workspace.count(), more)) < kSaturated;
+    return saturating_sum(total, saturating_sum(largest_workspace(op).count(), more)) < kSaturated;
   });
+}
+
+/// Visits the workspace of each mode of the op, in which inner peaks must have been replaced (see rounded_graph).
+template <class Visit>
+void for_each_workspace(Op& op, const Visit& visit) {
+  visit(op.workspace);
+  if (!op.modes) return;
+  for (auto& mode : op.modes->further) {
+    if (mode) visit(mode->workspace);
+  }
 }
 
 /// True if solve_with_addresses() accepts such a problem.
 bool can_have_addresses(const Instance& instance, Bytes alignment) {
-  return !instance.has_modes() && can_be_rounded(instance.graph(), alignment) &&
+  return can_be_rounded(instance.graph(), alignment) &&
          std::ranges::all_of(instance.graph().ops, [](const Op& op) { return op.in_place.empty(); });
 }
 
@@ -91,11 +106,15 @@ class AddressSearch {
         baseline_peak_(baseline_peak(instance)),
         padded_(rounded_graph(instance.graph(), alignment)) {
     capacity_ = instance.budget() - instance.graph().fixed_memory;
+    const Instance rounded(padded_, {});
+    footprints_.reserve(instance.op_count());
+    for (const OpId op : instance.ops()) footprints_.push_back(rounded.footprint(op));
+    padding_.resize(instance.op_count());
   }
 
-  Schedule run(std::span<const OpId> warm_start) {
+  Schedule run(std::span<const Compute> warm_start) {
     if (std::optional<Certificate> certificate = certificate_of_arena()) return infeasible(*std::move(certificate));
-    Sequence start(warm_start.begin(), warm_start.end());
+    std::vector<Compute> start(warm_start.begin(), warm_start.end());
     int rounds = 0;
     while (rounds < kMaxAddressRounds) {
       const Schedule schedule = solve_round(start, rounds);
@@ -110,7 +129,7 @@ class AddressSearch {
         fall_back_on_kept();
         if (stopped_by_caller_ || allowance_.deadline().cancelled() || !tighten(schedule, rounds >= kFirstRandomRound))
           break;
-        start = ops_of(best_ ? *best_ : schedule);
+        start = computes_of(best_ ? *best_ : schedule);
       }
       if (allowance_.is_over()) break;
     }
@@ -122,11 +141,14 @@ class AddressSearch {
   [[nodiscard]] Bytes rounded(Bytes amount) const { return Bytes(rounded_up(amount.count(), alignment_.count())); }
 
   /// How much less than rounded sizes buffers take that are resident at once: the highest one ends where it is not rounded.
-  [[nodiscard]] Bytes slack(std::span<const TensorId> tensors, Bytes workspace) const {
-    Bytes most = rounded(workspace) - workspace;
-    const auto see = [&](TensorId t) {
-      most = std::max(most, rounded(instance_.graph()[t].size) - instance_.graph()[t].size);
+  [[nodiscard]] Bytes slack(std::span<const TensorId> tensors, OpId op) const {
+    // By several modes it may be any size.
+    const auto of = [&](Bytes size, OpId producer) {
+      const bool is_fixed = !producer.valid() || !instance_.graph()[producer].modes;
+      return is_fixed ? rounded(size) - size : alignment_ - Bytes(1);
     };
+    Bytes most = of(instance_.graph()[op].workspace, op);
+    const auto see = [&](TensorId t) { most = std::max(most, of(instance_.graph()[t].size, instance_.producer(t))); };
     std::ranges::for_each(tensors, see);
     for (const TensorId t : instance_.tensors()) {
       if (!instance_.producer(t).valid()) see(t);
@@ -142,7 +164,7 @@ class AddressSearch {
     const Instance all(padded_, problem);
     for (const Certificate& each : footprint_certificates(all)) {
       Certificate own = each;
-      own.required -= slack(own.tensors, instance_.graph()[own.op].workspace);
+      own.required -= slack(own.tensors, own.op);
       if (own.required > instance_.budget() && (!worst || own.required > worst->required)) worst = std::move(own);
     }
     return worst;
@@ -164,7 +186,7 @@ class AddressSearch {
     return roundable ? instance_.graph().fixed_memory + rounded(capacity_) : instance_.budget();
   }
 
-  Schedule solve_round(std::span<const OpId> start, int round) {
+  Schedule solve_round(std::span<const Compute> start, int round) {
     Problem problem = instance_.problem();
     problem.budget = rounded_budget();
     const Instance tight(std::make_shared<const Graph>(*padded_), problem);
@@ -193,7 +215,7 @@ class AddressSearch {
   [[nodiscard]] Schedule with_own_amounts(Schedule schedule) const {
     schedule.budget = instance_.budget();
     schedule.baseline_peak_memory = baseline_peak_;
-    if (schedule.has_schedule()) schedule.peak_memory = evaluate(instance_, ops_of(schedule)).peak;
+    if (schedule.has_schedule()) schedule.peak_memory = evaluate(instance_, computes_of(schedule)).peak;
     return schedule;
   }
 
@@ -208,9 +230,9 @@ class AddressSearch {
 
   /// Returns true if the schedule is the input order, and fits as placed_baseline places it.
   bool settle_on_baseline(const Schedule& schedule) {
-    const Order order = input_order(instance_);
-    if (!std::ranges::equal(ops_of(schedule), order)) return false;
-    Schedule baseline = placed(instance_, order, alignment_, allowance_.deadline().cancel());
+    const std::vector<Compute> plain = computes_of(input_order(instance_));
+    if (computes_of(schedule) != plain) return false;
+    Schedule baseline = placed(instance_, plain, alignment_, allowance_.deadline().cancel());
     if (baseline.arena->size > capacity_) return false;
     best_ = schedule;
     best_->arena = std::move(baseline.arena);
@@ -328,20 +350,18 @@ class AddressSearch {
     return tightened;
   }
 
-  /// The op's events get so much less, as far as the op itself still fits.
+  /// The op's events get so much less by each of its modes, as far as the op itself still fits by one.
   bool pad(OpId op, Bytes amount) {
-    Op& padded = padded_->ops[op.index()];
-    const Bytes own = rounded(instance_.graph()[op].workspace);
-    Bytes needed = padded_->fixed_memory + own;
-    for (const TensorId t : instance_.inputs(op)) needed += padded_->tensors[t.index()].size;
-    for (const TensorId t : instance_.outputs(op)) needed += padded_->tensors[t.index()].size;
-    for (const TensorId t : instance_.tensors()) {
-      if (!instance_.producer(t).valid()) needed += padded_->tensors[t.index()].size;
-    }
-    const Bytes room = std::max(Bytes(), rounded_budget() - needed);
-    const Bytes workspace = own + std::min(amount, room);
-    if (workspace <= padded.workspace) return false;
-    padded.workspace = workspace;
+    const Bytes room = std::max(Bytes(), rounded_budget() - footprints_[op]);
+    return set_padding(op, std::min(amount, room), padding_[op]);
+  }
+
+  /// False if the padding is not above `least`.
+  bool set_padding(OpId op, Bytes amount, Bytes least) {
+    if (amount <= least) return false;
+    const Bytes more = amount - padding_[op];
+    for_each_workspace((*padded_)[op], [&](Bytes& workspace) { workspace += more; });
+    padding_[op] = amount;
     return true;
   }
 
@@ -350,12 +370,9 @@ class AddressSearch {
     const bool wholly = std::exchange(softened_, true);
     bool softened = false;
     for (const OpId op : instance_.ops()) {
-      const Bytes own = rounded(instance_.graph()[op].workspace);
-      Bytes& workspace = padded_->ops[op.index()].workspace;
-      if (workspace == own) continue;
-      const std::int64_t half = (workspace - own).count() / 2 / alignment_.count() * alignment_.count();
-      workspace = own + Bytes(wholly ? 0 : half);
-      softened = true;
+      if (padding_[op] == Bytes()) continue;
+      const std::int64_t half = padding_[op].count() / 2 / alignment_.count() * alignment_.count();
+      softened = set_padding(op, Bytes(wholly ? 0 : half), Bytes(-1));
     }
     return softened;
   }
@@ -373,7 +390,7 @@ class AddressSearch {
     schedule.lower_bound = first_.lower_bound;
     if (!best_ && schedule.certificate) {
       Certificate& certificate = *schedule.certificate;
-      certificate.required -= slack(certificate.tensors, instance_.graph()[certificate.op].workspace);
+      certificate.required -= slack(certificate.tensors, certificate.op);
       // It counts rounded sizes, which may exceed the budget where the real ones do not; the budget stays proved infeasible.
       if (certificate.required <= instance_.budget()) schedule.certificate.reset();
     }
@@ -412,6 +429,9 @@ class AddressSearch {
   Bytes baseline_peak_;
   /// Rounded amounts, and workspaces larger by what has been taken away there.
   std::shared_ptr<Graph> padded_;
+  /// By op: what it needs at least of the rounded amounts, and what has been taken away there.
+  Table<OpId, Bytes> footprints_{};
+  Table<OpId, Bytes> padding_{};
   Bytes capacity_;
   /// The caller's function said so; not ours, which keeps a part of the limits for placing.
   bool stopped_by_caller_ = false;
@@ -428,11 +448,27 @@ std::shared_ptr<Graph> rounded_graph(const Graph& graph, Bytes alignment) {
   auto made = std::make_shared<Graph>(graph);
   const auto round = [&](Bytes& amount) { amount = Bytes(rounded_up(amount.count(), alignment.count())); };
   for (Tensor& tensor : made->tensors) round(tensor.size);
-  for (Op& op : made->ops) round(op.workspace);
+  for (Op& op : made->ops) {
+    // Inputs and outputs all have their places until a run ends: of inner peaks the highest counts.
+    const auto replace = [](std::vector<InnerPeak>& inner, Bytes& workspace) {
+      if (inner.empty()) return;
+      workspace = std::max(Bytes(), std::ranges::max_element(inner, {}, &InnerPeak::workspace)->workspace);
+      inner.clear();
+    };
+    if (op.modes) {
+      replace(op.modes->inner, op.workspace);
+      for (auto& mode : op.modes->further) {
+        if (!mode) continue;
+        replace(mode->inner, mode->workspace);
+        for (Bytes& size : mode->output_sizes) round(size);
+      }
+    }
+    for_each_workspace(op, round);
+  }
   return made;
 }
 
-Schedule placed(const Instance& instance, std::span<const OpId> sequence, Bytes alignment,
+Schedule placed(const Instance& instance, std::span<const Compute> sequence, Bytes alignment,
                 const std::atomic<bool>* cancel) {
   Schedule schedule = schedule_of(instance, sequence);
   const ScheduleBuffers buffers = buffers_of(instance.graph(), schedule, alignment);
@@ -447,13 +483,13 @@ Bytes placed_baseline(const std::shared_ptr<const Graph>& graph, Bytes alignment
   const Instance instance(graph, {});
   const bool is_placed = instance.op_count() > 0 && can_have_addresses(instance, alignment);
   if (!is_placed) return baseline_peak(instance);
-  return graph->fixed_memory + placed(instance, input_order(instance), alignment).arena->size;
+  return graph->fixed_memory + placed(instance, computes_of(input_order(instance)), alignment).arena->size;
 }
 
 Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
-                              const SolveCallbacks& callbacks, std::span<const OpId> warm_start, Prover::Step proof) {
+                              const SolveCallbacks& callbacks, std::span<const Compute> warm_start,
+                              Prover::Step proof) {
   check_alignment(alignment);
-  expect_one_mode(instance.graph(), "a schedule with addresses");
   const auto& ops = instance.graph().ops;
   const auto reuses = std::find_if(ops.begin(), ops.end(), [](const Op& op) { return !op.in_place.empty(); });
   if (reuses != ops.end()) {

@@ -52,7 +52,7 @@ bool AnyNumber::is_within(const Instance& stated) const {
     }
     return false;
   };
-  if (stated.has_modes() && std::ranges::any_of(stated.ops(), weighs_more)) return false;
+  if (std::ranges::any_of(stated.ops(), weighs_more)) return false;
   return std::ranges::all_of(stated.ops(), [&](OpId op) { return most_[op] <= stated.max_computes(op); });
 }
 
@@ -64,7 +64,7 @@ ProofUpdate AnyNumber::Proof::step(ProofLimits limits) {
 }
 
 Prover::Step AnyNumber::steps(double seconds) {
-  if (instance_.has_modes() || instance_.problem().order != OrderMode::input) return {};
+  if (!has_plans(instance_)) return {};
   if (!PeriodProof::is_within_reach(instance_, seconds)) return {};
   if (!proof_) {
     int most = 1;

@@ -93,8 +93,8 @@ Instance instance_of(const Request& request) {
 /// A start in another order is worth more than a look: it is there.
 OrderChoice order_of(const Instance& instance, const Request& request, const std::atomic<bool>* cancel) {
   const OrderRequest asked = order_asked(request);
-  const bool is_open = asked == OrderRequest::automatic && !instance.has_modes() && !request.warm_start.empty();
-  if (is_open && !is_staged(instance, request.warm_start))
+  const bool is_open = asked == OrderRequest::automatic && !request.warm_start.empty();
+  if (is_open && !is_staged(instance, ops_of(request.warm_start)))
     return {OrderMode::free, "the warm start is in another order"};
   return settle_order(instance, asked, request.options, cancel);
 }
@@ -111,7 +111,7 @@ Schedule solve_stated(const Instance& instance, const Request& request, const So
 
 /// Notes the computes that nobody reads before their op runs again: the input order keeps first computes where they are.
 void note_unread(const Instance& instance, Schedule& schedule) {
-  if (!schedule.has_schedule() || schedule.order != OrderMode::input || instance.has_modes()) return;
+  if (!schedule.has_schedule() || schedule.order != OrderMode::input || !has_plans(instance)) return;
   const Sequence all = ops_of(schedule);
   const Sequence read = without_useless(instance, all);
   const std::size_t count = all.size() - read.size();

@@ -79,8 +79,8 @@ struct Request {
   std::optional<OrderRequest> order{};
   /// Where offsets in one arena are wanted, within the budget: each a multiple of it, from 1 to 2^30. Of solve() alone.
   std::optional<Bytes> alignment{};
-  /// A schedule's ops to begin with, of any budget: recomputes beyond max_computes are left out. Of solve() alone.
-  Sequence warm_start{};
+  /// A schedule's runs to begin with, of any budget: recomputes beyond max_computes are left out. Of solve() alone.
+  std::vector<Compute> warm_start{};
   /// Permission to compute ops in slices (docs/design/slices.md), and their cost. For solve() and sweep(), not with
   /// modes, addresses or a start.
   SliceRequest slices{};
@@ -126,8 +126,8 @@ struct Refusal {
   Bytes placed{};
   /// A budget that is enough: a schedule within it is known. 0 where none is known.
   Bytes enough{};
-  /// That schedule's ops, where they are at hand, and how often at most one of them runs.
-  Sequence ops{};
+  /// That schedule's runs, where they are at hand, and how often at most an op runs.
+  std::vector<Compute> runs{};
   int computes_of_enough = 0;
   /// With so many slices, a lower budget is enough if the engine may choose them. 0 where none is known.
   int slices = 0;
@@ -203,8 +203,8 @@ struct BudgetBracket {
   Bytes proved{};
   /// The peak of a schedule that was found.
   Bytes reached{};
-  /// Its ops, if they are known; they are not where ops have several modes.
-  Sequence sequence{};
+  /// Its runs, if they are known.
+  std::vector<Compute> sequence{};
   /// How often an op may run in all this.
   int max_computes = 0;
 };

@@ -21,17 +21,17 @@ constexpr double kPartOfConstruction = 0.2;
 
 }  // namespace
 
-Instance with_computes_of(const Instance& instance, const Sequence& start) {
+Instance with_computes_of(const Instance& instance, std::span<const Compute> start) {
   std::vector<int> computes(static_cast<std::size_t>(instance.op_count()), 0);
   int most = 0;
-  for (const OpId op : start) {
+  for (const auto& [op, mode] : start) {
     if (!op.valid() || op >= instance.op_count()) return instance;  // solve() rejects it
     most = std::max(most, ++computes[op.index()]);
   }
-  if (most <= instance.problem().max_computes || most > kMaxConstructedComputes || instance.has_modes())
-    return instance;
+  if (most <= instance.problem().max_computes || most > kMaxConstructedComputes) return instance;
   Instance wider = with_computes(instance, most);
-  const bool holds = is_permitted(wider, start) && evaluate(wider, start).peak <= wider.budget();
+  const bool holds =
+      is_permitted(wider, ops_of(start)) && modes_hold(wider, start) && evaluate(wider, start).peak <= wider.budget();
   return holds ? wider : instance;
 }
 
@@ -47,7 +47,7 @@ const ConstructedSchedule& Constructed::best() const {
 }
 
 const ConstructedSchedule& Constructed::best_for(const Instance& next, bool has_none) {
-  const bool applies = applies_ && next.problem().order == OrderMode::input && !next.has_modes();
+  const bool applies = applies_ && has_plans(next);
   if (!applies || allowance_.deadline().reached()) return best();
   if (!checkpoints_) checkpoints_ = construct_checkpoints(next, allowance_.deadline());
   const bool wants_any = has_none && !best().schedule.has_schedule() && !allowance_.deadline().reached();
@@ -81,7 +81,7 @@ ConstructedSchedule Constructed::described(const Instance& instance, const Solut
   schedule.lower_bound = instance.baseline_duration();
   schedule.solver.reached_peak = found.peak;
   write_steps(instance, found.computes(instance), schedule);
-  schedule.solver.max_computes = with_computes_of(instance_, ops_of(schedule)).problem().max_computes;
+  schedule.solver.max_computes = with_computes_of(instance_, computes_of(schedule)).problem().max_computes;
   return {std::move(schedule), source};
 }
 

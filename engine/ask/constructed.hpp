@@ -21,7 +21,7 @@ inline constexpr int kMaxConstructedComputes = static_cast<int>(kComputesWithin6
 
 /// The instance, or the same problem with as many runs per op as the start needs, if the start then fits within the
 /// budget.
-Instance with_computes_of(const Instance& instance, const Sequence& start);
+Instance with_computes_of(const Instance& instance, std::span<const Compute> start);
 
 /// True if the first one is a schedule, and the other one is not or takes longer.
 bool is_better(const Schedule& one, const Schedule& other);

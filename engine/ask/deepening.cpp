@@ -52,16 +52,6 @@ Duration cheap_bound_for_any(const Instance& instance, SolveOptions options, con
   return bound.infeasible ? Duration(0) : bound.lower_bound;
 }
 
-/// The ops of a schedule as a warm start of the instance's problem. A warm start names no modes: where ops have several
-/// and the schedule is none of this problem in the first mode of each op, there is no warm start.
-Sequence warm_start_of(const Instance& instance, const Schedule& schedule) {
-  Sequence ops = ops_of(schedule);
-  if (!instance.has_modes()) return ops;
-  const bool is_ordered = instance.problem().order == OrderMode::free || is_staged(instance, ops);
-  const bool holds = is_ordered && is_free_sequence(instance, ops) && modes_hold(instance, computes_of(ops));
-  return holds ? ops : Sequence{};
-}
-
 class Deepening {
  public:
   Deepening(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
@@ -76,8 +66,8 @@ class Deepening {
         any_(std::in_place, instance, Duration::max(), cheap_bound_for_any(instance, options, allowance_.deadline())) {}
 
   /// One problem after the other, each with one more run per op, until more cannot help or the limits are over.
-  Schedule run(std::span<const OpId> warm_start) {
-    Sequence start(warm_start.begin(), warm_start.end());
+  Schedule run(std::span<const Compute> warm_start) {
+    std::vector<Compute> start(warm_start.begin(), warm_start.end());
     Instance stated = with_computes_of(instance_, start);
     bool is_open = false;  // no schedule yet, and more runs per op may have one
     for (;;) {
@@ -105,13 +95,13 @@ class Deepening {
 
       const ConstructedSchedule& constructed = constructed_.best_for(next, !best_.has_schedule());
       if (allowance_.is_over()) break;
-      if (best_.has_schedule()) start = warm_start_of(next, best_);
+      if (best_.has_schedule()) start = computes_of(best_);
       // If it is proved that there is no schedule, one more run at a time finds the fewest that have one.
       const bool begins_there =
           !improved || constructed.schedule.solver.max_computes <= most || best_.status == Status::unknown;
       if (is_better(constructed.schedule, best_) && begins_there) {
         announce(constructed);
-        start = ops_of(constructed.schedule);
+        start = computes_of(constructed.schedule);
       }
       stated = with_computes_of(next, start);
     }
@@ -178,11 +168,9 @@ class Deepening {
       const Duration bound = any_->bound();
       if (extra < any_->extra()) any_.emplace(instance_, extra, bound);
       Schedule found =
-          solve_one(wider, warm_start_of(wider, start), nullptr, any_->steps(allowance_.limits().time_to_spare()))
-              .schedule;
+          solve_one(wider, computes_of(start), nullptr, any_->steps(allowance_.limits().time_to_spare())).schedule;
       const bool is_proved = found.status == Status::optimal || found.solver.stop == Stop::gap;
-      if (!wider.has_modes())
-        found.solver.max_computes = with_computes_of(instance_, ops_of(found)).problem().max_computes;
+      found.solver.max_computes = with_computes_of(instance_, computes_of(found)).problem().max_computes;
       update(wider, std::move(found));
       if (!is_proved) break;
       stated = std::move(wider);
@@ -190,7 +178,7 @@ class Deepening {
   }
 
   /// Solves one problem within all that is left of the limits, or until `next` (null for none) is more useful.
-  Solved solve_one(const Instance& stated, std::span<const OpId> start, const Instance* next, Prover::Step proof) {
+  Solved solve_one(const Instance& stated, std::span<const Compute> start, const Instance* next, Prover::Step proof) {
     Solved solved;
     const Limits limits = allowance_.left();
     combined_.begin(best_.has_schedule() ? best_.duration : Duration::max());
@@ -231,7 +219,7 @@ class Deepening {
     if (!is_later_than(kNoTimeLimit, waits ? kLongerShareBeforeMore : kShareBeforeMore)) return Ended::by_itself;
     if (has_none || is_improved) return Ended::for_one_more;
     // Only in the staged form do more runs make a problem no larger.
-    const bool is_staged = stated.problem().order == OrderMode::input && !stated.has_modes() && !alignment_;
+    const bool is_staged = has_plans(stated) && !alignment_;
     const bool may_be_shorter =
         is_staged && bound_for_any() < now.duration && needs_more(stated, now.duration - stated.baseline_duration());
     return may_be_shorter ? Ended::for_many : Ended::by_itself;
@@ -357,7 +345,7 @@ bool allows_more(const Instance& a, const Instance& b) {
 }
 
 Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& options,
-                                  const SolveCallbacks& callbacks, std::span<const OpId> warm_start,
+                                  const SolveCallbacks& callbacks, std::span<const Compute> warm_start,
                                   std::optional<Bytes> alignment) {
   if (is_search(options.strategy)) return Deepening(instance, options, callbacks, alignment).run(warm_start);
   return alignment ? solve_with_addresses(instance, options, *alignment, callbacks, warm_start)

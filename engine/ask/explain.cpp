@@ -93,7 +93,7 @@ struct Known {
 /// The bracket is of rounded sizes; of its schedule and the input order, that with the smaller arena.
 Known with_addresses(const Instance& stated, BudgetBracket bracket, Bytes alignment, const std::atomic<bool>* cancel) {
   const Bytes fixed = stated.graph().fixed_memory;
-  const auto known_of = [&](const Sequence& sequence) {
+  const auto known_of = [&](const std::vector<Compute>& sequence) {
     Known known{.bracket = bracket, .order = stated.problem().order};
     known.bracket.sequence = sequence;
     known.arena = placed(stated, sequence, alignment, cancel).arena;
@@ -102,7 +102,7 @@ Known with_addresses(const Instance& stated, BudgetBracket bracket, Bytes alignm
   };
   // The highest buffer need not be rounded.
   bracket.proved = std::max(Bytes(), bracket.proved - alignment + Bytes(1));
-  Known baseline = known_of(input_order(stated));
+  Known baseline = known_of(computes_of(input_order(stated)));
   if (bracket.sequence.empty()) return baseline;
   Known found = known_of(bracket.sequence);
   return baseline.is_below(found) ? baseline : found;
@@ -125,7 +125,7 @@ std::optional<Known> known_of(const Request& request, const Instance& stated, co
 /// The same; where the order is left open, of both orders that with the smaller one.
 std::optional<Known> lowest_of(const Request& request, const Instance& stated, const std::atomic<bool>* cancel) {
   std::optional<Known> known = known_of(request, stated, cancel);
-  if (order_asked(request) != OrderRequest::automatic || stated.has_modes()) return known;
+  if (order_asked(request) != OrderRequest::automatic) return known;
   const bool is_free = stated.problem().order == OrderMode::free;
   const std::optional<Known> other =
       known_of(request, with_order(stated, is_free ? OrderMode::input : OrderMode::free), cancel);
@@ -144,7 +144,7 @@ void adopt(const Request& request, const Instance& stated, Known known, Schedule
   report.note.clear();
   if (report.stop == Stop::infeasible) report.stop = Stop::unknown;
   schedule.certificate.reset();
-  write_steps(with_computes(with_order(stated, known.order), computes), computes_of(known.bracket.sequence), schedule);
+  write_steps(with_computes(with_order(stated, known.order), computes), known.bracket.sequence, schedule);
   schedule.arena = std::move(known.arena);
   report.reached_peak = schedule.peak_memory;
   report.history.push_back({report.seconds, schedule.duration, schedule.peak_memory, source_name(Source::start)});
@@ -204,7 +204,7 @@ Refusal refuse(const Request& request, const Instance& stated, Schedule& schedul
   if (is_search(request.options.strategy) && !is_cancelled) {
     std::optional<Known> known = lowest_of(request, stated, cancel);
     const bool is_new = known && (!refusal.is_proved() || known->order != stated.problem().order);
-    const bool has_ops = known && !known->bracket.sequence.empty() && !stated.has_modes();
+    const bool has_ops = known && !known->bracket.sequence.empty();
     if (has_ops && is_new && known->enough <= schedule.budget) {
       adopt(request, stated, *std::move(known), schedule);
       return {};
@@ -214,7 +214,7 @@ Refusal refuse(const Request& request, const Instance& stated, Schedule& schedul
     if (known && (refusal.enough == Bytes() || !is_repeated || known->enough <= refusal.enough)) {
       refusal.enough = known->enough;
       refusal.computes_of_enough = known->bracket.max_computes;
-      refusal.ops = std::move(known->bracket.sequence);
+      refusal.runs = std::move(known->bracket.sequence);
     }
     // Where the number of evaluations is open, what is proved of so many is not proved of more.
     if (known && request.max_computes && known->order == stated.problem().order)

@@ -40,22 +40,21 @@ Limits share_of(const Allowance& allowance, double part) {
 bool search_proves_infeasible(const Instance& instance, const SolveOptions& options, Allowance& allowance,
                               BudgetBracket& bracket) {
   const auto starts = [&](Search& search) {
-    if (instance.has_modes()) return;
+    if (!has_plans(instance)) return;
     start_from_checkpoints(search);
     if (wants_groups(instance, options)) start_from_groups(search, nullptr);
   };
-  const bool has_modes = instance.has_modes();
-  Search search(
-      instance, options,
-      {.crew = has_modes ? mode_crew : input_order_crew, .starts = {{When::after_bound, starts}}, .proves = has_modes},
-      bracket.sequence);
+  // The mode relaxation proves; the bisection has bounded the others.
+  Search search(instance, options,
+                {.crew = staged_crew, .starts = {{When::after_bound, starts}}, .proves = !has_plans(instance)},
+                bracket.sequence);
   search.listen({.enough = [&](const Progress&) { return search.holds_budget(); }});
   search.run_session({Deadline(options.time_limit, allowance.deadline().cancel()), work_limit(options.work_limit)});
   allowance.spend(search.work() + work_of_look(instance));
   if (search.infeasible()) return true;
   if (search.incumbent().peak < bracket.reached) {
     bracket.reached = search.incumbent().peak;
-    if (!instance.has_modes()) bracket.sequence = ops_of(search.incumbent().computes(instance));
+    bracket.sequence = search.incumbent().computes(instance);
   }
   return false;
 }
@@ -63,8 +62,9 @@ bool search_proves_infeasible(const Instance& instance, const SolveOptions& opti
 /// For the staged form with this number of runs per op: bisects for the lower end, then searches at that budget (phase
 /// 1). The options have its part of the allowance. `start`: a sequence of the instance's problem to begin with.
 BudgetBracket bracket_staged(const Instance& instance, const SolveOptions& options, Allowance& all,
-                             const Sequence& start = {}) {
-  if (instance.has_modes() && !modes_hold(instance, computes_of(input_order(instance)))) {
+                             const std::vector<Compute>& start = {}) {
+  const std::vector<Compute> plain = computes_of(input_order(instance));
+  if (!modes_hold(instance, plain)) {
     throw InputError(
         "modes",
         "mode 0 of some op counts as more runs than allowed: the search for the minimum budget begins with mode 0");
@@ -75,12 +75,9 @@ BudgetBracket bracket_staged(const Instance& instance, const SolveOptions& optio
       part_of(allowance.limits().work, kRelaxationShare).count() / work_of_look(instance).count();
   const auto most_steps = static_cast<int>(std::clamp<std::int64_t>(steps, 1, INT_MAX));
   BudgetBracket bracket{.proved = proved_least_budget(instance, relaxing, 0, most_steps),
-                        .reached = baseline_peak(instance),
+                        .sequence = start.empty() ? plain : start,
                         .max_computes = instance.problem().max_computes};
-  if (!instance.has_modes()) {
-    bracket.sequence = start.empty() ? input_order(instance) : start;
-    bracket.reached = evaluate(instance, bracket.sequence).peak;
-  }
+  bracket.reached = evaluate(instance, bracket.sequence).peak;
   // Budgets at which a search found nothing and proved nothing are passed over.
   Bytes doubtful = bracket.proved;
   SolveOptions some = options;
@@ -122,7 +119,7 @@ BudgetBracket bracket_staged_with_more(const Instance& instance, const SolveOpti
 /// In free order the lower end is what one op alone needs, and one search at that budget gives the upper end. Of a peak above the budget it
 /// gives no schedule: a second search, at that peak, does.
 BudgetBracket bracket_free(const Instance& instance, const SolveOptions& options, Allowance& allowance) {
-  BudgetBracket bracket{least_budget(instance), baseline_peak(instance), input_order(instance),
+  BudgetBracket bracket{least_budget(instance), baseline_peak(instance), computes_of(input_order(instance)),
                         instance.problem().max_computes};
   Bytes budget = bracket.proved;
   for (const double part : {0.5, 1.0}) {
@@ -131,7 +128,7 @@ BudgetBracket bracket_free(const Instance& instance, const SolveOptions& options
     allowance.spend(Work(schedule.solver.work));
     if (schedule.has_schedule() && schedule.peak_memory < bracket.reached) {
       bracket.reached = schedule.peak_memory;
-      bracket.sequence = instance.has_modes() ? Sequence() : ops_of(schedule);
+      bracket.sequence = computes_of(schedule);
     }
     budget = schedule.solver.reached_peak;
     if (schedule.has_schedule() || budget <= bracket.proved || budget >= bracket.reached) break;

@@ -79,16 +79,14 @@ SearchListener listener_of(const SolveCallbacks& callbacks, StoppingCriterion& c
 
 /// Along the input order; where ops have several modes, modes and recomputes and, in free order, the order together.
 Schedule search_once(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                     StoppingCriterion& criterion, const Deadline& deadline, std::span<const OpId> warm_start,
+                     StoppingCriterion& criterion, const Deadline& deadline, std::span<const Compute> warm_start,
                      Prover::Step proof) {
-  const bool is_whole = !instance.has_modes();
-  SearchParts parts{.crew = mode_crew, .proves = true};
-  if (is_whole) parts = whole_search(instance, options, callbacks.blocks, !warm_start.empty());
+  SearchParts parts = whole_search(instance, options, callbacks.blocks, !warm_start.empty());
   parts.proof = std::move(proof);
   Search search(instance, options, std::move(parts), warm_start);
   search.listen(listener_of(callbacks, criterion, search));
   search.run_session({deadline, work_limit(options.work_limit)});
-  if (is_whole && wants_groups(instance, options)) {
+  if (wants_groups(instance, options)) {
     search.report().statistics.push_back({"polish", search.seconds_in_phases(), Statistic::Unit::seconds});
   }
   return search.answer();
@@ -96,7 +94,7 @@ Schedule search_once(const Instance& instance, const SolveOptions& options, cons
 
 /// Both the order and recomputes, in turns.
 Schedule search_any_order(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-                          StoppingCriterion& criterion, const Deadline& deadline, std::span<const OpId> warm_start) {
+                          StoppingCriterion& criterion, const Deadline& deadline, std::span<const Compute> warm_start) {
   Search search(instance, options, {free_order_crew}, warm_start);
   search.listen(listener_of(callbacks, criterion, search));
   search.begin(deadline);
@@ -150,9 +148,14 @@ Schedule solve_by_method(Method method, const Instance& instance, const SolveOpt
   return schedule;
 }
 
+Mix staged_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase) {
+  return instance.has_modes() ? mode_crew(instance, options, phase) : input_order_crew(instance, options, phase);
+}
+
 SearchParts whole_search(const Instance& instance, const SolveOptions& options, BlockStore* blocks, bool is_warm) {
   const auto groups = [blocks](Search& search) { start_from_groups(search, blocks); };
-  SearchParts parts{.crew = input_order_crew, .proves = true};
+  SearchParts parts{.crew = staged_crew, .proves = true};
+  if (!has_plans(instance)) return parts;
   if (wants_groups(instance, options)) {
     parts.starts = {{When::at_once, start_from_checkpoints},
                     {asks_for_groups(options) ? When::after_bound : When::far_from_bound, groups},
@@ -175,7 +178,7 @@ void check_problem(const Instance& instance, const SolveOptions& options) {
 }
 
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
-               std::span<const OpId> warm_start, Prover::Step proof) {
+               std::span<const Compute> warm_start, Prover::Step proof) {
   check_problem(instance, options);
   if (const Method method = method_of(options.strategy)) return solve_by_method(method, instance, options, callbacks);
   const Deadline deadline(options.time_limit, callbacks.cancel);

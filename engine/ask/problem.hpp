@@ -27,7 +27,7 @@ namespace remora {
 /// event alone proves it) or unknown (its solver report then says which peak was reached). The graph's name is filled
 /// in; the file's hash is the caller's business.
 ///
-/// `warm_start`: a sequence of ops to start from, of any budget; the search goes on from it if it is better than the
+/// `warm_start`: runs to start from, of any budget; the search goes on from it if it is better than the
 /// input order. Recomputes beyond max_computes are left out. Empty for none.
 ///
 /// Strategies of the literature, which do not search, leave the warm start and the work limit aside; what they find is
@@ -35,21 +35,20 @@ namespace remora {
 ///
 /// In free order the warm start is any valid sequence.
 ///
-/// Where ops have several modes (model/modes.hpp), steps say which one, and a warm start is by mode 0 of every op.
-/// verify() and the file format know mode 0 only: evaluate() and modes_hold()
-/// judge such schedules.
-///
 /// Throws InputError for options out of range, for a strategy that does not search where ops have several modes, and
 /// for a warm start that is not of the instance's form.
 ///
 /// `proof`: the steps of the proof beside the search, of this problem or one that allows more; empty for those of the
 /// period relaxation. Only with one mode an op and the input order.
 Schedule solve(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
-               std::span<const OpId> warm_start = {}, Prover::Step proof = {});
+               std::span<const Compute> warm_start = {}, Prover::Step proof = {});
 
 /// Solves the instance's problem by a method, with the first bound. The options' strategy does not matter.
 Schedule solve_by_method(Method method, const Instance& instance, const SolveOptions& options,
                          const SolveCallbacks& callbacks = {});
+
+/// The workers of a search of the staged form; where ops have several modes, those of mode_crew().
+Mix staged_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase);
 
 /// The recipe of a search of the staged form: its workers, the proof by periods, and where it may begin, and when.
 /// `is_warm`: it begins from a schedule that it is given.
@@ -65,12 +64,12 @@ void check_problem(const Instance& instance, const SolveOptions& options);
 ///
 /// `proof`: of the problem without addresses, or one that allows more.
 Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
-                              const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {},
+                              const SolveCallbacks& callbacks = {}, std::span<const Compute> warm_start = {},
                               Prover::Step proof = {});
 
 /// A sequence of the instance's problem with addresses in the smallest arena that a short search finds for it, the same
 /// for the same sequence and alignment unless `cancel`, which may be null, ends it.
-Schedule placed(const Instance& instance, std::span<const OpId> sequence, Bytes alignment,
+Schedule placed(const Instance& instance, std::span<const Compute> sequence, Bytes alignment,
                 const std::atomic<bool>* cancel = nullptr);
 
 /// The graph with sizes rounded up to the alignment, as they are where something lies above.
@@ -123,7 +122,7 @@ bool allows_more(const Instance& a, const Instance& b);
 ///
 /// `alignment`: each problem is solved as by solve_with_addresses().
 Schedule solve_with_more_computes(const Instance& instance, const SolveOptions& options,
-                                  const SolveCallbacks& callbacks = {}, std::span<const OpId> warm_start = {},
+                                  const SolveCallbacks& callbacks = {}, std::span<const Compute> warm_start = {},
                                   std::optional<Bytes> alignment = {});
 
 /// The same from a schedule that was found with the instance's computes: whether more are shorter, and with which

@@ -10,10 +10,10 @@
 #include <utility>
 #include <vector>
 
+#include "engine/ask/problem.hpp"
 #include "engine/base/work.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/search/local/local_search.hpp"
-#include "engine/search/workers/crew.hpp"
 #include "model/random.hpp"
 
 namespace remora {
@@ -39,7 +39,7 @@ Probe::Probe(const Instance& instance, Bytes budget, const SolveOptions& options
     : instance_(instance.with_budget(budget)),
       search_(
           instance_, options,
-          {.crew = input_order_crew,
+          {.crew = staged_crew,
            .starts = {{When::after_bound, [this](Search&) { start_from_relaxation(); }},
                       {When::after_bound, [this, groups = std::move(groups)](Search&) { start_from_shared(groups); }}},
            .proves = true}),
@@ -96,7 +96,7 @@ void Probe::run_session(const Limits& limits, const std::atomic<bool>* cancel,
   end_ = plus(search_.work(), limits.work);
   const Solution before = search_.incumbent();
   for (const Probe* neighbour : neighbours) {
-    fit(neighbour->search_.incumbent().plan(), Source::another_budget, deadline);
+    if (has_plans(instance_)) fit(neighbour->search_.incumbent().plan(), Source::another_budget, deadline);
   }
   search_.set_seed(seed_of_session(search_.options().seed, sessions_));
   search_.run_session({deadline, end_});

@@ -30,33 +30,32 @@ constexpr Effort kEffortOfConstruction = 300'000;
 constexpr int kMaxOpsToRelax = 1'000;
 
 /// Keeps the sequence if it reaches less.
-void take(const Instance& instance, Sequence sequence, BudgetBracket& bracket) {
+void take(const Instance& instance, std::vector<Compute> sequence, BudgetBracket& bracket) {
   const Bytes peak = evaluate(instance, sequence).peak;
   if (sequence.empty() || peak >= bracket.reached) return;
   bracket.reached = peak;
   std::vector<int> runs(static_cast<std::size_t>(instance.op_count()));
-  for (const OpId op : sequence) bracket.max_computes = std::max(bracket.max_computes, ++runs[op.index()]);
+  for (const auto& [op, mode] : sequence) bracket.max_computes = std::max(bracket.max_computes, ++runs[op.index()]);
   bracket.sequence = std::move(sequence);
 }
 
 /// Tries methods that reach less memory with many runs per op: checkpoints between segments, and the literature's.
 void construct_less(const Instance& unlimited, const Request& request, const Deadline& deadline,
                     BudgetBracket& bracket) {
-  const bool applies = unlimited.problem().order == OrderMode::input && !unlimited.has_modes() &&
-                       is_whole_search(request.options) && request.options.segments;
+  const bool applies = has_plans(unlimited) && is_whole_search(request.options) && request.options.segments;
   const Bytes least = least_budget(unlimited);
   if (!applies || bracket.reached <= least) return;
   const Instance deep = with_computes(unlimited, request.max_computes.value_or(kMaxComputes));
   Effort effort = 0;
   const Solution cut = short_checkpoints(deep.with_budget(least), deadline, effort);
-  take(deep, ops_of(cut.computes(deep)), bracket);
+  take(deep, cut.computes(deep), bracket);
   const Instance often =
       with_computes(unlimited, request.max_computes.value_or(static_cast<int>(kComputesWithin64Bits)));
   for (const std::int64_t part : {0, 1, 2}) {
     const Bytes target = least + Bytes((bracket.reached - least).count() * part / 4);
     if (target >= bracket.reached) return;
     Construction found = construct(often.with_budget(target), request.options, deadline, kEffortOfConstruction);
-    if (!found.sequence.empty()) return take(often, std::move(found.sequence), bracket);
+    if (!found.sequence.empty()) return take(often, computes_of(found.sequence), bracket);
   }
 }
 
@@ -83,7 +82,7 @@ Solution short_checkpoints(const Instance& deep, const Deadline& deadline, Effor
 
 std::optional<BudgetBracket> short_least_budget(const Instance& unlimited, const Request& request,
                                                 Allowance& allowance) {
-  if (unlimited.has_modes() && !modes_hold(unlimited, computes_of(input_order(unlimited)))) return std::nullopt;
+  if (!modes_hold(unlimited, computes_of(input_order(unlimited)))) return std::nullopt;
   SolveOptions options = short_options(request.options, {.seconds = kSeconds, .work = Work(kWork)});
   if (unlimited.op_count() > kMaxOpsToRelax) options.covering = Covering::off;
   const std::atomic<bool>* cancel = allowance.deadline().cancel();
@@ -99,8 +98,8 @@ std::optional<BudgetBracket> short_least_budget(const Instance& unlimited, const
   if (work_of_look(unlimited) > Work(kWork)) return bracket;
   construct_less(unlimited, request, Deadline(options.time_limit, cancel), bracket);
   allowance.spend(work_of(kEffortOfConstruction));
-  const bool is_deep = !request.max_computes && !unlimited.has_modes() && !bracket.sequence.empty();
-  if (is_deep && unlimited.problem().order == OrderMode::input && bracket.reached > least_budget(unlimited)) {
+  const bool is_deep = !request.max_computes && has_plans(unlimited) && !bracket.sequence.empty();
+  if (is_deep && bracket.reached > least_budget(unlimited)) {
     // One more at a time may bring nothing where many together do.
     const Instance deep = with_computes(unlimited, kMaxComputes);
     take(deep, search(deep, false).sequence, bracket);

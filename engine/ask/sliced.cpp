@@ -84,7 +84,7 @@ class LeastInSlices {
   /// By checkpoints between segments, or in the input order.
   BudgetBracket first_bracket(const Slicing& slicing, bool searches) {
     BudgetBracket bracket{slicing.figures.lower_bound, slicing.figures.peak,
-                          input_order(instance_of(slicing, computes())), computes()};
+                          computes_of(input_order(instance_of(slicing, computes()))), computes()};
     const bool applies = searches && is_whole_search(request_.options) && request_.options.segments &&
                          slicing.sliced->ops.size() <= kMaxOpsToReach && !allowance_.is_over();
     if (!applies) return bracket;
@@ -94,7 +94,7 @@ class LeastInSlices {
     const Solution cut = short_checkpoints(deep, allowance_.deadline(), effort);
     allowance_.spend(work_of(effort));
     if (cut.peak >= bracket.reached) return bracket;
-    return {bracket.proved, cut.peak, ops_of(cut.computes(deep)), most};
+    return {bracket.proved, cut.peak, cut.computes(deep), most};
   }
 
   /// The smallest budget in these slices that a short search reaches.
@@ -135,7 +135,7 @@ class SlicedSolve {
     const Answer whole = best.answer;
     if (!is_decided(best)) {
       compare(candidates(), best);
-      Sequence start;
+      std::vector<Compute> start;
       if (!best.has_schedule()) start = reach(best);
       if (best.answer.schedule.status != Status::optimal) search(best, allowance_.left(), callbacks_, std::move(start));
     }
@@ -203,7 +203,7 @@ class SlicedSolve {
   }
 
   /// The budget that a refusal calls enough has a schedule: it becomes where the search begins.
-  Sequence reach(Candidate& best) {
+  std::vector<Compute> reach(Candidate& best) {
     Allowance reaching(limits_to_reach(request_.options), callbacks_.cancel);
     reach_ = reach_with_slices(request_, reaching);
     allowance_.spend(reaching.spent());
@@ -243,12 +243,13 @@ class SlicedSolve {
   }
 
   /// From the candidate's schedule, which stays where no shorter one is found, or else from `start`.
-  void search(Candidate& candidate, const Limits& limits, const SolveCallbacks& callbacks, Sequence start = {}) {
+  void search(Candidate& candidate, const Limits& limits, const SolveCallbacks& callbacks,
+              std::vector<Compute> start = {}) {
     Request request = request_;
     request.slices.is_allowed = false;
     request.graph = graph_of(candidate);
     request.options = within(request_.options, limits);
-    request.warm_start = candidate.has_schedule() ? ops_of(candidate.answer.schedule) : std::move(start);
+    request.warm_start = candidate.has_schedule() ? computes_of(candidate.answer.schedule) : std::move(start);
     const bool is_sliced = !candidate.slicing.regions.empty();
     Answer answer = solve_whole(request, callbacks, !is_sliced || !asked_.regions.empty());
     allowance_.spend(Work(answer.schedule.solver.work));

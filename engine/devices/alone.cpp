@@ -105,7 +105,8 @@ class OneDevice final : public Member {
   /// As a solve for one device alone, which chooses how often an op may run. More than here is a wish.
   void choose(const remora::Instance& instance, const Limits& limits) {
     const SolveOptions options = within(options_, limits);
-    const Schedule found = solve_with_more_computes(instance, options, {.enough = enough(), .cancel = cancel_}, start_);
+    const Schedule found =
+        solve_with_more_computes(instance, options, {.enough = enough(), .cancel = cancel_}, computes_of(start_));
     chosen_work_ += Work(found.solver.work);
     exhausted_ = found.status == Status::optimal || found.status == Status::infeasible;
     if (!found.has_schedule()) return;

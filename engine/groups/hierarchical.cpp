@@ -351,7 +351,7 @@ HierarchicalResult compose_groups(const Groups& groups, const Instance& instance
 
 bool wants_groups(const Instance& instance, const SolveOptions& options) {
   const bool may = is_whole_search(options) && options.groups == GroupStart::automatic;
-  return asks_for_groups(options) || (may && hierarchy_pays(instance));
+  return !instance.has_modes() && (asks_for_groups(options) || (may && hierarchy_pays(instance)));
 }
 
 void start_from_groups(Search& search, const Groups& groups) {

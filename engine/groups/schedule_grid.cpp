@@ -116,7 +116,7 @@ class Row {
     inner.threads = 1;
     inner.time_limit = seconds_of_solve();
     inner.work_limit = option_of(limits_.work);
-    Search search(instance, inner, {input_order_crew}, ops_of(warm_start));
+    Search search(instance, inner, {input_order_crew}, warm_start);
     search.run_session({Deadline(inner.time_limit, limits_.cancel), limits_.work});
     result_.work += search.work();
     if (!search.holds_budget()) return {};

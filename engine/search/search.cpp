@@ -16,6 +16,7 @@
 #include "engine/bound/modes/mode_proof.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
+#include "model/sequence.hpp"
 
 namespace remora {
 namespace {
@@ -71,7 +72,7 @@ std::vector<Mix::Outcome> outcomes_of(const std::vector<Worker*>& workers, const
 }  // namespace
 
 Search::Search(const Instance& instance, const SolveOptions& options, SearchParts parts,
-               std::span<const OpId> warm_start)
+               std::span<const Compute> warm_start)
     : instance_(instance),
       options_(options),
       limits_(limits_of(options)),
@@ -150,16 +151,15 @@ void Search::make_prover() {
   const bool proves =
       parts_.proves && options_.period_bound && instance_.problem().order == OrderMode::input && cover_mip_available();
   if (!proves || is_decided()) return;
-  const bool has_modes = instance_.has_modes();
-  const bool applies =
-      has_modes ? ModeProof::applies(instance_) : PeriodProof::is_within_reach(instance_, limits_.time_to_spare());
-  if (!parts_.proof && !applies) {
+  const bool by_modes = ModeProof::applies(instance_);
+  const bool by_periods = has_plans(instance_) && PeriodProof::is_within_reach(instance_, limits_.time_to_spare());
+  if (!parts_.proof && !by_modes && !by_periods) {
     report_.note = "without the period relaxation, whose programs would be too large";
     return;
   }
   const auto steps = [](auto proof) { return [proof](const ProofLimits& limits) { return proof->step(limits); }; };
   Prover::Step step = parts_.proof;
-  if (!step && has_modes) step = steps(std::make_shared<ModeProof>(instance_));
+  if (!step && by_modes) step = steps(std::make_shared<ModeProof>(instance_));
   if (!step) step = steps(std::make_shared<PeriodProof>(instance_));
   prover_ = std::make_unique<Prover>(
       std::move(step),

@@ -91,7 +91,7 @@ class Search {
   /// `warm_start`: as solve() takes it; throws InputError for one that is not of the instance's form. The instance must
   /// outlive the search, which does not move: its workers point into it.
   Search(const Instance& instance, const SolveOptions& options, SearchParts parts,
-         std::span<const OpId> warm_start = {});
+         std::span<const Compute> warm_start = {});
   Search(const Search&) = delete;
   Search& operator=(const Search&) = delete;
   ~Search() = default;

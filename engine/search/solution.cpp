@@ -11,29 +11,39 @@ namespace remora {
 namespace {
 
 /// The warm start without what is beyond an op's limit.
-Sequence allowed_computes(const Instance& instance, std::span<const OpId> warm_start) {
-  Sequence sequence;
+std::vector<Compute> allowed_computes(const Instance& instance, std::span<const Compute> warm_start) {
+  std::vector<Compute> allowed;
   Table<OpId, int> computes(instance.op_count());
-  for (const OpId op : warm_start) {
-    const bool known = op.valid() && op < instance.op_count();
-    if (!known || ++computes[op] <= instance.max_computes(op)) sequence.push_back(op);
+  for (const Compute& run : warm_start) {
+    const bool known = run.op.valid() && run.op < instance.op_count();
+    if (!known || ++computes[run.op] <= instance.max_computes(run.op)) allowed.push_back(run);
   }
-  return sequence;
+  return allowed;
 }
 
-Solution warm_solution(const Instance& instance, std::span<const OpId> warm_start) {
+Solution warm_solution(const Instance& instance, std::span<const Compute> warm_start) {
+  const auto expect_modes = [&](std::span<const Compute> runs) {
+    if (!modes_hold(instance, runs)) {
+      throw InputError::of_option("warm_start", "is not by modes that its ops have and that go together");
+    }
+  };
   if (instance.problem().order == OrderMode::free) {
-    const Sequence sequence = allowed_computes(instance, warm_start);
-    if (!is_free_sequence(instance, sequence)) {
+    const std::vector<Compute> allowed = allowed_computes(instance, warm_start);
+    if (!is_free_sequence(instance, ops_of(allowed))) {
       throw InputError::of_option("warm_start", "an op is missing, or comes before one that it has to wait for");
     }
-    return make_solution(instance, std::span<const OpId>(sequence));
+    expect_modes(allowed);
+    return make_solution(instance, allowed);
   }
-  if (!is_staged(instance, warm_start)) {
+  const Sequence ops = ops_of(warm_start);
+  if (!is_staged(instance, ops)) {
     throw InputError::of_option("warm_start",
                                 "its first runs don't follow the input order, or the recomputes of a stage don't");
   }
-  return make_solution(instance, within_limits(instance, plan_of(instance, warm_start)));
+  expect_modes(warm_start);
+  if (has_plans(instance)) return make_solution(instance, within_limits(instance, plan_of(instance, ops)));
+  if (!is_free_sequence(instance, ops)) throw InputError::of_option("warm_start", "an op runs too often");
+  return make_solution(instance, warm_start);
 }
 
 /// The input order by mode 0 of every op where that is allowed, else by whatever modes the constraint program finds.
@@ -44,20 +54,6 @@ std::optional<Solution> first_choice_of_modes(const Instance& instance) {
   const cp::SearchOutcome found = cp::solve_retention(whole, {.first_only = true});
   if (!found.sequence) return std::nullopt;
   return make_solution(instance, *found.sequence);
-}
-
-std::optional<Solution> first_solution_by_modes(const Instance& instance, std::span<const OpId> warm_start) {
-  std::optional<Solution> plain = first_choice_of_modes(instance);
-  if (!plain || warm_start.empty()) return plain;
-  const bool free = instance.problem().order == OrderMode::free;
-  const std::vector<Compute> computes = computes_of(warm_start);
-  const bool allowed = is_free_sequence(instance, warm_start) && (free || is_staged(instance, warm_start));
-  if (!allowed || !modes_hold(instance, computes)) {
-    throw InputError::of_option("warm_start", "is not a sequence of this problem with mode 0 of every op");
-  }
-  Solution warm = make_solution(instance, computes);
-  if (better(instance, warm, *plain)) return warm;
-  return plain;
 }
 
 }  // namespace
@@ -94,12 +90,11 @@ Solution make_solution(const Instance& instance, std::span<const Compute> sequen
   return make_solution(instance, std::span<const OpId>(ops_of(sequence)));
 }
 
-std::optional<Solution> first_solution(const Instance& instance, std::span<const OpId> warm_start) {
-  if (instance.has_modes()) return first_solution_by_modes(instance, warm_start);
-  Solution plain = make_solution(instance, std::span<const OpId>(input_order(instance)));
-  if (warm_start.empty()) return plain;
+std::optional<Solution> first_solution(const Instance& instance, std::span<const Compute> warm_start) {
+  std::optional<Solution> plain = first_choice_of_modes(instance);
+  if (!plain || warm_start.empty()) return plain;
   Solution warm = warm_solution(instance, warm_start);
-  return better(instance, warm, plain) ? warm : plain;
+  return better(instance, warm, *plain) ? warm : plain;
 }
 
 }  // namespace remora

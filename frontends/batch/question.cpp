@@ -9,6 +9,7 @@
 #include "frontends/formats/document.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/formats/json_text.hpp"
+#include "frontends/formats/keys.hpp"
 #include "frontends/text/text.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
@@ -153,7 +154,7 @@ Record read_record(std::string_view text, const std::string& key) {
   if (key_of(record.question) != key) question.fail("does not match the name of the file");
   const Node schedule = root.at("schedule");
   // Version 2 where there are several devices, 3 with slices.
-  json::expect_format(schedule, "remora-schedule", 3);
+  json::expect_format(schedule, "remora-schedule", json::kLatestSchedule);
   record.schedule = json::dump(schedule.value());
   return record;
 }

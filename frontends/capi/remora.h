@@ -141,7 +141,7 @@ REMORA_EXPORT remora_status remora_graph_add_mode(remora_graph* graph, int32_t o
                                                   const int64_t* output_sizes, size_t output_count, int32_t* mode);
 /* The mode does not read this input of the op. */
 REMORA_EXPORT remora_status remora_graph_add_unread(remora_graph* graph, int32_t op, int32_t mode, int32_t tensor);
-/* Each run of the op takes the mode of that run of `leader` that serves its inputs. Both have all their modes before. */
+/* Each run of the op takes the mode of the run of `leader` that serves it. Both have all their modes by then. */
 REMORA_EXPORT remora_status remora_graph_set_follows(remora_graph* graph, int32_t op, int32_t leader);
 
 REMORA_EXPORT int32_t remora_graph_op_count(const remora_graph* graph);

@@ -180,7 +180,7 @@ remora_status solved(const remora_instance* instance, const remora_options* opti
     }
     if (warm_start != nullptr) {
       capi::check_belongs(warm_start->value, *request.graph, "warm_start");
-      request.warm_start = remora::ops_of(warm_start->value);
+      request.warm_start = remora::computes_of(warm_start->value);
     }
     bool stopped = false;
     const remora::SolveCallbacks given =

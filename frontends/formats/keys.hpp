@@ -21,8 +21,9 @@
 
 namespace remora::json {
 
-/// The latest version of remora-graph.
+/// The latest versions of remora-graph and remora-schedule.
 inline constexpr std::int64_t kLatestGraph = 4;
+inline constexpr std::int64_t kLatestSchedule = 4;
 
 // The keys of remora-graph that a file of a version knows. Every other key is unknown, and kept.
 

@@ -20,8 +20,6 @@
 namespace remora::json {
 namespace {
 
-constexpr std::int64_t kLatest = 4;
-
 constexpr std::array<Word<Objective>, 2> kObjectiveWords = {{
     {Objective::duration, "duration"},
     {Objective::energy, "energy"},
@@ -233,7 +231,7 @@ class ScheduleReader {
   /// Reads the keys with which all schedules begin; returns the version.
   template <class Any>
   static std::int64_t read_head(const Node& root, Any& schedule) {
-    const std::int64_t version = expect_format(root, "remora-schedule", kLatest);
+    const std::int64_t version = expect_format(root, "remora-schedule", kLatestSchedule);
     schedule.graph = root.at("graph").string();
     read(root, "graph_sha256", schedule.graph_sha256);
     schedule.status = read_word(root.at("status"), kStatusWords);
@@ -371,7 +369,7 @@ std::optional<ScheduleSlices> read_slices(Text text) {
   if (text.view().find("\"slices\"") == std::string_view::npos) return std::nullopt;
   const Document document = parse(text.view());
   const Node root(document);
-  if (expect_format(root, "remora-schedule", kLatest) < 3 || !root.has("slices")) return std::nullopt;
+  if (expect_format(root, "remora-schedule", kLatestSchedule) < 3 || !root.has("slices")) return std::nullopt;
   return read_schedule_slices(root.at("slices"));
 }
 

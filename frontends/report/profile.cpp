@@ -108,7 +108,7 @@ class Replayer {
       for (const TensorId t : op.outputs) beside += allocate(step, t, now, begun);
       return beside;
     }
-    const Mode mode = mode_of(graph_.graph, step.op, step.mode);
+    const Mode mode = mode_of_step(step);
     const auto released = [&](TensorId t) {
       const bool goes =
           std::find(step.free.begin(), step.free.end(), remora::Residence{t, step.device}) != step.free.end();
@@ -127,6 +127,16 @@ class Replayer {
       if (older != sizes_[t] || graph_.graph.recompute_allocates == Allocation::all) beside += older;
     }
     return beside;
+  }
+
+  /// The costs of mode 0 are the device's.
+  [[nodiscard]] Mode mode_of_step(const DeviceStep& step) const {
+    Mode mode = mode_of(graph_.graph, step.op, step.mode);
+    if (step.mode > 0) return mode;
+    const RunCost& own = *run_cost(graph_, step.op, step.device);
+    mode.duration = own.duration;
+    mode.workspace = own.workspace;
+    return mode;
   }
 
   void begin(TensorId t, DeviceId d, int now, Begun begun) {
@@ -173,7 +183,7 @@ class Replayer {
     OpRuns& runs = runs_[{step.op, step.device}];
     LaneUse& lane = result_.lanes[streams_.of_run(cost)];
     const Op& op = graph_.graph[step.op];
-    const Duration duration = op.modes ? mode_of(graph_.graph, step.op, step.mode).duration : cost.duration;
+    const Duration duration = op.modes ? mode_of_step(step).duration : cost.duration;
     add(runs, duration, cost.energy);
     add(lane, duration, cost.energy);
     runs.again += again ? 1 : 0;

@@ -106,7 +106,7 @@ class BufferReplay {
     return devices_ == nullptr ? graph_[step.op].workspace : run_cost(*devices_, step.op, step.device)->workspace;
   }
 
-  /// Of inner peaks the highest, as if nothing were released before.
+  /// The workspace of a mode; for inner peaks, the highest as if nothing were released before.
   static Bytes workspace_of(const Mode& mode) {
     if (mode.inner.empty()) return mode.workspace;
     return std::max(Bytes(0), highest_peak(std::span(mode.inner), [](TensorId) { return Bytes(0); }));
@@ -164,7 +164,7 @@ class BufferReplay {
   std::vector<StepTime> times_{};
   /// By tensor and device.
   std::vector<Stay> stays_;
-  /// Of the latest copies.
+  /// Sizes of the latest copies.
   Table<TensorId, Bytes> sizes_;
   std::vector<int> residences_;
   std::vector<int> computes_;

@@ -31,7 +31,7 @@ namespace remora {
 namespace {
 
 Schedule solve_free(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks = {},
-                    std::span<const OpId> warm_start = {}) {
+                    std::span<const Compute> warm_start = {}) {
   Schedule schedule = solve(instance, options, callbacks, warm_start);
   EXPECT_EQ(schedule.order, instance.problem().order);
   if (schedule.has_steps()) {
@@ -185,10 +185,10 @@ TEST(FreeOrder, StartsFromAnySequenceAndRefusesWhatIsNone) {
   const Instance instance = layered_instance(75, OrderMode::free);
   const Schedule good = solve_free(instance, test::work_limited(6000));
   ASSERT_TRUE(good.has_schedule());
-  const Schedule again = solve_free(instance, test::work_limited(1), {}, ops_of(good));
+  const Schedule again = solve_free(instance, test::work_limited(1), {}, computes_of(good));
   EXPECT_LE(again.duration, good.duration);
 
-  std::vector<OpId> backwards = input_order(instance);
+  std::vector<Compute> backwards = computes_of(input_order(instance));
   std::reverse(backwards.begin(), backwards.end());
   EXPECT_THROW(static_cast<void>(solve(instance, test::work_limited(1), {}, backwards)), InputError);
 }
@@ -199,7 +199,7 @@ TEST(FreeOrder, AWarmStartInInputOrderHidesNoOtherOrder) {
   ASSERT_EQ(cold.status, Status::optimal);
   const Schedule start = solve_free(layered_instance(85, OrderMode::input), test::work_limited(3000));
   ASSERT_GT(start.duration, cold.duration);
-  const Schedule warm = solve_free(instance, test::work_limited(3000), {}, ops_of(start));
+  const Schedule warm = solve_free(instance, test::work_limited(3000), {}, computes_of(start));
   EXPECT_EQ(warm.status, Status::optimal);
 }
 

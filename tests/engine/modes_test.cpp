@@ -19,6 +19,7 @@
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
 #include "tests/support/asked.hpp"
+#include "tests/support/fewer.hpp"
 #include "tests/support/oracle.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/random_modes.hpp"
@@ -27,12 +28,6 @@
 
 namespace remora {
 namespace {
-
-std::vector<Compute> computes_in(const Schedule& schedule) {
-  std::vector<Compute> computes;
-  for (const Step& step : schedule.steps) computes.push_back({step.op, step.mode});
-  return computes;
-}
 
 bool verifies(const Instance& instance, const Schedule& schedule) {
   return verify(instance.graph(), schedule).valid();
@@ -56,7 +51,7 @@ std::optional<Schedule> with_an_early_release(std::mt19937& random, const Instan
 std::optional<Schedule> with_another_mode(std::mt19937& random, const Instance& instance, Schedule schedule) {
   Step& step = schedule.steps[random() % schedule.steps.size()];
   step.mode = (step.mode + 1) % (instance.mode_count(step.op) + 1);
-  const std::vector<Compute> computes = computes_in(schedule);
+  const std::vector<Compute> computes = computes_of(schedule);
   if (!modes_hold(instance, computes)) return schedule;
   const Evaluation evaluation = evaluate(instance, computes);
   if (evaluation.duration == schedule.duration && evaluation.peak == schedule.peak_memory) return std::nullopt;
@@ -88,7 +83,7 @@ int reject_mutants(std::mt19937& random, const Instance& instance, const Schedul
 
 /// The schedule is what it says, by the evaluator and by the verifier.
 void expect_sound_modes(const Instance& instance, const Schedule& schedule) {
-  const std::vector<Compute> computes = computes_in(schedule);
+  const std::vector<Compute> computes = computes_of(schedule);
   const std::vector<OpId> ops = ops_of(computes);
   const Evaluation evaluation = evaluate(instance, computes);
   EXPECT_TRUE(modes_hold(instance, computes));
@@ -142,7 +137,7 @@ ModesTally solve_many_modes(unsigned seed, int rounds, OrderMode order) {
     EXPECT_LE(schedule.lower_bound, *optimum);
     EXPECT_TRUE(!schedule.has_schedule() || schedule.duration >= *optimum);
     EXPECT_TRUE(schedule.status != Status::optimal || schedule.duration == *optimum);
-    const auto computes = computes_in(schedule);
+    const auto computes = computes_of(schedule);
     tally.by_choice += std::any_of(computes.begin(), computes.end(), [](const Compute& c) { return c.mode > 0; });
   }
   return tally;
@@ -421,7 +416,75 @@ TEST(SolveModes, ProvesChainsOfManyUnits) {
   }
 }
 
-TEST(SolveModes, RefusesWhatKnowsOneModeAnOp) {
+TEST(SolveModes, EveryWorkerIsRight) {
+  std::mt19937 random(20261910);
+  for (int round = 0; round < test::fewer(300) && !HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Instance instance = random_modes_instance(random, round % 3 == 0 ? OrderMode::free : OrderMode::input);
+    const auto optimum = test::optimum(instance);
+    for (const Workers workers : {Workers::complete, Workers::lns, Workers::local}) {
+      SolveOptions options = test::work_limited(300, 1);
+      options.workers = workers;
+      const Schedule schedule = solve(instance, options);
+      if (schedule.has_schedule()) expect_sound_modes(instance, schedule);
+      EXPECT_TRUE(optimum || !schedule.has_schedule());
+      EXPECT_TRUE(!optimum || schedule.status != Status::infeasible);
+      EXPECT_TRUE(!optimum || schedule.lower_bound <= *optimum);
+      EXPECT_TRUE(!optimum || !schedule.has_schedule() || schedule.duration >= *optimum);
+    }
+  }
+}
+
+TEST(SolveModes, SweepsAgreeWithBruteForce) {
+  std::mt19937 random(20261911);
+  int optimal = 0;
+  for (int round = 0; round < test::fewer(300) && !HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Instance instance = random_modes_instance(random, OrderMode::input);
+    const Bytes most = instance.budget();
+    SweepOptions budgets;
+    for (const int part : {5, 4, 3}) budgets.budgets.push_back(Bytes(most.count() * part / 4));
+    std::ranges::sort(budgets.budgets);
+    const auto same = std::ranges::unique(budgets.budgets);
+    budgets.budgets.erase(same.begin(), same.end());
+    const SweepResult found = sweep(test::asked(instance, test::work_limited(6'000, 1)), budgets);
+    ASSERT_EQ(found.schedules.size(), budgets.budgets.size());
+    for (const Schedule& schedule : found.schedules) {
+      const Instance own = instance.with_budget(schedule.budget);
+      const auto optimum = test::optimum(own);
+      if (schedule.has_schedule()) expect_sound_modes(own, schedule);
+      EXPECT_TRUE(optimum || !schedule.has_schedule());
+      EXPECT_TRUE(!optimum || schedule.status != Status::infeasible);
+      EXPECT_TRUE(!optimum || schedule.lower_bound <= *optimum);
+      EXPECT_TRUE(schedule.status != Status::optimal || (optimum && schedule.duration == *optimum));
+      optimal += schedule.status == Status::optimal ? 1 : 0;
+    }
+  }
+  EXPECT_GT(optimal, test::fewer(200));
+}
+
+TEST(SolveModes, BeginFromAScheduleInItsModes) {
+  std::mt19937 random(20261912);
+  int begun = 0;
+  for (int round = 0; round < 100; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Instance instance = random_modes_instance(random, round % 2 == 0 ? OrderMode::free : OrderMode::input);
+    const Schedule first = solve(instance, test::work_limited(300, 1));
+    if (!first.has_schedule()) continue;
+    SolveOptions nothing = test::work_limited(1, 1);
+    nothing.workers = Workers::complete;
+    const Schedule again = solve(instance, nothing, {}, computes_of(first));
+    ASSERT_TRUE(again.has_schedule());
+    EXPECT_LE(again.duration, first.duration);
+    auto wrong = computes_of(first);
+    wrong.front().mode = kMaxModes;
+    EXPECT_THROW(solve(instance, nothing, {}, wrong), InputError);
+    ++begun;
+  }
+  EXPECT_GT(begun, 25);
+}
+
+TEST(SolveModes, RefusesWhatTakesOneModePerOp) {
   std::mt19937 random(20261904);
   const Instance instance = random_modes_instance(random, OrderMode::input);
   for (const Strategy strategy : {Strategy::greedy, Strategy::none}) {
@@ -429,7 +492,10 @@ TEST(SolveModes, RefusesWhatKnowsOneModeAnOp) {
     options.strategy = strategy;
     EXPECT_THROW(solve(instance, options), InputError);
   }
-  EXPECT_THROW(sweep(test::asked(instance, test::work_limited(100, 1)), {}), InputError);
+  Request request = test::asked(instance, test::work_limited(100, 1));
+  EXPECT_THROW(find_order(request), InputError);
+  request.slices.is_allowed = true;
+  EXPECT_THROW(solve(request), InputError);
 }
 
 }  // namespace

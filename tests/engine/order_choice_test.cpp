@@ -153,12 +153,12 @@ TEST(OrderChoice, FollowsAWarmStartOfAnotherOrder) {
   const auto graph = branches(3, true);
   Request request{.graph = graph, .budget = Bytes(10'000), .order = OrderRequest::automatic};
   request.options.work_limit = 1000;
-  for (const int v : {0, 3, 1, 4, 2, 5, 6}) request.warm_start.emplace_back(v);
+  for (const int v : {0, 3, 1, 4, 2, 5, 6}) request.warm_start.push_back({OpId(v), 0});
   const Answer answer = solve(request);
   EXPECT_EQ(answer.order.mode, OrderMode::free);
   EXPECT_TRUE(answer.schedule.has_schedule());
   EXPECT_NE(answer.schedule.solver.note.find("warm start"), std::string::npos) << answer.schedule.solver.note;
-  request.warm_start = {OpId(0), OpId(1), OpId(2), OpId(3), OpId(4), OpId(5), OpId(6)};
+  for (const int v : {0, 1, 2, 3, 4, 5, 6}) request.warm_start[static_cast<std::size_t>(v)].op = OpId(v);
   EXPECT_EQ(solve(request).order.mode, OrderMode::input);
 }
 

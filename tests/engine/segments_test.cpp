@@ -186,7 +186,7 @@ TEST(MoreComputes, BeginWhereAWarmStartHoldsTheBudget) {
   SolveOptions nothing;
   nothing.time_limit = 0;
   const Schedule schedule =
-      solve_with_more_computes(tight.instance, nothing, {}, tight.segments.sequence(tight.thrice));
+      solve_with_more_computes(tight.instance, nothing, {}, tight.segments.computes(tight.thrice));
   ASSERT_TRUE(schedule.has_schedule());
   EXPECT_EQ(schedule.solver.max_computes, 3);
   EXPECT_TRUE(verify(*tight.chain, schedule).valid());
@@ -226,7 +226,7 @@ TEST(MoreComputes, LowerTheLeastBudgetAndWidenTheCurve) {
   EXPECT_LT(bracket.reached, two.reached);
   EXPECT_LE(bracket.proved, bracket.reached);
   EXPECT_GT(bracket.max_computes, 2);
-  EXPECT_TRUE(is_permitted(Instance(chain, {.max_computes = bracket.max_computes}), bracket.sequence));
+  EXPECT_TRUE(is_permitted(Instance(chain, {.max_computes = bracket.max_computes}), ops_of(bracket.sequence)));
   EXPECT_EQ(evaluate(instance, bracket.sequence).peak, bracket.reached);
 
   const Bytes tight = bracket.reached;

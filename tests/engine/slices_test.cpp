@@ -338,7 +338,7 @@ TEST(SolveSliced, RejectsWhatSlicesDoNotHave) {
   request.alignment = Bytes(64);
   EXPECT_EQ(test::refusal_of([&] { solve_sliced(request); }), "addresses: not with slices");
   request.alignment.reset();
-  request.warm_start = Sequence{OpId(0)};
+  request.warm_start = {{OpId(0), 0}};
   EXPECT_EQ(test::refusal_of([&] { solve_sliced(request); }), "warm_start: not with slices");
 }
 

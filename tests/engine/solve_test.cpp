@@ -300,8 +300,7 @@ TEST(Solve, ACancelledSolveReturnsWhatItHas) {
 TEST(Solve, AWarmStartIsKeptUnlessSomethingBetterIsFound) {
   const Instance instance = tight_chain(60);
   const Schedule first = solve_verified(instance, test::work_limited(200000));
-  Sequence sequence;
-  for (const Step& step : first.steps) sequence.push_back(step.op);
+  std::vector<Compute> sequence = computes_of(first);
   SolveOptions nothing = test::work_limited(200000);
   nothing.time_limit = 0;
   const Schedule again = solve(instance, nothing, {}, sequence);
@@ -315,8 +314,8 @@ TEST(Solve, AWarmStartIsKeptUnlessSomethingBetterIsFound) {
   EXPECT_THROW(solve(instance, nothing, {}, sequence), InputError);
   std::swap(sequence[0], sequence[1]);
   for (const OpId unknown : {OpId::none(), OpId(instance.op_count())}) {
-    std::vector<OpId> longer = sequence;
-    longer.insert(longer.begin(), unknown);
+    std::vector<Compute> longer = sequence;
+    longer.insert(longer.begin(), {unknown, 0});
     EXPECT_THROW(solve(instance, nothing, {}, longer), InputError);
   }
 }

@@ -138,14 +138,28 @@ def test_what_is_no_mode_is_refused(block: remora.Graph, modes: Any) -> None:
         block["F"].modes = modes
 
 
+def test_sweeps_and_arenas_take_modes(block: remora.Graph) -> None:
+    graph = lean(block, "F")
+    curve = remora.sweep(graph, budgets=["100%", 8], max_computes=1, work_limit=2000)
+    assert [point.schedule is not None and bool(remora.verify(graph, point.schedule)) for point in curve] == [
+        True,
+        True,
+    ]
+    placed = remora.solve(graph, 8, addresses=True, alignment=1, max_computes=1, work_limit=2000)
+    assert placed.arena is not None
+    assert placed.arena.size <= 8
+    assert remora.verify(graph, placed)
+    again = remora.solve(graph, 8, warm_start=placed, max_computes=1, work_limit=1)
+    assert again.duration <= placed.duration
+
+
 def test_what_takes_one_mode_names_the_op(block: remora.Graph) -> None:
     graph = lean(block)
     calls = (
         lambda: remora.solve(graph, "100%", strategy="greedy"),
-        lambda: remora.solve(graph, "100%", addresses=True, work_limit=10),
         lambda: remora.solve(graph, "100%", slices="auto", work_limit=10),
         lambda: remora.order(graph, work_limit=10),
     )
     for call in calls:
-        with pytest.raises(remora.InputError, match='op "F": has several modes'):
+        with pytest.raises(remora.InputError, match='op "F" has several modes'):
             call()

@@ -234,6 +234,7 @@ int order_command(const Words& words) {
   const Source source = load_source(arguments, output);
   const Graph& graph = *source.graph.graph;
   request.graph = source.graph.graph;
+  expect_one_mode(graph, "an order without recomputation");
   const FoundOrder found = order_as_asked(arguments, request, baseline_peak(Instance(source.graph.graph, {})));
   if (!output.empty()) write_order(arguments.files(), source, found.order, output);
 

@@ -110,7 +110,7 @@ std::optional<batch::Answer> TaskSolver::solve(const batch::Request& request) {
     subtract(*request.begun, asked.options);
   } else if (request.begun && searches) {
     former = json::read_schedule(json::Text(request.begun->schedule), graph);
-    if (former->has_schedule()) asked.warm_start = ops_of(*former);
+    if (former->has_schedule()) asked.warm_start = computes_of(*former);
     // Another look might choose another order, of which the bound says nothing.
     asked.order = former->order == OrderMode::free ? OrderRequest::free : OrderRequest::input;
     subtract(*request.begun, asked.options);

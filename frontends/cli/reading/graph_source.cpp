@@ -456,14 +456,14 @@ void expect_valid(const std::string& path, const DeviceGraph& graph, const Devic
   expect_valid(path, verify(graph, schedule));
 }
 
-Sequence read_warm_start(const Arguments& arguments, const Graph& graph) {
+std::vector<Compute> read_warm_start(const Arguments& arguments, const Graph& graph) {
   if (!arguments.has("warm-start")) return {};
   const std::string& path = arguments.input("warm-start");
   const FileText file = read_once(path);
   refuse_slices(file, "a start");
-  Sequence ops = ops_of(load_schedule(file, graph));
-  if (ops.empty()) throw InputError(path, "holds no schedule to start from");
-  return ops;
+  std::vector<Compute> runs = computes_of(load_schedule(file, graph));
+  if (runs.empty()) throw InputError(path, "holds no schedule to start from");
+  return runs;
 }
 
 OptionGroup graph_output_options() {

@@ -97,7 +97,7 @@ void expect_valid(const std::string& path, const Graph& graph, const Schedule& s
 void expect_valid(const std::string& path, const DeviceGraph& graph, const DeviceSchedule& schedule);
 
 /// The ops of the schedule that --warm-start names; empty without the option. Throws InputError with the file's name.
-Sequence read_warm_start(const Arguments& arguments, const Graph& graph);
+std::vector<Compute> read_warm_start(const Arguments& arguments, const Graph& graph);
 
 /// The options that belong to every command that writes a graph.
 OptionGroup graph_output_options();

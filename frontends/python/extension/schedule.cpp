@@ -304,7 +304,7 @@ void bind_refusal(nb::module_& module) {
       .def_ro("needed", &Refusal::needed)
       .def_ro("lower_bound", &Refusal::lower_bound)
       .def_ro("enough", &Refusal::enough)
-      .def_ro("ops", &Refusal::ops)
+      .def_prop_ro("ops", [](const Refusal& self) { return ops_of(self.runs); })
       .def_ro("slices", &Refusal::slices)
       .def_ro("enough_in_slices", &Refusal::enough_in_slices)
       .def_ro("max_computes", &Refusal::computes_of_enough)

@@ -46,15 +46,18 @@ SolveCallbacks callbacks_for(const Listeners& listeners, const Request& request,
   return callbacks;
 }
 
-std::pair<ScheduleHandle, nb::object> solve_graph(const Asked& asked, const std::string& budget, const Sequence& start,
+/// Ops and their modes.
+using RunRows = std::vector<std::pair<OpId, ModeNumber>>;
+
+std::pair<ScheduleHandle, nb::object> solve_graph(const Asked& asked, const std::string& budget, const RunRows& start,
                                                   std::optional<Bytes> alignment, nb::object incumbent,
                                                   nb::object progress, nb::object heartbeat, nb::object stop) {
   Request request = asked.request;
-  for (const OpId op : start) {
+  for (const auto& [op, mode] : start) {
     if (!op.valid() || op.index() >= request.graph->ops.size())
       throw InputError("warm_start", "an op that is not there");
+    request.warm_start.push_back({op, mode});
   }
-  request.warm_start = start;
   request.alignment = alignment;
   check_request(request);
   const Listeners listeners{std::move(incumbent), std::move(progress), std::move(heartbeat)};
@@ -135,9 +138,9 @@ void bind_solve(nb::module_& module) {
   nb::class_<BudgetBracket>(module, "BudgetBracket")
       .def_ro("proved", &BudgetBracket::proved)
       .def_ro("reached", &BudgetBracket::reached)
-      .def_ro("sequence", &BudgetBracket::sequence)
+      .def_prop_ro("sequence", [](const BudgetBracket& self) { return ops_of(self.sequence); })
       .def_ro("max_computes", &BudgetBracket::max_computes);
-  module.def("solve", &solve_graph, nb::arg("request"), nb::arg("budget"), nb::arg("start") = Sequence(),
+  module.def("solve", &solve_graph, nb::arg("request"), nb::arg("budget"), nb::arg("start") = RunRows(),
              nb::arg("alignment") = nb::none(), nb::arg("incumbent") = nb::none(), nb::arg("progress") = nb::none(),
              nb::arg("heartbeat") = nb::none(), nb::arg("stop") = nb::none());
   module.def("solve_devices", &solve_devices, nb::arg("graph"), nb::arg("budgets"), nb::arg("least_energy"),

@@ -208,14 +208,16 @@ def _refuse(why: str, **given: object) -> None:
             raise InputError(name, why)
 
 
-def _start(graph: Graph, warm_start: Schedule | Iterable[OpLike] | None) -> list[int]:
+def _start(graph: Graph, warm_start: Schedule | Iterable[OpLike] | None) -> list[tuple[int, int]]:
     if warm_start is None:
         return []
+    runs: Iterable[tuple[OpLike, int]]
     if isinstance(warm_start, Schedule):
-        ops: Iterable[OpLike] = warm_start.ops if warm_start.graph is graph else [op.name for op in warm_start.ops]
+        own = warm_start.graph is graph
+        runs = [(step.op if own else step.op.name, step.mode) for step in warm_start.steps]
     else:
-        ops = listed(warm_start, "warm_start")
-    numbers = [op_number(graph, op, "warm_start") for op in ops]
+        runs = [(op, 0) for op in listed(warm_start, "warm_start")]
+    numbers = [(op_number(graph, op, "warm_start"), mode) for op, mode in runs]
     if not numbers and len(graph):
         raise InputError("warm_start", "holds no schedule to start from")
     return numbers

@@ -76,6 +76,32 @@ TEST(CInterface, AnOutputMayTakeOverAnInputsStorage) {
   expect_valid(found, sound);
 }
 
+TEST(CInterface, OpsMayHaveSeveralModes) {
+  const GraphHandle graph = network(4);
+  const std::int64_t half = 50;
+  std::int32_t mode = 0;
+  // f3 reads t2 and t0; by its other mode not t0, so that this need not stay.
+  ASSERT_EQ(remora_graph_add_mode(graph.get(), 3, 13, 0, &half, 1, &mode), REMORA_OK);
+  EXPECT_EQ(mode, 1);
+  ASSERT_EQ(remora_graph_add_unread(graph.get(), 3, 1, 0), REMORA_OK);
+  EXPECT_EQ(remora_graph_add_mode(graph.get(), 3, 13, 0, &half, 0, &mode), REMORA_BAD_INPUT);
+  EXPECT_EQ(remora_graph_add_mode(graph.get(), 3, -1, 0, &half, 1, &mode), REMORA_BAD_INPUT);
+  EXPECT_EQ(remora_graph_add_unread(graph.get(), 3, 2, 0), REMORA_BAD_INPUT);
+  EXPECT_EQ(remora_graph_add_unread(graph.get(), 3, 1, 3), REMORA_BAD_INPUT);
+  EXPECT_EQ(remora_graph_set_follows(graph.get(), 3, 2), REMORA_BAD_INPUT);  // f2 has one mode
+  const InstanceHandle instance = under(graph, "200");
+  const ScheduleHandle schedule = solved(instance);
+  ASSERT_EQ(remora_schedule_result(schedule.get()), REMORA_OPTIMAL);
+  expect_valid(schedule, graph);
+  EXPECT_EQ(remora_schedule_duration(schedule.get()), 43);
+  ASSERT_EQ(remora_schedule_step_count(schedule.get()), 4U);
+  EXPECT_EQ(remora_schedule_step_mode(schedule.get(), 2), 0);
+  EXPECT_EQ(remora_schedule_step_mode(schedule.get(), 3), 1);
+  EXPECT_EQ(remora_schedule_step_mode(schedule.get(), 4), -1);
+  ASSERT_EQ(remora_graph_add_mode(graph.get(), 2, 10, 0, &half, 1, nullptr), REMORA_OK);
+  EXPECT_EQ(remora_graph_set_follows(graph.get(), 3, 2), REMORA_OK);
+}
+
 TEST(CInterface, ASequenceOfOnesOwnIsEvaluated) {
   const GraphHandle graph = network(8);
   const ScheduleHandle solution = solved(under(graph, "80%"));

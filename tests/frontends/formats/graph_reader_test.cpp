@@ -206,10 +206,12 @@ TEST(ReadGraph, ReadsAxesOfVersionFour) {
 /// A block whose forward half F may save less for its backward half B.
 std::string with_modes() {
   return R"({"format": "remora-graph", "version": 4, "name": "block",
-    "tensors": [{"name": "x", "size": 1}, {"name": "y", "size": 1}, {"name": "saved", "size": 6}, {"name": "dx", "size": 1}],
+    "tensors": [{"name": "x", "size": 1}, {"name": "y", "size": 1}, {"name": "saved", "size": 6},
+      {"name": "dx", "size": 1}],
     "ops": [{"name": "X", "duration": 1, "inputs": [], "outputs": ["x"]},
       {"name": "F", "duration": 4, "inputs": ["x"], "outputs": ["y", "saved"],
-       "modes": [{"duration": 3, "workspace": 2, "output_sizes": [1, 0], "computes": 2}, {"duration": 5}], "most_computes": 3},
+       "modes": [{"duration": 3, "workspace": 2, "output_sizes": [1, 0], "computes": 2}, {"duration": 5}],
+       "most_computes": 3},
       {"name": "B", "duration": 5, "inputs": ["x", "y", "saved"], "outputs": ["dx"], "unread": ["y"],
        "inner": [{"workspace": -1}, {"workspace": 2, "freed": ["saved", ["x", 1]]}],
        "modes": [{"duration": 9, "unread": ["saved"]}, null], "follows": "F"}]})";

@@ -1,6 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <random>
+#include <span>
 
 #include <gtest/gtest.h>
 
@@ -10,6 +11,7 @@
 #include "model/verify.hpp"
 #include "tests/frontends/formats/solved_graphs.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/random_modes.hpp"
 
 namespace remora::report {
 namespace {
@@ -120,6 +122,32 @@ TEST(ScheduleProfile, ResidentsAddUpAlsoWhereReleasesAreLate) {
     expect_residents_add_up(*solved.graph, profile_of(solved.graph, solved.schedule).after);
     expect_residents_add_up(*solved.graph, profile_of(solved.graph, late).after);
   }
+}
+
+TEST(ScheduleProfile, OfOpsInSeveralModesAgreesWithTheVerifier) {
+  std::mt19937 random(81);
+  int compared = 0;
+  for (int round = 0; round < 400; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const auto plain = test::random_graph(random, {.least_ops = 2, .most_ops = 8});
+    const Instance instance(test::with_random_modes(random, *plain), {});
+    std::vector<Compute> runs = computes_of(input_order(instance));
+    runs.push_back({OpId(static_cast<int>(random() % plain->ops.size())), 0});
+    for (Compute& run : runs) run.mode = static_cast<ModeNumber>(random()) % instance.mode_count(run.op);
+    for (Compute& run : runs) run.mode = std::max(run.mode, 0);
+    if (!modes_hold(instance, runs)) continue;
+    Schedule schedule = schedule_of(instance, std::span<const Compute>(runs));
+    schedule.order = OrderMode::free;
+    const Verdict verdict = verify(instance.graph(), schedule);
+    ASSERT_EQ(verdict.peak, schedule.peak_memory);
+    const Replay found = replay(instance.graph(), schedule.steps);
+    EXPECT_EQ(found.peak, verdict.peak);
+    EXPECT_EQ(found.peak_step, verdict.peak_step);
+    EXPECT_EQ(found.duration, verdict.duration);
+    EXPECT_EQ(found.memory, evaluate(instance, std::span<const Compute>(runs)).memory);
+    ++compared;
+  }
+  EXPECT_GT(compared, 50);
 }
 
 using Matrix = std::vector<std::vector<bool>>;
