@@ -4,12 +4,15 @@
 from __future__ import annotations
 
 import copy
+import os
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
+from distributed_test import outcomes
 from torch import nn
 
 import remora.torch as rt
@@ -130,7 +133,7 @@ def test_modules_of_independent_rows_run_in_slices() -> None:
         (nn.Sequential(nn.Conv1d(4, 4, 3), nn.ReLU()), (5, 4, 16), 1),
         (nn.TransformerEncoderLayer(16, 2, dropout=0.0, batch_first=True), (2, 8, 16), 0),
         (nn.Sequential(nn.Linear(16, 16), nn.BatchNorm1d(8)), (2, 8, 16), 0),
-        (nn.Sequential(nn.Softmax(1), nn.Linear(16, 16)), (2, 8, 16), 0),
+        (nn.Sequential(nn.Softmax(1), nn.Linear(16, 16)), (2, 8, 16), 1),
     ],
 )
 def test_what_is_independent_is_proved(module: nn.Module, shape: tuple[int, ...], count: int) -> None:
@@ -183,3 +186,12 @@ def test_readers_of_logits_get_them_or_an_error() -> None:
             model(x).div_(2)
         with pytest.raises(rt.CheckpointError, match="changed in place"):
             model(x)[0] = 1
+
+
+def test_ddp_and_fsdp2_train_the_same_or_are_refused(tmp_path: Path) -> None:
+    cases = 50 if "REMORA_ALL_CASES" in os.environ else 10
+    for told in outcomes(str(cases), 2, tmp_path, Path(__file__).with_name("ranks_slices.py")):
+        assert len(told) == cases
+        refused = [text for text in told if text != "equal"]
+        assert all("shard it" in text or "give it to fully_shard" in text for text in refused), refused
+        assert len(refused) < cases // 3

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -27,7 +27,12 @@ class Choosing:
     """
 
     def __init__(
-        self, budget: int | str, *, reserve: int | None = None, slices: str = "none", time_limit: float = 15.0
+        self,
+        budget: int | str,
+        *,
+        reserve: int | None = None,
+        slices: Literal["none", "auto"] = "none",
+        time_limit: float = 15.0,
     ) -> None:
         self.budget, self.reserve, self.slices, self.time_limit = budget, reserve, slices, time_limit
 

@@ -104,12 +104,13 @@ def _unwrap(model: torch.nn.Module, kinds: tuple[Any, ...]) -> None:
 def slice_modules(model: torch.nn.Module, slices: Mapping[str, int], notes: Mapping[str, Note] | None = None) -> None:
     """Modules run in slices from now on; `notes`: of linear layers, called for each reader of their products."""
     for name, count in slices.items():
-        module = model.get_submodule(name)
+        module: Any = model.get_submodule(name)
         inner = module.forward
         if isinstance(module, torch.nn.Linear):
-            module.forward = functools.partial(deferred_head, module, inner, count, (notes or {}).get(name))
+            run = functools.partial(deferred_head, module, inner, count, (notes or {}).get(name))
         else:
-            module.forward = functools.partial(sliced_module, module, inner, count)
+            run = functools.partial(sliced_module, module, inner, count)
+        module.forward = run
         module.forward.__wrapped__ = inner
 
 

@@ -148,7 +148,7 @@ def sliced_module(module: torch.nn.Module, inner: Callable[..., Any], slices: in
         return inner(x)
     function, parameters = function_of(module, inner)
     one = x.reshape(as_one(x.shape, count))
-    made = _InSlices.apply(function, count - 1, slices, one, *parameters)  # type: ignore[no-untyped-call]
+    made = _InSlices.apply(function, count - 1, slices, one, *parameters)
     return made.reshape(*x.shape[:count], *made.shape[count:])
 
 
@@ -246,7 +246,7 @@ class _Defer(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, product: _Product, dtype: torch.dtype, *tensors: torch.Tensor) -> torch.Tensor:
-        ctx.product = replace(product, hidden=None, weight=None, bias=None)
+        ctx.after = product.after
         ctx.save_for_backward(*tensors)
         hidden, weight = tensors[:2]
         size = [*hidden.shape[:-1], weight.shape[0]]
@@ -258,7 +258,7 @@ class _Defer(torch.autograd.Function):
         wanted = ctx.needs_input_grad[2:]
         tensors = [t.detach().requires_grad_(w) for t, w in zip(ctx.saved_tensors, wanted, strict=True)]
         with torch.enable_grad():
-            made = ctx.product.rows(*tensors, *[None] * (3 - len(tensors)))
+            made = _each(ctx.after, F.linear(*tensors))
         sources = [t for t in tensors if t.requires_grad]
         found = iter(torch.autograd.grad(made, sources, given[0]))
         return None, None, *(next(found) if t.requires_grad else None for t in tensors)
@@ -273,7 +273,7 @@ class Deferred(torch.Tensor):
     def of(product: _Product, dtype: torch.dtype) -> Deferred:
         """The product with its shape and type, but without memory."""
         tensors = [t for t in (product.hidden, product.weight, product.bias) if t is not None]
-        made: Any = _Defer.apply(product, dtype, *tensors)  # type: ignore[no-untyped-call]
+        made: Any = _Defer.apply(product, dtype, *tensors)
         made.product = product
         return made  # type: ignore[no-any-return]
 
@@ -286,6 +286,8 @@ class Deferred(torch.Tensor):
         name = getattr(func, "__name__", "")
         if "out" in named or name in _IN_PLACE or (name.endswith("_") and not name.endswith("__")):
             raise CheckpointError(f"logits that are computed in slices are changed in place ({name})")
+        if func is F.cross_entropy and not args:
+            args, named = (named["input"],), {name: value for name, value in named.items() if name != "input"}
         first, more = (args[0], args[1:]) if args else (None, ())
         found = None
         if isinstance(first, Deferred) and not any(isinstance(v, Deferred) for v in (*more, *named.values())):
@@ -298,7 +300,9 @@ class Deferred(torch.Tensor):
         return func(*_whole(args), **_whole(named)) if found is None else found
 
     @classmethod
-    def __torch_dispatch__(cls, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+    def __torch_dispatch__(  # type: ignore[override]
+        cls, func: Any, types: Any, args: Any = (), kwargs: Any = None
+    ) -> Any:
         if func is torch.ops.aten.detach.default:
             return args[0]
         raise CheckpointError(f"logits that are computed in slices are read by {func}, which is not known to do so")
@@ -309,7 +313,7 @@ _ABOUT = {
     *(getattr(_T, name).__get__ for name in ("shape", "dtype", "device", "ndim", "requires_grad", "layout", "is_cuda")),
     *(getattr(_T, name).__get__ for name in ("is_leaf", "grad_fn", "grad", "is_sparse", "is_cpu", "is_meta")),
     *(_T.size, _T.dim, _T.numel, _T.__len__, _T.is_floating_point, _T.is_complex, _T.register_hook, _T.element_size),
-    *(_T.__hash__, _T.data_ptr, _T.untyped_storage, torch.is_floating_point, torch.is_complex, torch.numel),
+    *(_T.__hash__, _T.untyped_storage, torch.is_floating_point, torch.is_complex, torch.numel),
 }
 """What says something about a tensor, and does not read it."""
 _IN_PLACE = {"__setitem__", *(f"__i{name}__" for name in ("add", "sub", "mul", "div", "truediv", "pow", "and", "or"))}
@@ -390,7 +394,7 @@ def _loss(
     if product.note is not None:
         product.note(LossCall(function, [product.hidden, target], layer))
     words = {"ignore_index": ignore_index, "reduction": "sum", "label_smoothing": label_smoothing}
-    total: torch.Tensor = _HeadLoss.apply(product, words, product.hidden, target, *layer)  # type: ignore[no-untyped-call]
+    total: torch.Tensor = _HeadLoss.apply(product, words, product.hidden, target, *layer)
     return total / (target != ignore_index).sum() if reduction == "mean" else total
 
 

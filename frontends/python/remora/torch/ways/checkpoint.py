@@ -8,7 +8,7 @@ chooses (`decide.modes`), and the plan is applied (`carry.checkpoints`), run and
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -35,7 +35,7 @@ def auto_checkpoint(
     *,
     loss: Callable[[Module, Any], torch.Tensor] | None = None,
     reserve: int = 0,
-    slices: str = "none",
+    slices: Literal["none", "auto"] = "none",
     time_limit: float = 15.0,
     threads: int = 0,
     seed: int = 1,
@@ -121,7 +121,7 @@ def _plan_of(step: EagerStep, reference: Reference, problem: EagerProblem, optio
         if options.slices == "none":
             raise
         whole = refusal
-    if options.slices == "none" or (isinstance(whole, CheckpointPlan) and not whole.modules):
+    if isinstance(whole, CheckpointPlan) and (options.slices == "none" or not whole.modules):
         return whole
     return planned_in_slices(step, reference, problem, options, whole)
 

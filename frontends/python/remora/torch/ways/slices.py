@@ -149,9 +149,8 @@ def _modules(step: EagerStep) -> list[_Site]:
     def around(name: str, _: Any, arguments: Any) -> Iterator[None]:
         positional, named = arguments
         is_usual = len(positional) == 1 and not named and isinstance(positional[0], torch.Tensor)
-        given[name] = positional[0].detach() if is_usual and name not in given else None
-        if given[name] is not None:
-            given[name].requires_grad_(positional[0].requires_grad)
+        is_first = is_usual and name not in given  # of several calls there is none for all
+        given[name] = positional[0].detach().requires_grad_(positional[0].requires_grad) if is_first else None
         yield
 
     with step.kept(), entered(step.model, around):
