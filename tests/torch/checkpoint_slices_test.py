@@ -124,6 +124,27 @@ def test_modules_of_independent_rows_run_in_slices() -> None:
     check_close(gradients(again, loss(again, x)), expected)
 
 
+@pytest.mark.parametrize("tokens", [64, 512, 2048])
+def test_wide_layers_never_need_more(tokens: int) -> None:
+    """ms-swift's MLP, hidden 4096 and 12288 inside, a sixty-fourth as wide."""
+    torch.manual_seed(0)
+    model = nn.Sequential(Gated(64, 192), Gated(64, 192), nn.Linear(64, 1))
+    x = torch.randn(1, tokens, 64)
+    options: Any = {"loss": lambda m, batch: m(batch).sum(), "time_limit": 1}
+    rt.auto_checkpoint(model, x, "100%", slices="auto", **options)
+    assert not rt.checkpoints(model).slices
+    rt.remove_checkpoints(model)
+    with pytest.raises(rt.BudgetError) as plain:
+        rt.auto_checkpoint(model, x, "1%", **options)
+    with pytest.raises(rt.BudgetError) as sliced:
+        rt.auto_checkpoint(model, x, "1%", slices="auto", **options)
+    assert sliced.value.least <= plain.value.least
+    rt.auto_checkpoint(model, x, sliced.value.least, slices="auto", **options)
+    plan = rt.checkpoints(model)
+    assert plan.measured_peak <= sliced.value.least
+    assert bool(plan.slices) == (sliced.value.least < plain.value.least)
+
+
 @pytest.mark.parametrize(
     ("module", "shape", "count"),
     [

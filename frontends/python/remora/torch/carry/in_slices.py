@@ -315,7 +315,7 @@ _ABOUT = {
     *(_T.size, _T.dim, _T.numel, _T.__len__, _T.is_floating_point, _T.is_complex, _T.register_hook, _T.element_size),
     *(_T.__hash__, _T.untyped_storage, torch.is_floating_point, torch.is_complex, torch.numel),
 }
-"""What says something about a tensor, and does not read it."""
+"""Functions that say something about a tensor, and do not read it."""
 _IN_PLACE = {"__setitem__", *(f"__i{name}__" for name in ("add", "sub", "mul", "div", "truediv", "pow", "and", "or"))}
 _ROWS = {_T.view, _T.reshape, torch.reshape, _T.flatten, torch.flatten, _T.contiguous, _T.__getitem__}
 _EACH = {

@@ -35,7 +35,7 @@ Function = Callable[..., torch.Tensor]
 WORK = 300
 """Units of work for the number of slices."""
 FEW = 16
-"""Slices may need so much more than the least that they could, as a part of what they save: more of them cost time."""
+"""Slices may need so much more than the minimum, as a part of what they save: more of them cost time."""
 
 
 def independent_dims(function: Function, rows: torch.Tensor, others: Sequence[torch.Tensor]) -> int:
@@ -98,7 +98,7 @@ def number_of_slices(
 ) -> int:
     """How many slices of a call, forward and backward, leave so many bytes less than it needs; 0 if that needs none.
 
-    The fewest that come near to the least that slices could, where none leaves as much.
+    Where none leaves as much, the fewest that come near to the smallest peak.
     """
 
     def whole(*given: torch.Tensor) -> Any:

@@ -28,8 +28,8 @@ from ..step import CheckpointError, EagerStep, Reference, entered
 
 MOST = 64
 """Slices of a module or a loss."""
-TRIES = 2
-"""Numbers of slices that are tried for the same modules, each twice that before."""
+ALL = 2**60
+"""More bytes than any slices could leave."""
 ROUNDING = 256.0
 """Sums over slices may differ by so many roundings of the largest value, and by what comes of that."""
 
@@ -52,7 +52,7 @@ def planned_in_slices(
     options: Options,
     whole: CheckpointPlan | BudgetError,
 ) -> CheckpointPlan:
-    """The plan in slices, if it is faster than `whole`, the answer without them, or the only one; else that.
+    """The plan in slices, if it is faster than `whole`, the answer without them, or the only one; otherwise that.
 
     Raises BudgetError if neither stays within the budget: what it names as enough is enough with slices.
     """
@@ -63,23 +63,15 @@ def planned_in_slices(
     begun = len(found)
     refusals: list[BudgetError] = []
     spare = problem.sizes.unscheduled - budget
+    tried: list[dict[str, int]] = []
     for sites in (heads, [*heads, *modules]):
-        if len(found) > begun:
-            break
-        numbers = {name: count for site in sites if (count := _number(site, spare)) for name in site.names}
-        if not numbers or (sites != heads and numbers.keys() <= {n for site in heads for n in site.names}):
-            continue
-        for _ in range(TRIES):
-            tried = _tried(step, reference, problem, given, numbers)
-            if isinstance(tried, CheckpointPlan):
-                found.append(tried)
-            if not isinstance(tried, BudgetError):
-                break
-            is_lower = not refusals or tried.least < refusals[-1].least
-            refusals.append(tried)
-            if not is_lower or max(numbers.values()) >= MOST:
-                break
-            numbers = {name: min(MOST, 2 * count) for name, count in numbers.items()}
+        for slices in _numbers(sites, spare):
+            if slices in tried or len(found) > begun:
+                continue
+            tried.append(slices)
+            answer = _tried(step, reference, problem, given, slices)
+            found += [answer] if isinstance(answer, CheckpointPlan) else []
+            refusals += [answer] if isinstance(answer, BudgetError) else []
     if found:
         return min(found, key=lambda plan: plan.predicted_time)
     assert isinstance(whole, BudgetError)
@@ -87,8 +79,21 @@ def planned_in_slices(
     raise whole if least == whole.least else whole.changed(least=least, lower=0, proved=False)
 
 
+def _numbers(sites: list[_Site], spare: int) -> list[dict[str, int]]:
+    """Slices by module: the fewest that could do, those with the smallest peak, and twice as many.
+
+    The last two do not depend on the budget, so what they need is enough when it is asked for.
+    """
+    few, many = (
+        {name: min(MOST, count) for site in sites if (count := _number(site, bytes)) for name in site.names}
+        for bytes in (spare, ALL)
+    )
+    more = {name: min(MOST, 2 * count) for name, count in many.items()}
+    return [slices for slices in (few, many, more) if slices]
+
+
 def _number(site: _Site, spare: int) -> int:
-    return min(MOST, number_of_slices(site.function, site.rows, site.others, site.is_sum, spare))
+    return number_of_slices(site.function, site.rows, site.others, site.is_sum, spare)
 
 
 def _tried(
