@@ -153,6 +153,38 @@ def test_a_callback_chooses_checkpoints_when_training_begins(kind: str, bf16: bo
     assert rt.checkpoints(mine).modules
 
 
+@pytest.mark.parametrize("kind", ["gpt2", "llama"])
+def test_a_callback_puts_a_loss_over_many_words_in_slices(kind: str, tmp_path: Path) -> None:
+    from remora.integrations.transformers import AutoCheckpoint
+
+    sizes: dict[str, Any] = {"vocab_size": 3000, "bos_token_id": 0, "eos_token_id": 0}
+    torch.manual_seed(0)
+    if kind == "gpt2":
+        shape = transformers.GPT2Config(n_embd=32, n_layer=2, n_head=2, n_positions=64, **sizes)
+        plain: nn.Module = transformers.GPT2LMHeadModel(shape)
+    else:
+        more = {"num_hidden_layers": 2, "num_attention_heads": 2, **sizes}
+        plain = transformers.LlamaForCausalLM(transformers.LlamaConfig(hidden_size=32, intermediate_size=64, **more))
+    data = torch.utils.data.StackDataset(input_ids=(rows := torch.randint(0, 3000, (16, 64))), labels=rows)
+    models = {name: copy.deepcopy(plain) for name in ("none", "auto")}
+
+    def run(name: str, budget: int | str) -> None:
+        torch.manual_seed(1)
+        callback = AutoCheckpoint(budget, reserve=0, slices=name, time_limit=1.0)  # type: ignore[arg-type]
+        trained(models[name], "gpt2", tmp_path / name, data=data, callbacks=[callback], max_steps=3)
+
+    with pytest.raises(rt.BudgetError) as refusal:
+        run("none", "1%")
+    budget = refusal.value.least // 2
+    run("auto", budget)
+    plan = rt.checkpoints(models["auto"])
+    assert plan.slices.keys() == {"lm_head"} and max(plan.measured_peak, plan.predicted_peak) <= budget
+    run("none", "100%")
+    theirs = dict(models["none"].named_parameters())
+    for name, mine in models["auto"].named_parameters():
+        torch.testing.assert_close(mine, theirs[name], rtol=1e-3, atol=1e-5, msg=name)
+
+
 class Ragged(Rows):
     """Rows of many lengths; the first ones are short."""
 

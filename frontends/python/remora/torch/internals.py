@@ -61,6 +61,8 @@ ops: schemas, effects, storages, and fake tensors:
     torch.utils._python_dispatch._disable_current_modes torch.utils._pytree.tree_map
 kernels that are hidden while a step is captured (`hidden_kernels`):
     torch._C.DispatchKey torch._decomp.decompositions.dropout torch._ops.OpOverload._dispatch_cache
+logits that are computed with the loss:
+    torch._C.DisableTorchFunctionSubclass torch.Tensor._make_wrapper_subclass
 memory and time of calls:
     torch.cuda._sleep torch._C._DisableAutocast torch._C._autograd._disable_profiler_legacy
     torch._C._cuda_clearCublasWorkspaces torch._C._host_emptyCache

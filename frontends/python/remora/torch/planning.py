@@ -182,12 +182,15 @@ class CheckpointPlan(Plan):
         By the name of each module that was given to FSDP2's `fully_shard`, the root ("") among them where it has
         parameters of its own: whether its gathered parameters are freed after its forward, and gathered again in the
         backward. Empty for a model that is not sharded.
+    slices : dict of str to int
+        Modules that run in so many slices; of a linear layer, its product and the loss that reads it.
     """
 
     modules: dict[str, Choice] = field(default_factory=dict)
     buffers: list[str] = field(default_factory=list)
     excluded: dict[str, str] = field(default_factory=dict)
     reshard: dict[str, bool] = field(default_factory=dict)
+    slices: dict[str, int] = field(default_factory=dict)
 
     @staticmethod
     def of(given: Plan | str | os.PathLike[str] | Sequence[str]) -> CheckpointPlan:
@@ -208,7 +211,8 @@ class CheckpointPlan(Plan):
         ]
         parts = [f"{count} {word}" for word, count in sorted(Counter(words).items())]
         resharded = f"; {sum(self.reshard.values())} of {len(self.reshard)} units resharded" if self.reshard else ""
-        return f"modules: {', '.join(parts) or 'none checkpointed'}{resharded}"
+        sliced = f"; {len(self.slices)} in up to {max(self.slices.values())} slices" if self.slices else ""
+        return f"modules: {', '.join(parts) or 'none checkpointed'}{sliced}{resharded}"
 
 
 @dataclass
@@ -365,6 +369,9 @@ def _read(value: dict[str, Any]) -> Plan:
     if not isinstance(reshard, dict) or not all(isinstance(again, bool) for again in reshard.values()):
         raise InputError("reshard", "must say true or false of each sharded module")
     rows = enumerate(value.get("modules", []))
+    slices = value.get("slices", {})
+    if not isinstance(slices, dict) or not all(isinstance(n, int) and n > 0 for n in slices.values()):
+        raise InputError("slices", "must give each module its number of slices")
     return CheckpointPlan(dict(_choice(row, f"modules[{i}]") for i, row in rows), **known)
 
 

@@ -228,10 +228,11 @@ class Reference:
         self.timings.append(timing)
         return loss
 
-    def exceeding(self, mine: Outcome) -> list[str]:
+    def exceeding(self, mine: Outcome, rounding: float = 0.0) -> list[str]:
         """Names of the values in a run that differ by more than those of eager runs do among each other.
 
-        A value that was the same in all of them may differ by as much of its size as the others do.
+        A value that was the same in all of them may differ by as much of its size as the others do; all by so much of
+        their size, in roundings of their type.
         """
         found = differences(mine, self.values)
         noise = sorted(_noise(low, high) for low, high in self._range.values())
@@ -244,7 +245,8 @@ class Reference:
                 continue
             low, high = (bound.double() for bound in self._range.get(name, (eager, eager)))
             size = torch.maximum(low.abs(), high.abs()).max()
-            slack = MARGIN * torch.clamp(high - low, min=float(size) * max(usual, _noise(low, high)))
+            own = rounding * torch.finfo(eager.dtype).eps
+            slack = MARGIN * torch.clamp(high - low, min=float(size) * max(usual, own, _noise(low, high)))
             value = mine[name].double()
             within = (value >= low - slack) & (value <= high + slack) | (value.isnan() & eager.isnan())
             if not bool(within.all()):

@@ -23,6 +23,7 @@ from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selectiv
 
 from ..planning import CheckpointPlan, Choice, Plan
 from ..step import CheckpointError
+from .in_slices import Note, deferred_head, sliced_module
 
 Module = TypeVar("Module", bound=torch.nn.Module)
 _plans = weakref.WeakKeyDictionary[torch.nn.Module, tuple[CheckpointPlan, Callable[[], None] | None]]()
@@ -47,12 +48,13 @@ def apply_checkpoints(model: Module, plan: Plan | str | Path | Sequence[str]) ->
     """
     found = CheckpointPlan.of(plan)
     modules = dict(model.named_modules())
-    missing = [name for name in [*found.modules, *map(_owner, found.buffers)] if name not in modules]
+    missing = [name for name in [*found.modules, *found.slices, *map(_owner, found.buffers)] if name not in modules]
     if missing:
         raise CheckpointError(f"the model has no module {missing[0]!r}: the plan was made for another one")
     refuse_planned(model)
     refuse_own_checkpoints(model)
     restore = _resharding(model, found.reshard) if found.reshard else None
+    slice_modules(model, found.slices)
     for name, choice in found.modules.items():
         module = modules[name]
         inside = tuple(
@@ -84,14 +86,44 @@ def remove_checkpoints(model: Module) -> Module:
     _, restore = _plans.pop(model, (None, None))
     if restore is not None:
         restore()
+    _unwrap(model, (_checkpointed, _offloaded))
+    _unwrap(model, (deferred_head, sliced_module))
+    return model
+
+
+def _unwrap(model: torch.nn.Module, kinds: tuple[Any, ...]) -> None:
     for module in model.modules():
         forward = module.__dict__.get("forward")
-        if isinstance(forward, functools.partial) and forward.func in (_checkpointed, _offloaded):
+        if isinstance(forward, functools.partial) and forward.func in kinds:
             del module.forward
             inner = forward.__wrapped__  # type: ignore[attr-defined]
             if getattr(inner, "__func__", None) is not type(module).forward:
                 module.forward = inner
-    return model
+
+
+def slice_modules(model: torch.nn.Module, slices: Mapping[str, int], notes: Mapping[str, Note] | None = None) -> None:
+    """Modules run in slices from now on; `notes`: of linear layers, called for each reader of their products."""
+    for name, count in slices.items():
+        module: Any = model.get_submodule(name)
+        inner = module.forward
+        if isinstance(module, torch.nn.Linear):
+            run = functools.partial(deferred_head, module, inner, count, (notes or {}).get(name))
+        else:
+            run = functools.partial(sliced_module, module, inner, count)
+        module.forward = run
+        module.forward.__wrapped__ = inner
+
+
+@contextlib.contextmanager
+def in_slices_of(
+    model: torch.nn.Module, slices: Mapping[str, int], notes: Mapping[str, Note] | None = None
+) -> Iterator[None]:
+    """While it lasts, modules run in slices."""
+    slice_modules(model, slices, notes)
+    try:
+        yield
+    finally:
+        _unwrap(model, (deferred_head, sliced_module))
 
 
 @contextlib.contextmanager

@@ -8,7 +8,7 @@ chooses (`decide.modes`), and the plan is applied (`carry.checkpoints`), run and
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -22,6 +22,7 @@ from ..planning import CheckpointPlan
 from ..problem.checkpoints import EagerProblem
 from ..step import CheckpointError, EagerStep, Reference, loss_of
 from ..store import digest
+from .slices import planned_in_slices
 
 SLOWER = 1.25
 """A warning is given if a plan runs longer than predicted by this factor."""
@@ -34,6 +35,7 @@ def auto_checkpoint(
     *,
     loss: Callable[[Module, Any], torch.Tensor] | None = None,
     reserve: int = 0,
+    slices: Literal["none", "auto"] = "none",
     time_limit: float = 15.0,
     threads: int = 0,
     seed: int = 1,
@@ -59,6 +61,9 @@ def auto_checkpoint(
         for the batch, or its attribute or key "loss".
     reserve : int
         Bytes that something else takes on the device, as an optimizer's state; a part of a budget given in bytes.
+    slices : {"none", "auto"}
+        "auto": modules whose rows are independent, and a linear layer with the cross entropy of its product (which the
+        model must not read otherwise), may run in slices. Gradients are then equal to within the rounding of sums.
     time_limit : float
         Seconds for the search.
     threads, seed : int
@@ -77,7 +82,7 @@ def auto_checkpoint(
         If the step cannot be traced, differs from eager when it is run again, or trains the model by a hook with a
         state that cannot be restored.
     """
-    options = Options(budget, reserve, time_limit=time_limit, threads=threads, seed=seed).checked()
+    options = Options(budget, reserve, slices=slices, time_limit=time_limit, threads=threads, seed=seed).checked()
     refuse(model)
     step = step_of(model, batch, loss)
     reference = Reference(step)
@@ -89,7 +94,7 @@ def auto_checkpoint(
         """The plan's file as JSON gives it, or the arguments of a BudgetError."""
         problem = EagerProblem(step, reference)
         try:
-            plan = Fitting(problem, reference, options, lambda plan: applied(model, plan)).run()
+            plan = _plan_of(step, reference, problem, options)
             return {"plan": plan.to_json(), "excluded": problem.family.excluded}
         except BudgetError as refusal:
             return {"refused": refusal.__reduce__()[1], "excluded": problem.family.excluded}
@@ -105,6 +110,20 @@ def auto_checkpoint(
     plan = CheckpointPlan.from_json(answer["plan"])
     _tell_slower(plan, step.device)
     return apply_checkpoints(model, plan)
+
+
+def _plan_of(step: EagerStep, reference: Reference, problem: EagerProblem, options: Options) -> CheckpointPlan:
+    """The fastest plan within the budget; raises BudgetError if there is none."""
+    whole: CheckpointPlan | BudgetError
+    try:
+        whole = Fitting(problem, reference, options, lambda plan: applied(step.model, plan)).run()
+    except BudgetError as refusal:
+        if options.slices == "none":
+            raise
+        whole = refusal
+    if isinstance(whole, CheckpointPlan) and (options.slices == "none" or not whole.modules):
+        return whole
+    return planned_in_slices(step, reference, problem, options, whole)
 
 
 def _tell_slower(plan: CheckpointPlan, device: torch.device) -> None:
