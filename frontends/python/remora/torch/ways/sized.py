@@ -34,12 +34,12 @@ from ..cost.calls import adopt_sizes, op_cost
 from ..cost.varying import VaryingCosts
 from ..decide.lengths import fewest
 from ..decide.step import solve
-from ..errors import BudgetError, CaptureError
+from ..errors import BudgetError, CaptureError, SolverError
 from ..ledger import Ledger, Part
 from ..options import GOOD_ENOUGH, Options
 from ..planning import SchedulePlan
 from ..problem.aten import StepProblem, once, replay
-from ..symbols import Numbers, hints_in, plain, sizes_of, symbol_of, symbols_in
+from ..symbols import Numbers, hints_in, holds, plain, sizes_of, symbol_of, symbols_in
 
 SAMPLES = 24
 """At so many sizes times are estimated to choose schedules."""
@@ -83,7 +83,7 @@ class Decided:
     limit: int | None  # what a percentage is, in bytes
     schedules: list[Scheduled]
     chosen: dict[Values, Scheduled] = field(default_factory=dict)
-    shown: dict[tuple[Values, int], SchedulePlan] = field(default_factory=dict)  # by sizes, and number of the schedule
+    shown: dict[tuple[Values, Scheduled], SchedulePlan] = field(default_factory=dict)
 
 
 class SizedStep:
@@ -116,7 +116,7 @@ class SizedStep:
         self.step.accumulates = part.accumulates
         simplify(self.step)
         self.seconds["read"] = time.perf_counter() - start
-        self._options, self._name, self._lengths, self._most = options, name, lengths, most
+        self.options, self._name, self._lengths, self._most = options, name, lengths, most
         self._declared = declared
         self._costs = VaryingCosts(self.step, options.cost == "measured", options.say)
         self._symbols = self._find_symbols()
@@ -146,11 +146,14 @@ class SizedStep:
 
     @cached_property
     def ranges(self) -> list[list[int] | None]:
-        """Of each symbol the sizes in calls of this graph, if there is a largest one.
+        """Sizes that each symbol has in calls of this graph, if there is a largest one.
 
         PyTorch captures others apart: its guards are final when the graph runs.
         """
-        return [sizes_of(self.step.mode.shape_env, name) for name in self._symbols]
+        environment = self.step.mode.shape_env
+        found = [sizes_of(environment, name) for name in self._symbols]
+        largest = {name: sizes[-1] for name, sizes in zip(self._symbols, found, strict=True) if sizes}
+        return found if holds(environment, {**self._hints, **largest}) else [None] * len(found)
 
     def _corner(self, values: Values) -> Values:
         """The largest sizes; of what has no range, the size of this call."""
@@ -166,7 +169,7 @@ class SizedStep:
             self._costs.measure(step)
         costs = self._costs.roughly(step) if how == "roughly" else self._costs.at(step)
         adopt_sizes(step, costs, self.step)
-        found = StepProblem(step, costs, self._name)
+        found = StepProblem(step, costs, self._name, f"the captured step of {self._text(values, values)}")
         if how != "roughly":
             self._last = values, found
         return found
@@ -179,16 +182,17 @@ class SizedStep:
     # -- Decisions -----------------------------------------------------------------------------------------------------
 
     def run(self, arguments: list[Any], in_bytes: InBytes) -> list[Any]:
-        """Runs a call by the fastest schedule that fits."""
-        self.latest = values = tuple(int(arguments[place]) for place in self._symbols.values())
-        self._largest = tuple(map(max, values, self._largest or values))
-        if self._decided is None:
-            self.adopt(self.decide(self._options, in_bytes))
+        """Runs a call by the fastest schedule that fits; BudgetError if there is none."""
+        values = tuple(int(arguments[place]) for place in self._symbols.values())
+        decided = self._decided
+        if decided is None:
+            decided = self.decide(self.options, in_bytes, values)
+            self.adopt(decided)
             self._is_told = False
-        assert self._decided is not None
-        if values not in self._decided.chosen:
-            self._choose(self._decided, values, in_bytes)
-        scheduled = self._decided.chosen[values]
+        if values not in decided.chosen:
+            self._choose(decided, values, in_bytes)
+        scheduled = decided.chosen[values]
+        self.latest, self._largest = values, tuple(map(max, values, self._largest or values))
         if scheduled.program is None:
             scheduled.program = self._written(scheduled)
         return scheduled.program.run(arguments)
@@ -216,17 +220,23 @@ class SizedStep:
         step = self.step
         return write_program("step", step, scheduled.runs, step.placeholders, step.outputs, step.updates)
 
+    @property
+    def is_decided(self) -> bool:
+        """True once a call has been planned."""
+        return self._decided is not None
+
     def adopt(self, decided: Decided) -> None:
         """Runs by these schedules from now on."""
-        self._options, self._decided = decided.asked, decided
+        self._decided = decided
 
-    def decide(self, options: Options, in_bytes: InBytes) -> Decided:
-        """Schedules under a budget, first of all for the largest sizes.
+    def decide(self, options: Options, in_bytes: InBytes, values: Values | None = None) -> Decided:
+        """Schedules under a budget, first of all for the largest sizes; `values`: of the first call.
 
         Raises BudgetError if none stays within the budget there.
         """
         start = time.perf_counter()
-        corner = self._corner(self._largest)
+        values = self.latest if values is None else values
+        corner = self._corner(self._largest or values)
         problem = self._problem(corner, "measure")
         given, limit = in_bytes(options, problem)
         plain_runs = once(self.step)
@@ -237,7 +247,7 @@ class SizedStep:
             if any(self.ranges):
                 decided.schedules = self._between(decided, corner)
         self.seconds["plan"] = time.perf_counter() - start
-        self._choose(decided, self.latest, in_bytes)
+        self._choose(decided, values, in_bytes)
         self.part.keep(self._plan_of(corner, decided.schedules[-1], problem, given))
         return decided
 
@@ -251,13 +261,19 @@ class SizedStep:
 
     def _samples(self, corner: Values) -> list[tuple[Values, float]]:
         """Some sizes from the smallest to the largest, and how often calls have about these."""
-        low = tuple(v if r is None else r[0] for v, r in zip(corner, self.ranges, strict=True))
         if self._lengths:
-            return _binned(self._lengths, low, corner)
-        return [
-            (tuple(a + round((b - a) * i / (SAMPLES - 1)) for a, b in zip(low, corner, strict=True)), 1.0)
-            for i in range(SAMPLES)
+            (sizes,) = self.ranges if len(self.ranges) == 1 else [None]
+            if sizes is None:
+                raise InputError("lengths", "several sizes of the step vary, and which of them these are is not known")
+            within = sorted(set(sizes) & set(self._lengths))
+            if within:
+                return _binned([n for n in self._lengths if n in set(within)], corner)
+        steps = [i / (SAMPLES - 1) for i in range(SAMPLES)]
+        rows = [
+            tuple(v if r is None else r[round((len(r) - 1) * step)] for v, r in zip(corner, self.ranges, strict=True))
+            for step in steps
         ]
+        return [(values, 1.0) for values in dict.fromkeys(rows)]
 
     def _between(self, decided: Decided, corner: Values) -> list[Scheduled]:
         """The few schedules with the smallest expected time."""
@@ -281,7 +297,7 @@ class SizedStep:
                 nearest = min((k for k in range(len(found)) if reach[k] > place), key=lambda k: reach[k])
                 found.append(self._solved(self._problem(values), share, values, found[nearest].ops))
                 reach.append(place + 1)
-            except BudgetError:
+            except (BudgetError, SolverError):
                 continue
         times = [[float(scheduled.duration(problem)) for problem in rough] for scheduled in found]
         return [found[k] for k in fewest(times, reach, [weight for _, weight in samples], self._most)]
@@ -300,9 +316,13 @@ class SizedStep:
         is_slow = best is not None and best.duration(problem) > (1 + GOOD_ENOUGH) * plain_time
         if best is None or (is_slow and not any(self.ranges) and len(decided.schedules) < self._most):
             problem = self._problem(values, "measure")
-            best = self._solved(problem, decided.options, values, best.ops if best is not None else ())
-            decided.schedules.append(best)
-            del decided.schedules[1 : max(1, len(decided.schedules) - self._most)]
+            try:
+                best = self._solved(problem, decided.options, values, best.ops if best is not None else ())
+                decided.schedules.append(best)
+                del decided.schedules[1 : max(1, len(decided.schedules) - self._most)]
+            except (BudgetError, SolverError):
+                if best is None:
+                    raise
         while len(decided.chosen) >= KNOWN:
             decided.chosen.pop(next(iter(decided.chosen)))
         decided.chosen[values] = best
@@ -315,7 +335,7 @@ class SizedStep:
         decided = self._decided
         if decided is None:
             raise CaptureError("nothing is planned before the first call")
-        return self._plan_at(decided, self.latest, decided.schedules.index(decided.chosen[self.latest]))
+        return self._plan_at(decided, self.latest, decided.chosen[self.latest])
 
     def latest_plan(self) -> SchedulePlan | None:
         """The plan of the latest call; None before the first."""
@@ -327,24 +347,24 @@ class SizedStep:
         decided = self._decided
         if decided is None:
             return []
-        spans = self._spans(decided)
-        shown = {(high, k): self._plan_at(decided, high, k) for k, (_, high) in spans.items()}
-        for k, (low, high) in spans.items():
-            shown[high, k].sizes = self._text(low, high)
-        return list(shown.values())
+        found = []
+        for scheduled, (low, high) in self._spans(decided).items():
+            plan = self._plan_at(decided, high, scheduled)
+            plan.sizes = self._text(low, high)
+            found.append(plan)
+        return found
 
-    def _spans(self, decided: Decided) -> dict[int, tuple[Values, Values]]:
-        """Of each schedule that runs, the smallest and the largest sizes for which it does."""
+    def _spans(self, decided: Decided) -> dict[Scheduled, tuple[Values, Values]]:
+        """The smallest and the largest sizes for which each schedule runs."""
         if len(self._symbols) == 1 and self.ranges[0] is not None:
             return self._intervals(decided, self.ranges[0])
-        spans: dict[int, tuple[Values, Values]] = {}
-        for values, scheduled in sorted(decided.chosen.items()):
-            k = decided.schedules.index(scheduled)
-            low, high = spans.get(k, (values, values))
-            spans[k] = min(low, values), max(high, values, key=lambda v: (sum(v), v))
+        spans: dict[Scheduled, tuple[Values, Values]] = {}
+        for values, scheduled in decided.chosen.items():
+            low, high = spans.get(scheduled, (values, values))
+            spans[scheduled] = min(low, values), max(high, values, key=lambda v: (sum(v), v))
         return dict(sorted(spans.items(), key=lambda item: item[1][1]))
 
-    def _intervals(self, decided: Decided, sizes: list[int]) -> dict[int, tuple[Values, Values]]:
+    def _intervals(self, decided: Decided, sizes: list[int]) -> dict[Scheduled, tuple[Values, Values]]:
         """The same of one size within a range, whether it has run or not."""
 
         def reach(scheduled: Scheduled) -> int:
@@ -354,11 +374,12 @@ class SizedStep:
 
             return bisect.bisect_left(sizes, True, key=exceeds)
 
-        spans: dict[int, tuple[Values, Values]] = {}
+        spans: dict[Scheduled, tuple[Values, Values]] = {}
         first = 0
-        for end, k in sorted((reach(scheduled), k) for k, scheduled in enumerate(decided.schedules)):
+        ends = [(reach(scheduled), scheduled) for scheduled in decided.schedules]
+        for end, scheduled in sorted(ends, key=lambda row: row[0]):
             if end > first:
-                spans[k] = (sizes[first],), (sizes[end - 1],)
+                spans[scheduled] = (sizes[first],), (sizes[end - 1],)
                 first = end
         return spans
 
@@ -375,14 +396,13 @@ class SizedStep:
         found = {symbol: name_of_source(name() if callable(name) else name) for symbol, name in names.items()}
         return {symbol: found.get(symbol, symbol) for symbol in self._symbols}
 
-    def _plan_at(self, decided: Decided, values: Values, k: int) -> SchedulePlan:
-        if (values, k) not in decided.shown:
+    def _plan_at(self, decided: Decided, values: Values, scheduled: Scheduled) -> SchedulePlan:
+        if (values, scheduled) not in decided.shown:
+            while len(decided.shown) > 2 * self._most:
+                decided.shown.pop(next(iter(decided.shown)))
             problem = self._problem(values)
-            decided.shown = {
-                **dict(list(decided.shown.items())[-2 * self._most :]),
-                (values, k): self._plan_of(values, decided.schedules[k], problem, decided.options),
-            }
-        return decided.shown[values, k]
+            decided.shown[values, scheduled] = self._plan_of(values, scheduled, problem, decided.options)
+        return decided.shown[values, scheduled]
 
     def _plan_of(self, values: Values, scheduled: Scheduled, problem: StepProblem, options: Options) -> SchedulePlan:
         order = "input" if options.order == "input" else "free"
@@ -430,14 +450,10 @@ def _spread(first: int, end: int, count: int) -> list[int]:
     return sorted({first + (end - first) * i // count for i in range(count)}, reverse=True)
 
 
-def _binned(lengths: Sequence[int], low: Values, corner: Values) -> list[tuple[Values, float]]:
+def _binned(lengths: Sequence[int], corner: Values) -> list[tuple[Values, float]]:
     """A histogram of lengths with at most `SAMPLES` sizes, each the largest of its bin; the last one is the corner."""
-    if len(low) != 1:
-        raise InputError("lengths", f"{len(low)} sizes of the step vary, and which of them these are is not known")
-    (first,), (last,) = low, corner
-    ordered = sorted(min(max(length, first), last) for length in lengths)
-    bounds = sorted(
-        {ordered[min(len(ordered) - 1, len(ordered) * i // SAMPLES)] for i in range(1, SAMPLES + 1)} | {last}
-    )
+    ordered, (last,) = sorted(lengths), corner
+    count = len(ordered)
+    bounds = sorted({ordered[min(count - 1, count * i // SAMPLES)] for i in range(1, SAMPLES + 1)} | {last})
     found: Counter[int] = Counter(bounds[bisect.bisect_left(bounds, length)] for length in ordered)
     return [((bound,), float(found[bound])) for bound in bounds]
