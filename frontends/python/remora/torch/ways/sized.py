@@ -26,7 +26,7 @@ from remora.asking import replayed
 from remora.errors import InputError
 
 from ..capture.dynamo import name_of_source
-from ..capture.graph import Run
+from ..capture.graph import Run, tensors_in
 from ..capture.read import read_step
 from ..capture.simplify import simplify
 from ..carry.program import Program, write_program
@@ -39,7 +39,7 @@ from ..ledger import Ledger, Part
 from ..options import GOOD_ENOUGH, Options
 from ..planning import SchedulePlan
 from ..problem.aten import StepProblem, once, replay
-from ..symbols import Numbers, hints_in, holds, plain, sizes_of, symbol_of, symbols_in
+from ..symbols import Numbers, hints_in, holds, lengths_of, plain, sizes_of, symbol_of, symbols_in
 
 SAMPLES = 24
 """At so many sizes times are estimated to choose schedules."""
@@ -135,7 +135,8 @@ class SizedStep:
             symbol = symbol_of(self.step.value[node])
             if symbol is not None:
                 places.setdefault(symbol, i)
-        needed = symbols_in(storage.size for storage in self.step.storages)
+        tensors = tensors_in(list(self.step.value.values()))
+        needed = symbols_in(n for t in tensors if t.layout == torch.strided for n in lengths_of(t))
         # What a view that is an argument lies in may have sizes of its own, which are those of this call.
         made = symbols_in(storage.size for storage in self.step.storages if not storage.fixed)
         missing = made - places.keys()
