@@ -100,6 +100,7 @@ Graph reordered(const Graph& graph, const Order& order) {
     op = graph[order[i.index()]];
     if (op.backward_of.valid()) op.backward_of = places[op.backward_of];
     for (OpId& earlier : op.after) earlier = places[earlier];
+    if (op.modes && op.modes->follows.valid()) op.modes->follows = places[op.modes->follows];
   }
   return result;
 }
@@ -151,6 +152,7 @@ class Checker {
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) check_order(i);
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
       if (!graph_.ops[i].axes.empty()) check_axes(graph_, graph_.ops[i], op_path(i));
+      check_modes(graph_, graph_.ops[i], op_path(i));
     }
     check_memory_sum();
     check_duration_sum();
@@ -308,11 +310,21 @@ class Checker {
     return op_path(op);
   }
 
+  /// The tensor's size by the mode of its producer that leaves most.
+  [[nodiscard]] Bytes largest_of(std::size_t tensor) const {
+    const OpId producer = producer_[TensorId(tensor)];
+    const Bytes own = graph_.tensors[tensor].size;
+    if (!producer.valid() || !graph_[producer].modes) return own;
+    const std::vector<TensorId>& outputs = graph_[producer].outputs;
+    const auto place = std::find(outputs.begin(), outputs.end(), TensorId(tensor)) - outputs.begin();
+    return largest_size(graph_[producer], static_cast<std::size_t>(place), own);
+  }
+
   /// Nothing that is ever resident at once exceeds the fixed memory, all tensors and the largest workspace.
   void check_memory_sum() const {
     std::int64_t total = graph_.fixed_memory.count();
     for (std::size_t i = 0; i < graph_.tensors.size(); ++i) {
-      const std::int64_t size = graph_.tensors[i].size.count();
+      const std::int64_t size = largest_of(i).count();
       if (size > kLargest - total) {
         throw InputError(tensor_path(i) + ".size", "fixed_memory and the sizes up to tensor " +
                                                        quote(graph_.tensors[i].name) + " exceed 64 bits together");
@@ -320,7 +332,7 @@ class Checker {
       total += size;
     }
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-      if (graph_.ops[i].workspace.count() <= kLargest - total) continue;
+      if (largest_workspace(graph_.ops[i]).count() <= kLargest - total) continue;
       throw InputError(op_path(i) + ".workspace", "fixed_memory, all sizes and the workspace of op " +
                                                       quote(graph_.ops[i].name) + " exceed 64 bits together");
     }
@@ -329,7 +341,7 @@ class Checker {
   void check_duration_sum() const {
     std::int64_t total = 0;
     for (std::size_t i = 0; i < graph_.ops.size(); ++i) {
-      const std::int64_t duration = graph_.ops[i].duration.count();
+      const std::int64_t duration = longest_duration(graph_.ops[i]).count();
       if (duration > kLargest / kComputesWithin64Bits - total) {
         throw InputError(op_path(i) + ".duration", "the durations up to op " + quote(graph_.ops[i].name) +
                                                        ", each taken " + std::to_string(kComputesWithin64Bits) +

@@ -20,6 +20,7 @@
 
 #include "model/api.hpp"
 #include "model/axes.hpp"
+#include "model/modes.hpp"
 #include "model/table.hpp"
 #include "model/types.hpp"
 
@@ -78,6 +79,8 @@ struct Op {
   std::vector<InPlace> in_place{};
   /// Along which the op may be computed in slices.
   std::vector<Axis> axes{};
+  /// Other ways to compute it (model/modes.hpp); none of an op with one.
+  std::optional<OpModes> modes{};
   std::string extra{};
 
   friend bool operator==(const Op&, const Op&) = default;
@@ -125,12 +128,27 @@ REMORA_API Adjacency<TensorId, OpId> readers_of(const Graph& graph);
 
 /// Checks what remora-graph demands beyond syntax: unique names that are not empty, one or more outputs an op, one
 /// producer a tensor, every op after the producers of its inputs and after its `after` ops, amounts not negative, and
-/// sums within 64 bits: the fixed memory, all sizes and any one workspace; kComputesWithin64Bits times all durations.
-/// Also that every id is in range, that `in_place` pairs an output of the op with an input, neither twice, and what
-/// check_axes demands. Throws InputError with the path ("ops[3].inputs[0]") of the first fault and, where two things
+/// sums within 64 bits, each amount by the mode that has most: the fixed memory, all sizes and any one workspace;
+/// kComputesWithin64Bits times all durations. Also that every id is in range, that `in_place` pairs an output of the op
+/// with an input, neither twice, and what check_axes and check_modes demand. Throws InputError with the path ("ops[3].inputs[0]") of the first fault and, where two things
 /// clash, both names; ops that no order could satisfy are reported as the cycle they form. A tensor twice among an op's
 /// inputs is allowed. O(tensors + edges) expected time.
 REMORA_API void validate(const Graph& graph);
+
+/// Checks the modes of an op whose other members are right: as many sizes as outputs, amounts not negative, unread
+/// tensors that are inputs, freed ones that are read, each once, weights of at least 1 and one of them within the limit,
+/// and a leader that produces, by every mode, something the op reads, and has as many modes. Throws InputError; `place`
+/// is the path of the op.
+REMORA_API void check_modes(const Graph& graph, const Op& op, const std::string& place);
+
+/// True if any op has modes of its own.
+REMORA_API bool has_modes(const Graph& graph);
+
+/// The amounts of an op by a mode that it has; mode 0 has its own.
+REMORA_API Mode mode_of(const Graph& graph, OpId op, ModeNumber mode);
+
+/// Throws InputError for the first op with modes of its own: what `user` ("a sweep") does takes one mode per op.
+REMORA_API void expect_one_mode(const Graph& graph, const std::string& user);
 
 /// The ops of one cycle among the dependencies of a graph that need not be sound, each depending on the one before it and
 /// the first on the last; empty if there is none. An op depends on the producers of its inputs and on its `after` ops:

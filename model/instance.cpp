@@ -21,15 +21,16 @@ void check_problem(const Problem& problem) {
 
 }  // namespace
 
-Instance::Instance(std::shared_ptr<const Graph> graph, const Problem& problem, std::shared_ptr<const Modes> modes)
-    : graph_(std::move(graph)), problem_(problem), modes_(std::move(modes)) {
+Instance::Instance(std::shared_ptr<const Graph> graph, const Problem& problem)
+    : graph_(std::move(graph)), problem_(problem) {
   if (graph_ == nullptr) throw InputError("graph", "there is none");
   validate(*graph_);
   check_problem(problem_);
+  has_modes_ = remora::has_modes(*graph_);
   index_tensors();
   index_ops();
   index_in_place();
-  if (has_modes()) index_modes();
+  if (has_modes_) index_modes();
   index_footprints();
   limit_computes();
 }
@@ -91,13 +92,8 @@ void Instance::index_ops() {
 
 /// After index_ops. Of graph inputs nothing is saved; ops of which the modes speak say their inner peaks there.
 void Instance::index_in_place() {
-  Table<OpId, bool> by_modes(has_modes() ? op_count() : 0, false);
-  for (std::size_t i = 0; has_modes() && i < modes_->size(); ++i) {
-    const OpId op = (*modes_)[i].op;
-    if (op.valid() && op < op_count()) by_modes[op] = true;
-  }
   for (const OpId v : ops()) {
-    if ((*graph_)[v].in_place.empty() || (has_modes() && by_modes[v])) continue;
+    if ((*graph_)[v].in_place.empty() || (*graph_)[v].modes) continue;
     InnerPeak peak{.workspace = workspaces_[v]};
     for (const InPlace& pair : (*graph_)[v].in_place) {
       if (!producers_[pair.input].valid() || sizes_[pair.output] == Bytes(0)) continue;
@@ -130,7 +126,7 @@ void Instance::limit_computes() {
     // The staged form computes an op once a stage at most: in the stages from its first compute to the last one.
     const int stages = problem_.order == OrderMode::input ? op_count() - v + 1 : std::numeric_limits<int>::max();
     max_computes_.push_back(std::min({own, problem_.max_computes, stages, most_computes(v) / lightest(v)}));
-    all_computes += Wide{longest(v).count()} * max_computes_.back();
+    all_computes += Wide{longest_duration(op).count()} * max_computes_.back();
   }
   if (all_computes > std::numeric_limits<std::int64_t>::max()) {
     throw InputError::of_option("max_computes", "the durations of that many runs exceed 64 bits");

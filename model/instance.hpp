@@ -38,16 +38,11 @@ struct Problem {
 
 class REMORA_API Instance {
  public:
-  /// Throws InputError where `validate(*graph)` would, for no graph, for a negative budget or max_computes < 1, and for modes that
-  /// don't fit their op: a wrong number of sizes, negative amounts, sums beyond 64 bits, an unread tensor that is no
-  /// input, a freed one that is not read or mentioned twice, weights below 1 or all above the op's limit, a leader that
-  /// produces none of what the follower reads or has another number of modes.
-  Instance(std::shared_ptr<const Graph> graph, const Problem& problem, std::shared_ptr<const Modes> modes = nullptr);
+  /// Throws InputError where `validate(*graph)` would, for no graph, and for a negative budget or max_computes < 1.
+  Instance(std::shared_ptr<const Graph> graph, const Problem& problem);
 
   [[nodiscard]] const Graph& graph() const { return *graph_; }
   [[nodiscard]] const std::shared_ptr<const Graph>& shared_graph() const { return graph_; }
-  /// Null where every op has one mode.
-  [[nodiscard]] const std::shared_ptr<const Modes>& shared_modes() const { return modes_; }
   [[nodiscard]] const Problem& problem() const { return problem_; }
   [[nodiscard]] Bytes budget() const { return problem_.budget; }
 
@@ -73,8 +68,8 @@ class REMORA_API Instance {
   /// The ops that read the tensor by some mode, in input order, each once.
   [[nodiscard]] std::span<const OpId> users(TensorId tensor) const { return users_[tensor]; }
 
-  /// True if any op has further modes.
-  [[nodiscard]] bool has_modes() const { return modes_ != nullptr; }
+  /// True if any op has modes of its own (Op::modes).
+  [[nodiscard]] bool has_modes() const { return has_modes_; }
   /// How many modes the op has, mode 0 and those it lacks included.
   [[nodiscard]] int mode_count(OpId op) const;
   [[nodiscard]] bool offers(OpId op, ModeNumber mode) const;
@@ -103,7 +98,7 @@ class REMORA_API Instance {
     return !reads_differ_ || (readers(op, input) >> static_cast<unsigned>(mode) & 1U) != 0;
   }
   /// The op whose mode each compute of `op` takes over, or none; and the other way round.
-  [[nodiscard]] OpId leader(OpId op) const { return has_modes() ? leaders_[op] : OpId::none(); }
+  [[nodiscard]] OpId leader(OpId op) const { return has_modes_ ? leaders_[op] : OpId::none(); }
   [[nodiscard]] std::span<const OpId> followers(OpId op) const;
 
   /// Fixed memory and the graph's inputs: resident at every step.
@@ -129,16 +124,11 @@ class REMORA_API Instance {
   void index_modes();
   void index_readers();
   void index_followers();
-  void check_modes() const;
-  void check_leader(std::size_t entry) const;
-  void check_computes(std::size_t entry) const;
-  void check_inner(std::size_t entry) const;
   void index_footprints();
   void limit_computes();
   [[nodiscard]] const OpModes* further(OpId op) const;
   [[nodiscard]] const Mode& further(OpId op, ModeNumber mode) const;
   [[nodiscard]] std::span<const TensorId> unread(OpId op, ModeNumber mode) const;
-  [[nodiscard]] Duration longest(OpId op) const;
   [[nodiscard]] Bytes min_footprint(OpId op) const;
   [[nodiscard]] int lightest(OpId op) const;
   [[nodiscard]] Bytes largest(TensorId tensor) const;
@@ -146,7 +136,6 @@ class REMORA_API Instance {
 
   std::shared_ptr<const Graph> graph_;
   Problem problem_;
-  std::shared_ptr<const Modes> modes_;
   Table<OpId, Duration> durations_;
   Table<OpId, Bytes> workspaces_;
   Table<OpId, int> max_computes_;
@@ -159,12 +148,12 @@ class REMORA_API Instance {
   Adjacency<OpId, TensorId> inputs_;
   Adjacency<OpId, TensorId> outputs_;
   Adjacency<TensorId, OpId> users_;
-  /// Only where ops have modes: the op's place in modes_ or -1, its leader and its followers.
-  Table<OpId, std::int32_t> mode_index_;
+  /// Only where ops have modes: the op's leader and its followers.
   Table<OpId, OpId> leaders_;
   Adjacency<OpId, OpId> followers_;
   /// For inputs_, the modes that read each; empty rows where every mode reads all, no rows where all ops do so.
   Adjacency<OpId, std::uint64_t> readers_;
+  bool has_modes_ = false;
   bool reads_differ_ = false;
   bool has_inner_ = false;
   Bytes base_memory_{};

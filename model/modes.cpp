@@ -1,22 +1,19 @@
 // SPDX-License-Identifier: Apache-2.0
 //
-// The part of Instance that knows of modes: what it demands of them, and what it answers.
+// What is demanded of modes, and the part of Instance that knows of them.
 #include "model/modes.hpp"
 
 #include <algorithm>
-#include <iterator>
 #include <limits>
 #include <string>
+#include <utility>
 
 #include "model/error.hpp"
 #include "model/instance.hpp"
+#include "model/quote.hpp"
 
 namespace remora {
 namespace {
-
-std::string place_of(std::size_t entry, std::size_t mode) {
-  return "modes[" + std::to_string(entry) + "].further[" + std::to_string(mode) + "]";
-}
 
 /// Without its sign.
 Bytes magnitude(Bytes bytes) {
@@ -24,29 +21,146 @@ Bytes magnitude(Bytes bytes) {
   return bytes < Bytes(0) ? Bytes(0) - bytes : bytes;
 }
 
-void check_reads(std::span<const TensorId> unread, const Op& op, const std::string& place) {
-  const bool inputs = std::all_of(unread.begin(), unread.end(), [&](TensorId t) {
-    return std::find(op.inputs.begin(), op.inputs.end(), t) != op.inputs.end();
-  });
-  if (!inputs) throw InputError(place + ".unread", "must be inputs of the op");
+bool is_among(std::span<const TensorId> list, TensorId tensor) {
+  return std::ranges::find(list, tensor) != list.end();
 }
 
-void check_mode(const Mode& mode, const Op& op, const std::string& place) {
-  if (mode.output_sizes.size() != op.outputs.size()) throw InputError(place, "needs one size for each output");
-  const bool negative =
-      mode.duration < Duration(0) || mode.workspace < Bytes(0) ||
-      std::any_of(mode.output_sizes.begin(), mode.output_sizes.end(), [](Bytes size) { return size < Bytes(0); });
-  if (negative) throw InputError(place, "amounts must not be negative");
-  check_reads(mode.unread, op, place);
+int mode_count_of(const Op& op) {
+  return op.modes ? static_cast<int>(op.modes->further.size()) + 1 : 1;
 }
 
-/// Adds an amount that is not negative to a sum that must stay within 64 bits.
-void accumulate(Wide& sum, std::int64_t amount) {
-  sum += amount;
-  if (sum > std::numeric_limits<std::int64_t>::max()) throw InputError("modes", "sums exceed 64 bits");
-}
+/// The modes of one op.
+class ModeChecker {
+ public:
+  ModeChecker(const Graph& graph, const Op& op, std::string path)
+      : graph_(graph), op_(op), own_(*op.modes), path_(std::move(path)) {}
+
+  void run() const {
+    if (own_.further.size() >= kMaxModes) throw InputError(path_ + ".modes", "an op has at most 64 modes");
+    check_reads(path_, own_.unread, own_.inner);
+    for (std::size_t m = 0; m < own_.further.size(); ++m) {
+      if (own_.further[m]) check_mode(*own_.further[m], path_ + ".modes[" + std::to_string(m) + "]");
+    }
+    check_computes();
+    if (own_.follows.valid()) check_leader();
+  }
+
+ private:
+  void check_mode(const Mode& mode, const std::string& place) const {
+    if (mode.output_sizes.size() != op_.outputs.size()) {
+      throw InputError(place + ".output_sizes", "needs one size for each output");
+    }
+    const bool negative = mode.duration < Duration(0) || mode.workspace < Bytes(0) ||
+                          std::ranges::any_of(mode.output_sizes, [](Bytes size) { return size < Bytes(0); });
+    if (negative) throw InputError(place, "amounts must not be negative");
+    check_reads(place, mode.unread, mode.inner);
+  }
+
+  void check_reads(const std::string& place, const std::vector<TensorId>& unread,
+                   const std::vector<InnerPeak>& inner) const {
+    for (const TensorId t : unread) {
+      if (!is_among(op_.inputs, t)) throw InputError(place + ".unread", "must be inputs of the op");
+    }
+    for (const InnerPeak& peak : inner) {
+      std::vector<TensorId> freed;
+      for (const FreedInput& one : peak.freed) {
+        if (!is_among(op_.inputs, one.tensor) || is_among(unread, one.tensor)) {
+          throw InputError(place + ".inner", "what is freed must be read by the mode");
+        }
+        if (is_among(freed, one.tensor)) throw InputError(place + ".inner", "each input is freed once");
+        if (one.most < Bytes(0)) throw InputError(place + ".inner", "amounts must not be negative");
+        freed.push_back(one.tensor);
+      }
+    }
+  }
+
+  void check_computes() const {
+    int lightest = own_.computes;
+    for (const auto& mode : own_.further) lightest = mode ? std::min(lightest, mode->computes) : lightest;
+    if (lightest < 1) throw InputError(path_ + ".computes", "must be at least 1");
+    if (own_.most_computes < lightest) throw InputError(path_ + ".most_computes", "all modes weigh more");
+  }
+
+  void check_leader() const {
+    const std::string place = path_ + ".follows";
+    if (own_.follows.index() >= graph_.ops.size()) throw InputError(place, "the leader must exist");
+    const Op& leader = graph_[own_.follows];
+    if (mode_count_of(leader) != mode_count_of(op_)) {
+      throw InputError(place, "the op has another number of modes than its leader " + quote(leader.name));
+    }
+    for (int mode = 0; mode < mode_count_of(op_); ++mode) {
+      const auto* further = mode > 0 ? &own_.further[at(mode - 1)] : nullptr;
+      if (further != nullptr && !*further) continue;
+      const std::vector<TensorId>& unread = further != nullptr ? (*further)->unread : own_.unread;
+      const bool is_served = std::ranges::any_of(
+          op_.inputs, [&](TensorId t) { return is_among(leader.outputs, t) && !is_among(unread, t); });
+      if (is_served) continue;
+      throw InputError(
+          place, "the leader " + quote(leader.name) + " produces nothing that mode " + std::to_string(mode) + " reads");
+    }
+  }
+
+  const Graph& graph_;
+  const Op& op_;
+  const OpModes& own_;
+  std::string path_;
+};
 
 }  // namespace
+
+void check_modes(const Graph& graph, const Op& op, const std::string& place) {
+  if (op.modes) ModeChecker(graph, op, place).run();
+}
+
+bool has_modes(const Graph& graph) {
+  return std::ranges::any_of(graph.ops, [](const Op& op) { return op.modes.has_value(); });
+}
+
+Mode mode_of(const Graph& graph, OpId op, ModeNumber mode) {
+  const Op& own = graph[op];
+  if (mode > 0) return own.modes.value().further.at(at(mode - 1)).value();
+  Mode result{.duration = own.duration, .workspace = own.workspace};
+  for (const TensorId t : own.outputs) result.output_sizes.push_back(graph[t].size);
+  if (!own.modes) return result;
+  result.unread = own.modes->unread;
+  result.computes = own.modes->computes;
+  result.inner = own.modes->inner;
+  return result;
+}
+
+void expect_one_mode(const Graph& graph, const std::string& user) {
+  const auto found = std::ranges::find_if(graph.ops, [](const Op& op) { return op.modes.has_value(); });
+  if (found == graph.ops.end()) return;
+  throw InputError("op " + quote(found->name), "has several modes, and " + user + " takes one per op");
+}
+
+Duration longest_duration(const Op& op) {
+  Duration longest = op.duration;
+  if (!op.modes) return longest;
+  for (const auto& mode : op.modes->further) longest = mode ? std::max(longest, mode->duration) : longest;
+  return longest;
+}
+
+Bytes largest_size(const Op& op, std::size_t output, Bytes own) {
+  if (!op.modes) return own;
+  for (const auto& mode : op.modes->further) own = mode ? std::max(own, mode->output_sizes[output]) : own;
+  return own;
+}
+
+Bytes largest_workspace(const Op& op) {
+  Bytes largest = op.workspace;
+  if (!op.modes) return largest;
+  const auto add = [&](const std::vector<InnerPeak>& inner) {
+    for (const InnerPeak& peak : inner) largest = std::max(largest, magnitude(peak.workspace));
+  };
+  add(op.modes->inner);
+  for (const auto& mode : op.modes->further) {
+    if (!mode) continue;
+    largest = std::max(largest, mode->workspace);
+    add(mode->inner);
+  }
+  return largest;
+}
 
 std::vector<Compute> computes_of(std::span<const OpId> sequence) {
   std::vector<Compute> computes;
@@ -63,8 +177,8 @@ Sequence ops_of(std::span<const Compute> sequence) {
 }
 
 const OpModes* Instance::further(OpId op) const {
-  if (!has_modes() || mode_index_[op] < 0) return nullptr;
-  return &(*modes_)[at(mode_index_[op])];
+  if (!has_modes_ || !(*graph_)[op].modes) return nullptr;
+  return &*(*graph_)[op].modes;
 }
 
 const Mode& Instance::further(OpId op, ModeNumber mode) const {
@@ -115,13 +229,9 @@ bool Instance::has_inner(OpId op) const {
 
 /// The tensor's size by the mode of its producer that leaves most.
 Bytes Instance::largest(TensorId tensor) const {
-  const OpId op = producers_[tensor];
-  Bytes result = (*graph_)[tensor].size;
-  if (!op.valid()) return result;
-  for (ModeNumber mode = 1; mode < mode_count(op); ++mode) {
-    if (offers(op, mode)) result = std::max(result, size(tensor, mode));
-  }
-  return result;
+  const Op& op = (*graph_)[producers_[tensor]];
+  const auto place = std::ranges::find(op.outputs, tensor) - op.outputs.begin();
+  return largest_size(op, at(place), (*graph_)[tensor].size);
 }
 
 /// The mode's memory beyond all inputs and outputs if everything is released that may be.
@@ -145,7 +255,7 @@ std::uint64_t Instance::readers(OpId op, TensorId input) const {
 }
 
 std::span<const OpId> Instance::followers(OpId op) const {
-  return has_modes() ? followers_[op] : std::span<const OpId>();
+  return has_modes_ ? followers_[op] : std::span<const OpId>();
 }
 
 int Instance::most_computes(OpId op) const {
@@ -167,14 +277,6 @@ int Instance::lightest(OpId op) const {
   return result;
 }
 
-Duration Instance::longest(OpId op) const {
-  Duration result = (*graph_)[op].duration;
-  for (ModeNumber mode = 1; mode < mode_count(op); ++mode) {
-    if (offers(op, mode)) result = std::max(result, duration(op, mode));
-  }
-  return result;
-}
-
 Bytes Instance::min_footprint(OpId op) const {
   Bytes least = Bytes::max();
   for (ModeNumber mode = 0; mode < mode_count(op); ++mode) {
@@ -192,34 +294,26 @@ Bytes Instance::min_footprint(OpId op) const {
 
 /// After index_ops: lowers the amounts that are asked without a mode to the least of all modes.
 void Instance::index_modes() {
-  mode_index_.assign(op_count(), -1);
   leaders_.assign(op_count(), OpId::none());
-  for (std::size_t entry = 0; entry < modes_->size(); ++entry) {
-    const OpId op = (*modes_)[entry].op;
-    const bool ascending = entry == 0 || (*modes_)[entry - 1].op < op;
-    if (op < 0 || op >= op_count() || !ascending) {
-      throw InputError("modes[" + std::to_string(entry) + "].op", "ops must exist and ascend");
-    }
-    mode_index_[op] = static_cast<std::int32_t>(entry);
-    leaders_[op] = (*modes_)[entry].follows;
-  }
-  check_modes();
   // The rest of an input after a takeover may be larger in another mode.
   for (const OpId v : in_place_.ids()) {
     if (!in_place_[v].empty()) workspaces_[v] = min_workspace(v, 0);
   }
-  for (const OpModes& entry : *modes_) {
-    has_inner_ = has_inner_ || !entry.inner.empty();
-    workspaces_[entry.op] = min_workspace(entry.op, 0);
-    for (std::size_t o = 0; o < entry.further.size(); ++o) {
-      const auto& mode = entry.further[o];
-      if (!mode) continue;
-      has_inner_ = has_inner_ || !mode->inner.empty();
-      durations_[entry.op] = std::min(durations_[entry.op], mode->duration);
-      workspaces_[entry.op] = std::min(workspaces_[entry.op], min_workspace(entry.op, static_cast<ModeNumber>(o) + 1));
-      const auto tensors = outputs(entry.op);
+  for (const OpId op : ops()) {
+    const OpModes* own = further(op);
+    if (own == nullptr) continue;
+    leaders_[op] = own->follows;
+    has_inner_ = has_inner_ || !own->inner.empty();
+    workspaces_[op] = min_workspace(op, 0);
+    for (ModeNumber m = 1; m < mode_count(op); ++m) {
+      if (!offers(op, m)) continue;
+      const Mode& mode = further(op, m);
+      has_inner_ = has_inner_ || !mode.inner.empty();
+      durations_[op] = std::min(durations_[op], mode.duration);
+      workspaces_[op] = std::min(workspaces_[op], min_workspace(op, m));
+      const auto tensors = outputs(op);
       for (std::size_t i = 0; i < tensors.size(); ++i) {
-        sizes_[tensors[i]] = std::min(sizes_[tensors[i]], mode->output_sizes[i]);
+        sizes_[tensors[i]] = std::min(sizes_[tensors[i]], mode.output_sizes[i]);
       }
     }
   }
@@ -254,96 +348,6 @@ void Instance::index_readers() {
     for (std::size_t i = 0; !all && i < readers.size(); ++i) readers_.push(readers[i]);
     readers_.end_row();
     reads_differ_ = reads_differ_ || !all;
-  }
-}
-
-void Instance::check_modes() const {
-  Wide bytes = base_memory_.count();
-  Wide durations = 0;
-  Bytes most_workspace;
-  Table<TensorId, Bytes> largest = sizes_;
-  for (const Bytes workspace : workspaces_) most_workspace = std::max(most_workspace, workspace);
-  for (std::size_t entry = 0; entry < modes_->size(); ++entry) {
-    const OpModes& modes = (*modes_)[entry];
-    const Op& op = (*graph_)[modes.op];
-    if (modes.further.size() >= kMaxModes) {
-      throw InputError(place_of(entry, modes.further.size() - 1), "an op has at most 64 modes");
-    }
-    for (std::size_t o = 0; o < modes.further.size(); ++o) {
-      if (!modes.further[o]) continue;
-      check_mode(*modes.further[o], op, place_of(entry, o));
-      most_workspace = std::max(most_workspace, modes.further[o]->workspace);
-      for (const InnerPeak& peak : modes.further[o]->inner) {
-        most_workspace = std::max(most_workspace, magnitude(peak.workspace));
-      }
-      for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-        largest[op.outputs[i]] = std::max(largest[op.outputs[i]], modes.further[o]->output_sizes[i]);
-      }
-    }
-    check_reads(modes.unread, op, "modes[" + std::to_string(entry) + "]");
-    for (const InnerPeak& peak : modes.inner) {
-      most_workspace = std::max(most_workspace, magnitude(peak.workspace));
-    }
-    check_computes(entry);
-    check_inner(entry);
-    if (modes.follows.valid()) check_leader(entry);
-  }
-  for (const OpId op : ops()) accumulate(durations, longest(op).count());
-  if (durations * kComputesWithin64Bits > std::numeric_limits<std::int64_t>::max()) {
-    throw InputError("modes", "sums exceed 64 bits");
-  }
-  for (const TensorId t : largest.ids()) {
-    if (producers_[t].valid()) accumulate(bytes, largest[t].count());
-  }
-  accumulate(bytes, most_workspace.count());
-}
-
-void Instance::check_inner(std::size_t entry) const {
-  const OpId op = (*modes_)[entry].op;
-  const std::string place = "modes[" + std::to_string(entry) + "].inner";
-  const auto sorted = [](std::span<const TensorId> tensors) {
-    std::vector<TensorId> result(tensors.begin(), tensors.end());
-    std::ranges::sort(result);
-    return result;
-  };
-  const std::vector<TensorId> all = sorted((*graph_)[op].inputs);
-  for (ModeNumber mode = 0; mode < mode_count(op); ++mode) {
-    if (!offers(op, mode) || inner(op, mode).empty()) continue;
-    std::vector<TensorId> read;
-    std::ranges::set_difference(all, sorted(unread(op, mode)), std::back_inserter(read));
-    for (const InnerPeak& peak : inner(op, mode)) {
-      std::vector<TensorId> freed;
-      for (const FreedInput& one : peak.freed) freed.push_back(one.tensor);
-      std::ranges::sort(freed);
-      const bool twice = std::ranges::adjacent_find(freed) != freed.end();
-      std::erase_if(freed, [&](TensorId t) { return std::ranges::binary_search(read, t); });
-      if (!freed.empty()) throw InputError(place, "what is freed must be read by the mode");
-      if (twice) throw InputError(place, "each input is freed once");
-    }
-  }
-}
-
-void Instance::check_computes(std::size_t entry) const {
-  const OpId op = (*modes_)[entry].op;
-  const std::string place = "modes[" + std::to_string(entry) + "]";
-  if (lightest(op) < 1) throw InputError(place + ".computes", "must be at least 1");
-  if (most_computes(op) < lightest(op)) throw InputError(place + ".most_computes", "all modes weigh more");
-}
-
-void Instance::check_leader(std::size_t entry) const {
-  const OpId op = (*modes_)[entry].op;
-  const OpId leader = (*modes_)[entry].follows;
-  const std::string place = "modes[" + std::to_string(entry) + "].follows";
-  if (leader < 0 || leader >= op_count()) throw InputError(place, "the leader must exist");
-  if (mode_count(leader) != mode_count(op)) throw InputError(place, "the leader has other modes");
-  const auto read = inputs(op);
-  for (ModeNumber mode = 0; mode < mode_count(op); ++mode) {
-    if (!offers(op, mode)) continue;
-    const auto skipped = unread(op, mode);
-    const bool served = std::any_of(read.begin(), read.end(), [&](TensorId t) {
-      return producers_[t] == leader && std::find(skipped.begin(), skipped.end(), t) == skipped.end();
-    });
-    if (!served) throw InputError(place, "the leader produces nothing that the op reads");
   }
 }
 

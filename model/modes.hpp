@@ -2,8 +2,9 @@
 //
 // Ways to compute an op: modes of duration, workspace, output sizes and inputs, of which every compute chooses one.
 //
-// A graph gives each op one way, its mode 0. Callers that compose schedules of subgraphs (Rockmate, HiRemate: a mode is
-// one ready schedule of a block) give some ops further ones. An op may follow another: each of its runs takes the mode
+// An op's own amounts are its mode 0; some ops have further ones (Op::modes). Callers that compose schedules of subgraphs
+// state them (Rockmate, HiRemate: a mode is one ready schedule of a block), and so may any graph. An op may follow
+// another: each of its runs takes the mode
 // of that run of the leader which serves its inputs, as the backward half of a block takes the forward half's. The
 // leader may have modes that the follower lacks (a forward half that saves nothing for the backward half): then the
 // leader runs again, with another mode, before the follower can.
@@ -24,6 +25,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <limits>
 #include <optional>
@@ -52,6 +54,8 @@ struct FreedInput {
   TensorId tensor{};
   /// No more of its bytes go: those that an output takes over, where that is smaller.
   Bytes most = Bytes::max();
+
+  friend bool operator==(const FreedInput&, const FreedInput&) = default;
 };
 
 /// A moment inside a compute.
@@ -60,6 +64,8 @@ struct InnerPeak {
   Bytes workspace{};
   /// Inputs that the mode reads and is done with before: released if their retention ends with this compute.
   std::vector<FreedInput> freed{};
+
+  friend bool operator==(const InnerPeak&, const InnerPeak&) = default;
 };
 
 struct Mode {
@@ -74,11 +80,12 @@ struct Mode {
   int computes = 1;
   /// The memory of a compute is the most of these; if empty, `workspace` says it.
   std::vector<InnerPeak> inner{};
+
+  friend bool operator==(const Mode&, const Mode&) = default;
 };
 
-/// Modes of one op besides mode 0, and what the graph does not say of mode 0.
+/// Modes of an op besides mode 0, and what its other members do not say of mode 0. They replace its `in_place`.
 struct OpModes {
-  OpId op{};
   /// Modes 1, 2, ...; nothing where this op lacks the mode.
   std::vector<std::optional<Mode>> further{};
   /// The leader, a producer of one of the op's inputs, or none.
@@ -89,10 +96,17 @@ struct OpModes {
   std::vector<InnerPeak> inner{};
   /// Maximum weight of the op's runs together; at least one of its modes weighs no more.
   int most_computes = kNoMostComputes;
+
+  friend bool operator==(const OpModes&, const OpModes&) = default;
 };
 
-/// By op, ascending; ops that are not mentioned have mode 0 only and follow no other.
-using Modes = std::vector<OpModes>;
+struct Op;
+
+/// Amounts of an op by the mode that has most: durations; sizes of an output, whose `own` size the graph says;
+/// workspaces, or inner peaks without their sign.
+[[nodiscard]] Duration longest_duration(const Op& op);
+[[nodiscard]] Bytes largest_size(const Op& op, std::size_t output, Bytes own);
+[[nodiscard]] Bytes largest_workspace(const Op& op);
 
 /// One step of a sequence: an op and how it is computed.
 struct Compute {

@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: Apache-2.0
 //
 // The answer to one solve: the steps, and what is known about them (remora-schedule 1, with addresses 2, with slices
-// 3).
+// 3, in several modes 4).
 #pragma once
 
 #include <cstdint>
@@ -35,7 +35,7 @@ enum class OrderMode {
 struct Step {
   OpId op{};
   std::vector<TensorId> free{};
-  /// The op's mode; files of version 1 have none but the first.
+  /// The op's mode.
   ModeNumber mode = 0;
 
   friend bool operator==(const Step&, const Step&) = default;

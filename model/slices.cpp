@@ -41,6 +41,7 @@ class CheckedRegion {
         places_(graph.ops.size()),
         producers_(producers_of(graph)),
         readers_(readers_of(graph)) {
+    expect_one_mode(graph, "a graph in slices");
     find_places();
     fates_.assign(graph.tensors.size(), Fate::whole);
     for (const OpId v : ops()) {

@@ -33,24 +33,16 @@ bool knows_its_own(const Graph& graph, const Op& op) {
          std::all_of(op.in_place.begin(), op.in_place.end(),
                      [&](const InPlace& pair) { return has_tensor(pair.output) && has_tensor(pair.input); }) &&
          std::all_of(op.outputs.begin(), op.outputs.end(), has_tensor) &&
-         std::all_of(op.after.begin(), op.after.end(), has_op);
+         std::all_of(op.after.begin(), op.after.end(), has_op) &&
+         (!op.modes || !op.modes->follows.valid() || has_op(op.modes->follows));
 }
 
-/// Describes what is wrong with modes as modes of the graph's ops; empty where nothing is.
-std::string fault_of(const Modes& modes, const Graph& graph) {
-  for (const OpModes& entry : modes) {
-    if (!is_one_of(entry.op, graph.ops)) return "modes are given for an op that the graph does not have";
-    const Op& op = graph.ops[index(entry.op)];
-    if (entry.follows.valid() && !is_one_of(entry.follows, graph.ops)) {
-      return "op " + op.name + " follows an op that the graph does not have";
-    }
-    for (const auto& mode : entry.further) {
-      if (mode && mode->output_sizes.size() != op.outputs.size()) {
-        return "a mode of op " + op.name + " has sizes for another number of outputs";
-      }
-    }
-  }
-  return {};
+/// True if every mode of the op has a size for each output.
+bool has_fitting_modes(const Op& op) {
+  const auto fits = [&](const std::optional<Mode>& mode) {
+    return !mode || mode->output_sizes.size() == op.outputs.size();
+  };
+  return !op.modes || std::all_of(op.modes->further.begin(), op.modes->further.end(), fits);
 }
 
 /// An op's amounts by one of its modes.
@@ -64,19 +56,44 @@ struct Way {
   int weight = 1;
 };
 
+/// Null where the op has mode 0 alone.
+const OpModes* modes_of(const Op& op) {
+  return op.modes ? &*op.modes : nullptr;
+}
+
+/// Nothing where the op lacks the mode.
+std::optional<Way> way_of(const Op& op, ModeNumber mode) {
+  const OpModes* const own = modes_of(op);
+  if (mode == 0 && own == nullptr) return Way{.duration = op.duration, .workspace = op.workspace};
+  if (mode == 0) {
+    return Way{.duration = op.duration,
+               .workspace = op.workspace,
+               .unread = own->unread,
+               .inner = own->inner,
+               .weight = own->computes};
+  }
+  if (own == nullptr || mode < 0 || static_cast<std::size_t>(mode) > own->further.size()) return std::nullopt;
+  const std::optional<Mode>& further = own->further[static_cast<std::size_t>(mode) - 1];
+  if (!further) return std::nullopt;
+  return Way{.duration = further->duration,
+             .workspace = further->workspace,
+             .sizes = further->output_sizes,
+             .unread = further->unread,
+             .inner = further->inner,
+             .weight = further->computes};
+}
+
 class Replay {
  public:
-  Replay(const Graph& graph, const Schedule& schedule, const Modes* modes)
+  Replay(const Graph& graph, const Schedule& schedule)
       : graph_(graph),
         schedule_(schedule),
-        modes_(graph.ops.size(), nullptr),
         producer_(graph.tensors.size(), OpId::none()),
         resident_(graph.tensors.size(), false),
         sizes_(graph.tensors.size()),
         computed_(graph.ops.size(), 0),
         weights_(graph.ops.size(), 0),
         latest_(graph.ops.size(), -1) {
-    for (std::size_t i = 0; modes != nullptr && i < modes->size(); ++i) modes_[index((*modes)[i].op)] = &(*modes)[i];
     memory_ = graph.fixed_memory;
     for (std::size_t v = 0; v < graph.ops.size(); ++v) {
       for (const TensorId t : graph.ops[v].outputs) producer_[index(t)] = OpId(v);
@@ -100,7 +117,7 @@ class Replay {
         continue;
       }
       here_ += " (" + graph_.ops[index(op)].name + "): ";
-      if (const std::optional<Way> way = way_of(op, mode)) {
+      if (const std::optional<Way> way = way_of(graph_.ops[index(op)], mode)) {
         check_leader(op, mode);
         check_weight(op, way->weight);
         compute(op, *way, static_cast<int>(i), free);
@@ -118,33 +135,10 @@ class Replay {
     if (verdict_.errors.size() < kErrorsShown) verdict_.errors.push_back(text);
   }
 
-  /// Nothing where the op lacks the mode.
-  [[nodiscard]] std::optional<Way> way_of(OpId id, ModeNumber mode) const {
-    const Op& op = graph_.ops[index(id)];
-    const OpModes* const own = modes_[index(id)];
-    if (mode == 0 && own == nullptr) return Way{.duration = op.duration, .workspace = op.workspace};
-    if (mode == 0) {
-      return Way{.duration = op.duration,
-                 .workspace = op.workspace,
-                 .unread = own->unread,
-                 .inner = own->inner,
-                 .weight = own->computes};
-    }
-    if (own == nullptr || mode < 0 || static_cast<std::size_t>(mode) > own->further.size()) return std::nullopt;
-    const std::optional<Mode>& further = own->further[static_cast<std::size_t>(mode) - 1];
-    if (!further) return std::nullopt;
-    return Way{.duration = further->duration,
-               .workspace = further->workspace,
-               .sizes = further->output_sizes,
-               .unread = further->unread,
-               .inner = further->inner,
-               .weight = further->computes};
-  }
-
   /// A follower's run takes the mode of the leader's latest run.
   void check_leader(OpId op, ModeNumber mode) {
     latest_[index(op)] = mode;
-    const OpModes* const own = modes_[index(op)];
+    const OpModes* const own = modes_of(graph_.ops[index(op)]);
     if (own == nullptr || !own->follows.valid() || latest_[index(own->follows)] == mode) return;
     error(here_ + "mode " + std::to_string(mode) + " is not that of " + graph_.ops[index(own->follows)].name +
           ", which it follows");
@@ -152,7 +146,7 @@ class Replay {
 
   void check_weight(OpId op, int weight) {
     weights_[index(op)] += weight;
-    const OpModes* const own = modes_[index(op)];
+    const OpModes* const own = modes_of(graph_.ops[index(op)]);
     if (own == nullptr || weights_[index(op)] <= own->most_computes) return;
     error(here_ + "its runs weigh " + std::to_string(weights_[index(op)]) + ", most_computes is " +
           std::to_string(own->most_computes));
@@ -227,7 +221,7 @@ class Replay {
     resident_[index(output)] = true;
     there = size;
     memory_ += size;
-    if (modes_[index(id)] != nullptr) return Bytes(0);  // these have their inner peaks instead
+    if (modes_of(graph_.ops[index(id)]) != nullptr) return Bytes(0);  // these have their inner peaks instead
     for (const InPlace& pair : op.in_place) {
       if (pair.output != output || !is_in(pair.input, free) || !is_produced(pair.input)) continue;
       return Bytes(0) - std::min(size, sizes_[index(pair.input)]);
@@ -308,8 +302,6 @@ class Replay {
 
   const Graph& graph_;
   const Schedule& schedule_;
-  /// By op; null where it has mode 0 alone.
-  std::vector<const OpModes*> modes_;
   /// By tensor; none for the graph's inputs.
   std::vector<OpId> producer_;
   std::vector<bool> resident_;
@@ -329,24 +321,19 @@ class Replay {
 
 }  // namespace
 
-Verdict verify(const Graph& graph, const Schedule& schedule, const Modes* modes) {
+Verdict verify(const Graph& graph, const Schedule& schedule) {
   Verdict verdict;
   for (const Op& op : graph.ops) {
-    if (knows_its_own(graph, op)) continue;
-    verdict.errors.push_back("op " + op.name + " of the graph names an op or a tensor that the graph does not have");
+    if (knows_its_own(graph, op) && has_fitting_modes(op)) continue;
+    verdict.errors.push_back("op " + op.name +
+                             (knows_its_own(graph, op)
+                                  ? " of the graph has a mode with sizes for another number of outputs"
+                                  : " of the graph names an op or a tensor that the graph does not have"));
     return verdict;
   }
-  if (std::string fault = modes == nullptr ? "" : fault_of(*modes, graph); !fault.empty()) {
-    verdict.errors.push_back(std::move(fault));
-    return verdict;
-  }
-  verdict = Replay(graph, schedule, modes).run();
+  verdict = Replay(graph, schedule).run();
   if (!schedule.arena || !verdict.valid()) return verdict;
-  if (modes == nullptr) {
-    verdict.errors = arena_faults(graph, schedule);
-  } else {
-    verdict.errors.emplace_back("an arena is not for ops with modes");
-  }
+  verdict.errors = arena_faults(graph, schedule);
   return verdict;
 }
 
@@ -356,7 +343,9 @@ namespace {
 class ArenaReplay {
  public:
   ArenaReplay(const Graph& graph, const Schedule& schedule)
-      : graph_(graph), schedule_(schedule), arena_(*schedule.arena), lies_at_(graph.tensors.size(), Bytes(-1)) {}
+      : graph_(graph), schedule_(schedule), arena_(*schedule.arena), lies_at_(graph.tensors.size(), Bytes(-1)) {
+    for (const Tensor& tensor : graph.tensors) sizes_.push_back(tensor.size);
+  }
 
   std::vector<std::string> run() {
     if (arena_.alignment < Bytes(1)) return {"the arena's alignment must be at least 1"};
@@ -398,19 +387,24 @@ class ArenaReplay {
     const Op& op = graph_[step.op];
     const std::string here = "step " + std::to_string(i) + " (" + op.name + ")";
     const Arena::Allocations& given = arena_.steps[i];
+    const Way way = *way_of(op, step.mode);
     std::vector<TensorId> wanted;
     std::vector<Bytes> older;
-    for (const TensorId t : op.outputs) {
-      const bool anew = resident[t.index()] && graph_.recompute_allocates == Allocation::all;
+    for (std::size_t o = 0; o < op.outputs.size(); ++o) {
+      const TensorId t = op.outputs[o];
+      const Bytes size = way.sizes.empty() ? graph_[t].size : way.sizes[o];
+      const bool is_another = std::exchange(sizes_[t.index()], size) != size;
+      const bool anew = resident[t.index()] && (is_another || graph_.recompute_allocates == Allocation::all);
       if (!resident[t.index()] || anew) wanted.push_back(t);
       if (anew && lies_at_[t.index()] >= Bytes()) older.push_back(std::exchange(lies_at_[t.index()], Bytes(-1)));
       resident[t.index()] = true;
     }
     allocate(given.outputs, wanted, here);
-    const bool works = op.workspace > Bytes();
+    const Bytes workspace = way.inner.empty() ? way.workspace : highest(way.inner);
+    const bool works = workspace > Bytes();
     if (works != given.workspace.has_value()) {
       error(here + ": " + (works ? "no offset for its workspace" : "an offset for a workspace that it does not have"));
-    } else if (works && lay("its workspace", *given.workspace, op.workspace, here)) {
+    } else if (works && lay("its workspace", *given.workspace, workspace, here)) {
       resident_.erase(*given.workspace);
     }
     for (const Bytes offset : older) resident_.erase(offset);
@@ -421,14 +415,22 @@ class ArenaReplay {
     }
   }
 
+  /// The most beyond inputs and outputs, all of which lie there until the step is over.
+  static Bytes highest(std::span<const InnerPeak> inner) {
+    Bytes most = inner.front().workspace;
+    for (const InnerPeak& peak : inner) most = std::max(most, peak.workspace);
+    return most;
+  }
+
   void allocate(const Arena::Offsets& given, const std::vector<TensorId>& wanted, const std::string& here) {
     for (const TensorId t : wanted) {
       const auto entry = std::find_if(given.begin(), given.end(), [&](const auto& pair) { return pair.first == t; });
-      const Tensor& tensor = graph_[t];
-      if (tensor.size == Bytes()) continue;
+      const std::string name = quote(graph_[t].name);
+      const Bytes size = sizes_[t.index()];
+      if (size == Bytes()) continue;
       if (entry == given.end()) {
-        error(here + ": no offset for " + quote(tensor.name));
-      } else if (lay(quote(tensor.name), entry->second, tensor.size, here)) {
+        error(here + ": no offset for " + name);
+      } else if (lay(name, entry->second, size, here)) {
         lies_at_[t.index()] = entry->second;
       }
     }
@@ -468,8 +470,9 @@ class ArenaReplay {
   const Arena& arena_;
   /// By offset: the end, and what it is.
   std::map<Bytes, std::pair<Bytes, std::string>> resident_;
-  /// The offset of every tensor, or -1.
+  /// The offset of every tensor, or -1, and the size of its latest copy.
   std::vector<Bytes> lies_at_;
+  std::vector<Bytes> sizes_;
   Bytes highest_{};
   std::vector<std::string> errors_;
 };

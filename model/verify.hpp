@@ -29,11 +29,11 @@ struct Verdict {
 /// only, `after`, `keep`, computes within the limits, every op computed, the stated order mode), that memory stays in the
 /// schedule's budget, and that its duration and peak are what the replay gives. Of a graph that is not valid, an id that
 /// it does not have is an error; its other faults are for validate() to find.
-/// Where ops have `modes`, each step takes the amounts of its mode: one that the op has, a follower's that of its
+/// Where ops have modes, each step takes the amounts of its mode: one that the op has, a follower's that of its
 /// leader's latest run; runs weigh at most most_computes together; and an input that the mode leaves unread need not be
 /// resident.
 /// Where the schedule has an arena, also what arena_faults() checks.
-REMORA_API Verdict verify(const Graph& graph, const Schedule& schedule, const Modes* modes = nullptr);
+REMORA_API Verdict verify(const Graph& graph, const Schedule& schedule);
 
 /// Describes what is wrong with the arena of an otherwise valid schedule: an allocation without an offset or with one
 /// that is not aligned, an offset of something that the step does not allocate, two things that share bytes at one

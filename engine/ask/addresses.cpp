@@ -453,7 +453,7 @@ Bytes placed_baseline(const std::shared_ptr<const Graph>& graph, Bytes alignment
 Schedule solve_with_addresses(const Instance& instance, const SolveOptions& options, Bytes alignment,
                               const SolveCallbacks& callbacks, std::span<const OpId> warm_start, Prover::Step proof) {
   check_alignment(alignment);
-  if (instance.has_modes()) throw InputError("", "ops with several modes get no addresses");
+  expect_one_mode(instance.graph(), "a schedule with addresses");
   const auto& ops = instance.graph().ops;
   const auto reuses = std::find_if(ops.begin(), ops.end(), [](const Op& op) { return !op.in_place.empty(); });
   if (reuses != ops.end()) {

@@ -87,7 +87,7 @@ int computes_of(const Request& request) {
 
 /// In the input order, which may not be the one asked for.
 Instance instance_of(const Request& request) {
-  return {request.graph, {.budget = request.budget, .max_computes = computes_of(request)}, request.modes};
+  return {request.graph, {.budget = request.budget, .max_computes = computes_of(request)}};
 }
 
 /// A start in another order is worth more than a look: it is there.
@@ -188,14 +188,14 @@ void check_request(const Request& request) {
 }
 
 Bytes budget_of(const std::string& text, const Request& request) {
-  const Instance unlimited(request.graph, {}, request.modes);
+  const Instance unlimited(request.graph, {});
   const bool is_placed = request.alignment && text.find('%') != std::string::npos;
   const Bytes peak = is_placed ? placed_baseline(request.graph, *request.alignment) : baseline_peak(unlimited);
   return parse_budget(text, unlimited.graph().fixed_memory, peak);
 }
 
 std::vector<Bytes> budgets_of(const std::string& text, const Request& request) {
-  const Instance unlimited(request.graph, {}, request.modes);
+  const Instance unlimited(request.graph, {});
   return parse_budgets(text, unlimited.graph().fixed_memory, baseline_peak(unlimited));
 }
 
@@ -215,7 +215,7 @@ Instance unbudgeted(const Request& request, const std::string& why) {
 
 void expect_valid(const Instance& instance, const Schedule& schedule) {
   if (!schedule.has_schedule()) return;
-  const Verdict verdict = verify(instance.graph(), schedule, instance.shared_modes().get());
+  const Verdict verdict = verify(instance.graph(), schedule);
   ensure(verdict.valid(), "the schedule found does not verify");
 }
 
@@ -271,6 +271,7 @@ FoundOrder find_order(const Request& request, Bytes target, const OrderCallbacks
   check_options(request.options);
   const Deadline deadline(request.options.time_limit, callbacks.cancel);
   const Instance instance(request.graph, {});
+  expect_one_mode(instance.graph(), "an order without recomputation");
   const OrderProblem problem(instance);
   OrderSettings settings{.target = target,
                          .work_limit = work_limit(request.options.work_limit).count(),

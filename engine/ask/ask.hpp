@@ -40,7 +40,6 @@
 #include "model/devices/graph.hpp"
 #include "model/graph.hpp"
 #include "model/instance.hpp"
-#include "model/modes.hpp"
 #include "model/schedule.hpp"
 #include "model/slices.hpp"
 #include "model/types.hpp"
@@ -69,6 +68,7 @@ struct REMORA_API OrderChoice {
 
 /// A question to the engine, which chooses whatever is left out.
 struct Request {
+  /// Ops may have several modes; not with addresses, nor for sweeps.
   std::shared_ptr<const Graph> graph{};
   /// Maximum memory at any step, fixed memory and the graph's inputs included. For solve() alone.
   Bytes budget = Bytes::max();
@@ -79,8 +79,6 @@ struct Request {
   std::optional<OrderRequest> order{};
   /// Where offsets in one arena are wanted, within the budget: each a multiple of it, from 1 to 2^30. Of solve() alone.
   std::optional<Bytes> alignment{};
-  /// Several ways to run an op; null where each has one. Not with addresses, nor for sweeps.
-  std::shared_ptr<const Modes> modes{};
   /// A schedule's ops to begin with, of any budget: recomputes beyond max_computes are left out. Of solve() alone.
   Sequence warm_start{};
   /// Permission to compute ops in slices (docs/design/slices.md), and their cost. For solve() and sweep(), not with

@@ -169,8 +169,8 @@ SearchParts whole_search(const Instance& instance, const SolveOptions& options, 
 
 void check_problem(const Instance& instance, const SolveOptions& options) {
   check_options(options);
-  if (instance.has_modes() && !is_search(options.strategy)) {
-    throw InputError("strategy", std::string(strategy_name(options.strategy)) + " knows one mode an op");
+  if (!is_search(options.strategy)) {
+    expect_one_mode(instance.graph(), std::string("the strategy ") + strategy_name(options.strategy));
   }
 }
 

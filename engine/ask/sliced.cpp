@@ -269,7 +269,7 @@ class SlicedSolve {
 
 void check_sliceable(const Request& request) {
   const auto reject = [](const char* option) { throw InputError::of_option(option, "not with slices"); };
-  if (request.modes != nullptr) reject("modes");
+  if (request.graph) expect_one_mode(*request.graph, "a graph in slices");
   if (request.alignment) reject("addresses");
   if (!request.warm_start.empty()) reject("warm_start");
 }
@@ -332,7 +332,7 @@ std::optional<SlicedReach> reach_with_slices(const Request& request, const std::
 
 std::optional<SlicedReach> reach_with_slices(const Request& request, Allowance& allowance) {
   const bool has_axes = std::ranges::any_of(request.graph->ops, [](const Op& op) { return !op.axes.empty(); });
-  if (!has_axes || request.modes != nullptr || request.alignment) return std::nullopt;
+  if (!has_axes || has_modes(*request.graph) || request.alignment) return std::nullopt;
   return LeastInSlices(request, allowance).result();
 }
 

@@ -102,7 +102,7 @@ class MethodSweep {
 SweepResult sweep_stated(const Instance& instance, const SolveOptions& options, const SweepOptions& sweep_options,
                          const SweepCallbacks& callbacks) {
   check_problem(instance, options);
-  if (instance.has_modes()) throw InputError("modes", "a sweep takes graphs with one mode an op");
+  expect_one_mode(instance.graph(), "a sweep");
   if (is_search(options.strategy) && instance.problem().order == OrderMode::free) {
     throw InputError::of_option(
         "order", "a sweep searches in the input order only; sweep the graph with its ops in another order");

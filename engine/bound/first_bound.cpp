@@ -124,6 +124,7 @@ std::optional<Instance> least_of_modes(const Instance& instance) {
     op.max_computes = instance.max_computes(v);
     // Its least workspace has it already.
     op.in_place.clear();
+    op.modes.reset();
     std::erase_if(op.inputs, [&](TensorId t) {
       const OpId producer = instance.producer(t);
       const bool unread = producer.valid() && ~instance.readers(v, t) != 0;

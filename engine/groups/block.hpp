@@ -142,8 +142,6 @@ struct ChildSchedules {
 struct BlockProblem {
   const Block* block = nullptr;
   std::shared_ptr<const Graph> graph{};
-  /// Null where no child is a group.
-  std::shared_ptr<const Modes> modes{};
   std::vector<ChildSchedules> children{};
   int max_computes = 2;
 

@@ -46,16 +46,6 @@ class ProblemBuilder {
     return result;
   }
 
-  Modes modes() const {
-    Modes result;
-    for (std::size_t o = 0; o < block_.ops.size(); ++o) {
-      const BlockOp& op = block_.ops[o];
-      if (op.kind == Kind::forward_half) result.push_back(forward_modes(OpId(o), op));
-      if (op.kind == Kind::backward_half) result.push_back(backward_modes(OpId(o), op));
-    }
-    return result;
-  }
-
  private:
   [[nodiscard]] Op make_op(const BlockOp& op) const {
     Op result;
@@ -71,6 +61,7 @@ class ProblemBuilder {
       add_in_place(op, original, result);
     } else if (op.kind == Kind::forward_half || op.kind == Kind::backward_half) {
       const bool forward = op.kind == Kind::forward_half;
+      result.modes = forward ? forward_modes(op) : backward_modes(op);
       const BlockSchedule& first = children_[at(op.child)].schedules.front();
       const HalfCost& cost = forward ? first.forward_cost : first.backward_cost;
       result.duration = cost.duration;
@@ -117,9 +108,9 @@ class ProblemBuilder {
     return result;
   }
 
-  [[nodiscard]] OpModes forward_modes(OpId id, const BlockOp& op) const {
+  [[nodiscard]] OpModes forward_modes(const BlockOp& op) const {
     const ChildSchedules& child = children_[at(op.child)];
-    OpModes result{.op = id, .inner = inner(op, child.schedules.front().forward_cost)};
+    OpModes result{.inner = inner(op, child.schedules.front().forward_cost)};
     result.most_computes = network_.problem().max_computes;
     result.computes = child.schedules.front().computes;
     const auto add = [&](const BlockSchedule& schedule) {
@@ -133,9 +124,9 @@ class ProblemBuilder {
     return result;
   }
 
-  [[nodiscard]] OpModes backward_modes(OpId id, const BlockOp& op) const {
+  [[nodiscard]] OpModes backward_modes(const BlockOp& op) const {
     const ChildSchedules& child = children_[at(op.child)];
-    OpModes result{.op = id, .follows = forward_halves_[at(op.child)]};
+    OpModes result{.follows = forward_halves_[at(op.child)]};
     result.unread = unread(op, child.schedules.front());
     result.inner = inner(op, child.schedules.front().backward_cost);
     for (const BlockSchedule& schedule : child.schedules.subspan(1)) {
@@ -164,18 +155,17 @@ class ProblemBuilder {
   std::vector<OpId> forward_halves_;
 };
 
-/// The modes of the children's halves, with inputs and outputs of the block that take nothing.
-std::shared_ptr<const Modes> with_free_interface(const BlockProblem& problem) {
-  Modes result = *problem.modes;
-  for (OpModes& op : result) {
-    const std::vector<int>& outputs = problem.block->ops[at(op.op)].outputs;
-    for (auto& mode : op.further) {
-      for (std::size_t i = 0; mode && i < outputs.size(); ++i) {
-        if (problem.block->tensors[at(outputs[i])].is_interface()) mode->output_sizes[i] = Bytes(0);
+/// The block's inputs and outputs take nothing, by whatever mode.
+void free_interface(const Block& block, Graph& graph) {
+  for (const int t : block.interface()) graph.tensors[at(t)].size = Bytes(0);
+  for (Op& op : graph.ops) {
+    if (!op.modes) continue;
+    for (auto& mode : op.modes->further) {
+      for (std::size_t i = 0; mode && i < op.outputs.size(); ++i) {
+        if (block.tensors[op.outputs[i].index()].is_interface()) mode->output_sizes[i] = Bytes(0);
       }
     }
   }
-  return std::make_shared<const Modes>(std::move(result));
 }
 
 }  // namespace
@@ -192,30 +182,26 @@ BlockProblem make_block_problem(const Instance& network, const Block& block, std
   problem.block = &block;
   problem.max_computes = network.problem().max_computes;
   problem.children = std::move(children);
-  const ProblemBuilder builder(network, block, problem.children);
-  problem.graph = std::make_shared<const Graph>(builder.graph());
-  if (!block.children.empty()) problem.modes = std::make_shared<const Modes>(builder.modes());
+  problem.graph = std::make_shared<const Graph>(ProblemBuilder(network, block, problem.children).graph());
   return problem;
 }
 
 Instance without_budgets(const BlockProblem& problem) {
-  return {problem.graph, {.max_computes = problem.max_computes}, problem.modes};
+  return {problem.graph, {.max_computes = problem.max_computes}};
 }
 
 Instance with_budgets(const BlockProblem& problem, Bytes peak, Bytes saved, Interface interface) {
   const Problem limits{.budget = peak, .max_computes = problem.max_computes};
   const bool limits_saved = problem.block->away >= 0 && saved < peak;
-  if (!limits_saved && interface == Interface::counted) return {problem.graph, limits, problem.modes};
+  if (!limits_saved && interface == Interface::counted) return {problem.graph, limits};
   Graph graph = *problem.graph;
   Bytes given_back = problem.given_back();
-  auto modes = problem.modes;
   if (interface == Interface::free) {
-    for (const int t : problem.block->interface()) graph.tensors[at(t)].size = Bytes(0);
-    if (modes) modes = with_free_interface(problem);
+    free_interface(*problem.block, graph);
     given_back = Bytes(0);
   }
   if (limits_saved) graph.ops[at(problem.block->away)].workspace = std::max(Bytes(0), peak - saved - given_back);
-  return {std::make_shared<const Graph>(std::move(graph)), limits, modes};
+  return {std::make_shared<const Graph>(std::move(graph)), limits};
 }
 
 }  // namespace remora

@@ -96,7 +96,7 @@ class Row {
     const Instance instance = with_budgets(problem_, row_.peak, limit, row_.interface);
     const std::vector<Compute> warm_start = best_within(limit);
     const std::vector<Compute> sequence =
-        problem_.modes ? solve_modes(instance, warm_start) : solve_ops(instance, warm_start);
+        !problem_.block->children.empty() ? solve_modes(instance, warm_start) : solve_ops(instance, warm_start);
     if (sequence.empty()) return;
     // Measured with the interface counted, whatever it cost when the schedule was sought.
     Point point{.schedule = measure_schedule(problem_, unlimited_, sequence), .sequence = sequence};

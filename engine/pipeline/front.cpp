@@ -77,6 +77,7 @@ bool is_no_better(const StageMode& a, const StageMode& b) {
 PipelineStage stage_of(const std::shared_ptr<const Graph>& graph, int modes, const SolveOptions& options,
                        const std::atomic<bool>* cancel) {
   if (modes < 2) throw InputError("modes", "must be at least 2, not " + std::to_string(modes));
+  expect_one_mode(*graph, "a stage of a pipeline");
   const OpId border = border_of(*graph);
   const auto plain = std::make_shared<const Graph>(with_border(*graph, border, Bytes(0)));
   Sequence once;

@@ -34,16 +34,17 @@ class Prover::Ration {
   /// The deadline outlives this.
   explicit Ration(const Deadline& deadline) : deadline_(deadline) {}
 
-  /// Sleeps a little if it has used too much. Cheap to ask.
-  void wait(double share) {
+  /// Sleeps a little if it has used too much. Cheap to ask: false if it did not look.
+  bool wait(double share) {
     const double here = deadline_.elapsed();
-    if (here < looked_ + kSecondsOfLook) return;
+    if (here < looked_ + kSecondsOfLook) return false;
     const double used = cpu_seconds_of_thread();
     left_ = std::min(kCredit, left_ + share * (here - looked_) - (used - used_));
     looked_ = here;
     used_ = used;
     if (left_ < 0)
       std::this_thread::sleep_for(std::min<std::chrono::duration<double>>(kPause, -left_ / share * kSecond));
+    return true;
   }
 
  private:
@@ -55,10 +56,12 @@ class Prover::Ration {
   double left_ = kCredit;
 };
 
-/// The work that the thread may still do, in counted nanoseconds.
+/// The work that the thread does, in counted nanoseconds; under a work limit, what it may still do. Under a time limit
+/// solvers are interrupted in steps that they have counted before: there it is no more than kMostOfCpu times its CPU time.
 class Prover::Budget {
  public:
-  explicit Budget(Prover& prover) : prover_(prover), end_(counted_nanoseconds() - prover.debt_) {}
+  explicit Budget(Prover& prover)
+      : prover_(prover), end_(prover.settings_.counts_work ? counted_nanoseconds() - prover.debt_ : kNoEnd) {}
   Budget(const Budget&) = delete;
   Budget& operator=(const Budget&) = delete;
   ~Budget() {
@@ -82,13 +85,23 @@ class Prover::Budget {
   /// Says how much was used: no more than was granted, since what exceeds that is not begun with until it is granted.
   /// The lock is held.
   void report() {
-    const std::int64_t used = std::min(counted_nanoseconds(), end_);
+    const std::int64_t most = end_ == kNoEnd ? begin_ + kMostOfCpu * nanoseconds_of_cpu() : end_;
+    const std::int64_t used = std::max(reported_, std::min(counted_nanoseconds(), most));
     prover_.used_ += used - std::exchange(reported_, used);
-    prover_.debt_ = counted_nanoseconds() - end_;
+    if (end_ != kNoEnd) prover_.debt_ = counted_nanoseconds() - end_;
   }
 
  private:
+  static constexpr std::int64_t kNoEnd = INT64_MAX;
+  static constexpr std::int64_t kMostOfCpu = 2;
+
+  [[nodiscard]] std::int64_t nanoseconds_of_cpu() const {
+    return static_cast<std::int64_t>(1e9 * (cpu_seconds_of_thread() - cpu_begin_));
+  }
+
   Prover& prover_;
+  std::int64_t begin_ = counted_nanoseconds();
+  double cpu_begin_ = cpu_seconds_of_thread();
   /// Begins with the debt of an earlier thread.
   std::int64_t end_;
   std::int64_t reported_ = std::min(counted_nanoseconds(), end_);
@@ -187,7 +200,10 @@ Prover::State Prover::run(const Deadline& deadline) {
   const bool by_highs = settings_.mip == IntegerSolver::highs && !find_highs().name.empty();
   const auto interrupted = [&] {
     if (!settings_.counts_work) {
-      ration.wait(share_.load(std::memory_order_relaxed));
+      if (ration.wait(share_.load(std::memory_order_relaxed))) {
+        const std::lock_guard lock(mutex_);
+        budget.report();
+      }
       return is_ended(deadline);
     }
     for (;;) {
@@ -233,9 +249,8 @@ bool Prover::is_settled() const {
 }
 
 Work Prover::settle(const Deadline& deadline) {
-  if (!settings_.counts_work) return Work(0);
   std::unique_lock lock(mutex_);
-  while (thread_.joinable() && !is_settled() && !deadline.reached()) {
+  while (settings_.counts_work && thread_.joinable() && !is_settled() && !deadline.reached()) {
     changed_.wait_for(lock, kPause, [this] { return is_settled(); });
   }
   const Work done(used_ / kNanosecondsOfWork);

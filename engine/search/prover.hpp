@@ -74,8 +74,8 @@ class Prover {
   void stop();
   /// The thread rests, with what it is at; one that may not is ended.
   void pause();
-  /// Under a work limit: waits until the proof has used what was granted, or can do nothing with it. From here to
-  /// grant() it does nothing. Returns the work done since.
+  /// Under a work limit: waits until the proof has used what was granted, or can do nothing with it; from here to
+  /// grant() it does nothing. Returns the work done since, with or without a limit.
   Work settle(const Deadline& deadline);
   /// Cheaper schedules are sought.
   void set_cutoff(Duration extra);
@@ -121,7 +121,7 @@ class Prover {
   std::vector<ProofUpdate> updates_;
   /// The cutoff below which nothing was left, while the thread waits.
   std::int64_t finished_below_ = 0;
-  /// Counted nanoseconds: granted and not begun with, counted beyond what was, and used but not reported by settle().
+  /// Counted nanoseconds: granted and not begun with, counted beyond what was, and used but not returned by settle().
   std::int64_t granted_ = 0;
   std::int64_t debt_ = 0;
   std::int64_t used_ = 0;

@@ -81,6 +81,16 @@ remora_status change_op(remora_graph* graph, std::int32_t op, const Change& chan
   });
 }
 
+/// Changes the op's modes; leaves them as they are where those it would have are not right.
+template <class Change>
+void change_modes(Op& op, const Graph& graph, const Change& change) {
+  Op changed = op;
+  if (!changed.modes) changed.modes.emplace();
+  change(*changed.modes);
+  check_modes(graph, changed, "op");
+  op.modes = std::move(changed.modes);
+}
+
 using NameTable = std::unordered_map<std::string, std::int32_t>;
 
 std::int32_t index_of(const NameTable& names, const char* name) {
@@ -301,6 +311,37 @@ remora_status remora_graph_add_in_place(remora_graph* graph, std::int32_t op, st
     capi::check_side(value, changed, changed.outputs, &remora::InPlace::output, written, "output");
     capi::check_side(value, changed, changed.inputs, &remora::InPlace::input, read, "input");
     changed.in_place.push_back({written, read});
+  });
+}
+
+remora_status remora_graph_add_mode(remora_graph* graph, std::int32_t op, std::int64_t duration, std::int64_t workspace,
+                                    const std::int64_t* output_sizes, std::size_t output_count, std::int32_t* mode) {
+  return capi::change_op(graph, op, [&](Op& changed, const Graph& value) {
+    if (duration < 0) throw remora::InputError("duration", std::to_string(duration) + " is less than 0");
+    remora::Mode added{.duration = remora::Duration(duration), .workspace = capi::bytes_from(workspace, "workspace")};
+    for (const std::int64_t size : capi::array(output_sizes, output_count, "output_sizes")) {
+      added.output_sizes.push_back(capi::bytes_from(size, capi::numbered("output_sizes", added.output_sizes.size())));
+    }
+    capi::change_modes(changed, value, [&](remora::OpModes& modes) { modes.further.emplace_back(std::move(added)); });
+    capi::hand_out(mode, static_cast<std::int32_t>(changed.modes->further.size()));
+  });
+}
+
+remora_status remora_graph_add_unread(remora_graph* graph, std::int32_t op, std::int32_t mode, std::int32_t tensor) {
+  return capi::change_op(graph, op, [&](Op& changed, const Graph& value) {
+    const TensorId unread = capi::tensor_in(value, tensor, "tensor");
+    capi::change_modes(changed, value, [&](remora::OpModes& modes) {
+      const bool is_there = mode == 0 || (mode > 0 && static_cast<std::size_t>(mode) <= modes.further.size());
+      if (!is_there) throw remora::InputError("mode", "the op has no mode " + std::to_string(mode));
+      (mode == 0 ? modes.unread : modes.further[static_cast<std::size_t>(mode) - 1]->unread).push_back(unread);
+    });
+  });
+}
+
+remora_status remora_graph_set_follows(remora_graph* graph, std::int32_t op, std::int32_t leader) {
+  return capi::change_op(graph, op, [&](Op& changed, const Graph& value) {
+    const OpId followed = capi::op_in(value, leader, "leader");
+    capi::change_modes(changed, value, [&](remora::OpModes& modes) { modes.follows = followed; });
   });
 }
 

@@ -29,13 +29,6 @@ remora_status failed(remora_status status, const char* what) noexcept {
   return status;
 }
 
-std::span<const std::int32_t> array(const std::int32_t* values, std::size_t count, const char* name) {
-  if (count == 0) return {};
-  constexpr std::size_t kMaximum = std::size_t{1} << 30U;
-  if (count > kMaximum) throw InputError(name, std::to_string(count) + " are too many");
-  return {&given(values, name), count};
-}
-
 namespace {
 
 template <class Row>

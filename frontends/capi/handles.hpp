@@ -177,7 +177,13 @@ void connect(const Given& callbacks, Bytes budget, bool& stopped, Callbacks& mad
 Request request_from(const remora_instance& instance, const remora_options* options);
 
 /// Throws InputError for a NULL with a count.
-std::span<const std::int32_t> array(const std::int32_t* values, std::size_t count, const char* name);
+template <class Integer>
+std::span<const Integer> array(const Integer* values, std::size_t count, const char* name) {
+  if (count == 0) return {};
+  constexpr std::size_t kMaximum = std::size_t{1} << 30U;
+  if (count > kMaximum) throw InputError(name, std::to_string(count) + " are too many");
+  return {&given(values, name), count};
+}
 
 /// Throws InputError of the argument unless the graph has such an op or tensor.
 OpId op_in(const Graph& graph, std::int32_t op, const std::string& argument);

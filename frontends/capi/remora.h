@@ -135,6 +135,14 @@ REMORA_EXPORT remora_status remora_graph_add_after(remora_graph* graph, int32_t 
 /* The op's output takes over its input's storage where a run releases that: the larger size counts, not both. Each of
  * them in one pair at most. */
 REMORA_EXPORT remora_status remora_graph_add_in_place(remora_graph* graph, int32_t op, int32_t output, int32_t input);
+/* Another way to run the op: one size for each of its outputs. Mode 0 has the op's own amounts; the others are numbered
+ * from 1. `mode` may be NULL. */
+REMORA_EXPORT remora_status remora_graph_add_mode(remora_graph* graph, int32_t op, int64_t duration, int64_t workspace,
+                                                  const int64_t* output_sizes, size_t output_count, int32_t* mode);
+/* The mode does not read this input of the op. */
+REMORA_EXPORT remora_status remora_graph_add_unread(remora_graph* graph, int32_t op, int32_t mode, int32_t tensor);
+/* Each run of the op takes the mode of that run of `leader` that serves its inputs. Both have all their modes before. */
+REMORA_EXPORT remora_status remora_graph_set_follows(remora_graph* graph, int32_t op, int32_t leader);
 
 REMORA_EXPORT int32_t remora_graph_op_count(const remora_graph* graph);
 REMORA_EXPORT int32_t remora_graph_tensor_count(const remora_graph* graph);
@@ -380,6 +388,7 @@ REMORA_EXPORT int64_t remora_schedule_work(const remora_schedule* schedule);
 /* Step i: compute an op, then release tensors. -1, or no tensors, for a step beyond the last. */
 REMORA_EXPORT size_t remora_schedule_step_count(const remora_schedule* schedule);
 REMORA_EXPORT int32_t remora_schedule_step_op(const remora_schedule* schedule, size_t step);
+REMORA_EXPORT int32_t remora_schedule_step_mode(const remora_schedule* schedule, size_t step);
 REMORA_EXPORT size_t remora_schedule_step_release_count(const remora_schedule* schedule, size_t step);
 REMORA_EXPORT int32_t remora_schedule_step_release(const remora_schedule* schedule, size_t step, size_t index);
 

@@ -145,6 +145,7 @@ class Schedule : public Handle<remora_schedule, remora_schedule_free> {
   [[nodiscard]] std::int64_t peak() const { return remora_schedule_peak(get()); }
   [[nodiscard]] std::size_t step_count() const { return remora_schedule_step_count(get()); }
   [[nodiscard]] std::int32_t op(std::size_t step) const { return remora_schedule_step_op(get(), step); }
+  [[nodiscard]] std::int32_t mode(std::size_t step) const { return remora_schedule_step_mode(get(), step); }
   [[nodiscard]] std::size_t release_count(std::size_t step) const {
     return remora_schedule_step_release_count(get(), step);
   }

@@ -227,6 +227,11 @@ std::int32_t remora_schedule_step_op(const remora_schedule* schedule, std::size_
   return at == nullptr ? -1 : std::int32_t{at->op};
 }
 
+std::int32_t remora_schedule_step_mode(const remora_schedule* schedule, std::size_t step) {
+  const remora::Step* const at = capi::step_at(schedule, step);
+  return at == nullptr ? -1 : at->mode;
+}
+
 std::size_t remora_schedule_step_release_count(const remora_schedule* schedule, std::size_t step) {
   const remora::Step* const at = capi::step_at(schedule, step);
   return at == nullptr ? 0 : at->free.size();

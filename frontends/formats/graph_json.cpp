@@ -19,6 +19,7 @@
 #include "frontends/formats/json.hpp"
 #include "frontends/formats/json_text.hpp"
 #include "frontends/formats/keys.hpp"
+#include "frontends/formats/modes_json.hpp"
 #include "model/error.hpp"
 #include "model/quote.hpp"
 
@@ -262,6 +263,7 @@ class GraphReader {
       op.in_place = read_in_place(pairs, tensors_);
     }
     if (version_ >= 4 && node.has("axes")) op.axes = read_axes(node.at("axes"), tensors_, result_.graph);
+    if (version_ >= 4) op.modes = read_modes(node, op, tensors_, ops_, result_.graph);
     op.extra = node.unknown_keys(op_keys(version_, has_devices_));
     result_.graph.ops.push_back(std::move(op));
   }
@@ -394,7 +396,7 @@ class GraphWriter {
  private:
   /// The least that can say it.
   static std::int64_t version_of(const Graph& graph) {
-    if (has_axes(graph)) return 4;
+    if (has_axes(graph) || has_modes(graph)) return 4;
     const bool in_place =
         std::any_of(graph.ops.begin(), graph.ops.end(), [](const Op& op) { return !op.in_place.empty(); });
     return in_place || graph.recompute_allocates == Allocation::all ? 2 : 1;
@@ -533,6 +535,7 @@ class GraphWriter {
       if (!op.after.empty()) object.names("after", op.after, op_name);
       if (!op.in_place.empty()) write_in_place(object, op);
       if (!op.axes.empty()) write_axes(object, out_, op, graph_);
+      if (op.modes) write_modes(object, out_, op, graph_);
       object.splice(op.extra, op_keys(version_, devices_ != nullptr));
       object.close();
     });

@@ -31,6 +31,10 @@ inline constexpr std::array<std::string_view, 2> kDeviceGraphKeys = {"devices", 
 inline constexpr std::array<std::string_view, 2> kDeviceTensorKeys = {"copy", "home"};
 inline constexpr std::array<std::string_view, 1> kDeviceOpKeys = {"on"};
 
+/// Those of an op with modes.
+inline constexpr std::array<std::string_view, 6> kModeKeys = {"modes",    "follows", "unread",
+                                                              "computes", "inner",   "most_computes"};
+
 inline std::span<const std::string_view> graph_keys(std::int64_t version) {
   static constexpr std::array<std::string_view, 10> kKeys = {
       "format", "version", "name", "fixed_memory", "tensors", "ops", "meta", "recompute_allocates", "devices", "links"};
@@ -41,12 +45,13 @@ inline std::span<const std::string_view> tensor_keys(std::int64_t version) {
   return std::span(kKeys).first(version == 1 ? 3 : 5);
 }
 inline std::span<const std::string_view> op_keys(std::int64_t version, bool has_devices) {
-  // `axes`, of version 4, is the first, so that each version has a stretch of them.
-  static constexpr std::array<std::string_view, 16> kKeys = {
-      "axes",         "name",  "type",        "duration", "workspace", "inputs", "outputs", "recompute",
-      "max_computes", "phase", "backward_of", "after",    "in_place",  "on",     "energy",  "lane"};
-  const std::size_t end = version == 1 ? 12 : !has_devices ? 14 : version == 2 ? 15 : 16;
-  const std::size_t begin = version < 4 ? 1 : 0;
+  // Those of version 4 are the first, so that each version has a stretch of them.
+  static constexpr std::array<std::string_view, 22> kKeys = {
+      "modes",       "follows",  "unread",    "computes", "inner",   "most_computes", "axes",         "name",
+      "type",        "duration", "workspace", "inputs",   "outputs", "recompute",     "max_computes", "phase",
+      "backward_of", "after",    "in_place",  "on",       "energy",  "lane"};
+  const std::size_t end = version == 1 ? 18 : !has_devices ? 20 : version == 2 ? 21 : 22;
+  const std::size_t begin = version < 4 ? 7 : 0;
   return std::span(kKeys).subspan(begin, end - begin);
 }
 

@@ -1,4 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
+#include <algorithm>
 #include <array>
 #include <cmath>
 #include <cstdint>
@@ -19,7 +20,7 @@
 namespace remora::json {
 namespace {
 
-constexpr std::int64_t kLatest = 3;
+constexpr std::int64_t kLatest = 4;
 
 constexpr std::array<Word<Objective>, 2> kObjectiveWords = {{
     {Objective::duration, "duration"},
@@ -201,7 +202,7 @@ class ScheduleReader {
     schedule.peak_memory = Bytes(root.at("peak_memory").integer());
     schedule.baseline_peak_memory = Bytes(root.at("baseline_peak_memory").integer());
     schedule.lower_bound = Duration(root.at("lower_bound").integer());
-    schedule.steps = read_steps(root.at("steps"));
+    schedule.steps = read_steps(root.at("steps"), version);
     if (root.has("certificate")) schedule.certificate = read_certificate(root.at("certificate"));
     if (version >= 2 && root.has("arena")) schedule.arena = read_arena(root);
     if (version >= 3 && root.has("slices")) schedule.slices = read_schedule_slices(root.at("slices"));
@@ -211,7 +212,8 @@ class ScheduleReader {
 
   [[nodiscard]] DeviceSchedule read_device_root(const Node& root) const {
     DeviceSchedule schedule;
-    if (read_head(root, schedule) >= 3) root.at("version").fail("a schedule of a graph with devices has no slices");
+    if (read_head(root, schedule) >= 3)
+      root.at("version").fail("a schedule of a graph with devices has neither slices nor modes");
     if (root.has("objective")) schedule.objective = read_word(root.at("objective"), kObjectiveWords);
     if (root.has("copies")) schedule.copies = read_word(root.at("copies"), kCopyWords);
     read_amounts(root, schedule);
@@ -239,7 +241,7 @@ class ScheduleReader {
     return version;
   }
 
-  [[nodiscard]] std::vector<Step> read_steps(const Node& node) const {
+  [[nodiscard]] std::vector<Step> read_steps(const Node& node, std::int64_t version) const {
     node.expect_array();
     std::vector<Step> steps;
     steps.reserve(node.size());
@@ -247,6 +249,9 @@ class ScheduleReader {
       const Node step = node.element(i);
       step.expect_object();
       steps.push_back({.op = ops_.resolve(step.at("op")), .free = tensors_.resolve_all(step.at("free"))});
+      if (version >= 4 && step.has("mode")) {
+        steps.back().mode = static_cast<ModeNumber>(step.at("mode").integer(0, kMaxModes - 1));
+      }
     }
     return steps;
   }
@@ -397,7 +402,7 @@ class ScheduleWriter {
 
   std::string text() {
     ObjectText object(out_, ",\n  ");
-    write_head(object, schedule_, schedule_.slices ? 3 : schedule_.arena ? 2 : 1);
+    write_head(object, schedule_, version());
     if (!schedule_.reading.empty()) object.strings("reading", schedule_.reading);
     object.string("status", word_of(schedule_.status, kStatusWords));
     object.string("order", word_of(schedule_.order, kOrderWords));
@@ -431,6 +436,13 @@ class ScheduleWriter {
   }
 
  private:
+  /// The least that can say it.
+  [[nodiscard]] int version() const {
+    const bool has_modes = std::ranges::any_of(schedule_.steps, [](const Step& step) { return step.mode != 0; });
+    if (has_modes) return 4;
+    return schedule_.slices ? 3 : schedule_.arena ? 2 : 1;
+  }
+
   void write_slices(const ScheduleSlices& slices) {
     ObjectText object(out_, ",\n    ");
     object.integer("overhead", slices.run.overhead.count());
@@ -500,6 +512,7 @@ class ScheduleWriter {
     const Step& step = schedule_.steps[i];
     ObjectText object(out_);
     object.string("op", name_of(step.op));
+    if (step.mode != 0) object.integer("mode", step.mode);
     if (schedule_.arena) {
       const Arena::Allocations& allocations = schedule_.arena->steps[i];
       write_offsets(object, "offsets", allocations.outputs);

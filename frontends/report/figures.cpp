@@ -61,9 +61,9 @@ std::string time_words(double value, const TimeUnit& unit) {
 }
 
 /// Round times, at the steps (and parts of steps) in which they pass.
-std::vector<std::pair<double, std::string>> times_beside(const Graph& graph, const std::vector<OpId>& ops) {
+std::vector<std::pair<double, std::string>> times_beside(const Graph& graph, const std::vector<Duration>& durations) {
   double total = 0;
-  for (const OpId op : ops) total += static_cast<double>(graph[op].duration.count());
+  for (const Duration duration : durations) total += static_cast<double>(duration.count());
   std::vector<std::pair<double, std::string>> beside;
   if (total <= 0) return beside;
   const TimeUnit unit = time_unit_for(total, text::duration_unit_of(graph));
@@ -72,8 +72,8 @@ std::vector<std::pair<double, std::string>> times_beside(const Graph& graph, con
   const AxisScale scale({.ticks = kTicksAcross}, {total});
   for (const double tick : scale.ticks()) {
     if (tick > total) break;
-    const auto lasts = [&] { return static_cast<double>(graph[ops[step]].duration.count()); };
-    for (; step + 1 < ops.size() && begin + lasts() <= tick; ++step) begin += lasts();
+    const auto lasts = [&] { return static_cast<double>(durations[step].count()); };
+    for (; step + 1 < durations.size() && begin + lasts() <= tick; ++step) begin += lasts();
     const double part = lasts() > 0 ? std::min(1.0, (tick - begin) / lasts()) : 0;
     beside.emplace_back(static_cast<double>(step) + part, time_words(tick, unit));
   }
@@ -114,7 +114,7 @@ Figure memory_figure(const Graph& graph, const Schedule& schedule, const Schedul
   figure.x = {.label = after.ops.empty() ? "step of the input order" : "step of the schedule",
               .most = end,
               .ticks = kTicksAcross,
-              .beside = times_beside(graph, after.ops.empty() ? profile.before.ops : after.ops),
+              .beside = times_beside(graph, after.ops.empty() ? profile.before.durations : after.durations),
               .beside_label = "time"};
   figure.y = memory_axis("memory", fixed, unit);
   figure.limit = unit.amount(budget - fixed);

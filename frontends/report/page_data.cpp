@@ -40,6 +40,15 @@ void append_replay(json::ObjectText& object, std::string& out, const Replay& rep
   append_stays(object, out, replay.stays);
 }
 
+/// Where ops have several modes: the mode, duration and workspace of each step, and the size of each stay.
+void append_modes(json::ObjectText& object, std::string& out, const Graph& graph, const Replay& replay) {
+  if (!has_modes(graph)) return;
+  append_row(object, out, "modes", replay.modes, [](ModeNumber mode) { return std::int64_t{mode}; });
+  append_row(object, out, "durations", replay.durations, [](Duration duration) { return duration.count(); });
+  append_row(object, out, "sizes", replay.stays, [](const TensorStay& stay) { return stay.size.count(); });
+  append_row(object, out, "workspaces", replay.workspaces, [](Bytes bytes) { return bytes.count(); });
+}
+
 void append_ops(std::string& out, const Graph& graph) {
   std::unordered_map<std::string, std::int64_t> numbers;
   std::vector<std::string> types;
@@ -277,6 +286,7 @@ std::string graph_data(const Page& page) {
     object.key("before");
     json::ObjectText replay(out, ",");
     append_replay(replay, out, before);
+    append_modes(replay, out, graph, before);
     replay.close();
   }
   if (page.sliced) {
@@ -297,6 +307,7 @@ std::string schedule_data(const Graph& graph, const Schedule& schedule, const Sc
   append_figures(object, schedule);
   append_row(object, out, "steps", profile.after.ops, [](OpId op) { return std::int64_t{op}; });
   append_replay(object, out, profile.after);
+  append_modes(object, out, graph, profile.after);
   object.key("retained");
   List retained(out);
   for (const RetainedStages& piece : profile.retained) {

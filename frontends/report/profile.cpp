@@ -26,6 +26,7 @@ class Replayer {
         held_(graph.devices.size()),
         streams_(graph),
         stay_(graph.graph.tensors.size() * graph.devices.size(), kAbsent) {
+    for (const TensorId t : graph.places.ids()) sizes_.push_back(graph.graph[t].size);
     for (const DeviceId d : graph.devices.ids()) held_[d] = graph.devices[d].fixed_memory;
     for (const TensorId t : graph.places.ids()) {
       if (produced_[t]) continue;
@@ -81,13 +82,11 @@ class Replayer {
       begin(step.copied, step.to, now, Begun::copy);
       copy(step);
       result_.again.push_back(false);
+      result_.workspaces.emplace_back();
     } else {
       const bool again = seen_[step.op];
       seen_[step.op] = true;
-      beside = run_cost(graph_, step.op, step.device)->workspace;
-      for (const TensorId t : graph_.graph[step.op].outputs) {
-        beside += allocate(step, t, now, again ? Begun::recompute : Begun::first_run);
-      }
+      beside = run(step, now, again ? Begun::recompute : Begun::first_run);
       spend(step, again);
       result_.again.push_back(again);
     }
@@ -101,11 +100,40 @@ class Replayer {
     for (const remora::Residence& residence : step.free) release(residence, now);
   }
 
+  /// Allocates the outputs of a run; its memory beyond what is resident.
+  Bytes run(const DeviceStep& step, int now, Begun begun) {
+    const Op& op = graph_.graph[step.op];
+    Bytes beside = result_.workspaces.emplace_back(run_cost(graph_, step.op, step.device)->workspace);
+    if (!op.modes) {
+      for (const TensorId t : op.outputs) beside += allocate(step, t, now, begun);
+      return beside;
+    }
+    const Mode mode = mode_of(graph_.graph, step.op, step.mode);
+    const auto released = [&](TensorId t) {
+      const bool goes =
+          std::find(step.free.begin(), step.free.end(), remora::Residence{t, step.device}) != step.free.end();
+      return goes && produced_[t] ? sizes_[t] : Bytes(0);
+    };
+    beside = mode.inner.empty() ? mode.workspace : highest_peak(std::span(mode.inner), released);
+    result_.workspaces.back() = beside;
+    for (std::size_t i = 0; i < op.outputs.size(); ++i) {
+      const TensorId t = op.outputs[i];
+      const Bytes older = std::exchange(sizes_[t], mode.output_sizes[i]);
+      if (stay(t, step.device) == kAbsent) {
+        begin(t, step.device, now, begun);
+        continue;
+      }
+      held_[step.device] += sizes_[t] - older;
+      if (older != sizes_[t] || graph_.graph.recompute_allocates == Allocation::all) beside += older;
+    }
+    return beside;
+  }
+
   void begin(TensorId t, DeviceId d, int now, Begun begun) {
     stay(t, d) = static_cast<std::ptrdiff_t>(result_.stays.size());
-    result_.stays.push_back({t, d, now, now, begun});
+    result_.stays.push_back({t, d, now, now, begun, false, sizes_[t]});
     if (overlapped_) until_.push_back(overlapped_->steps[at(now)].end);
-    held_[d] += graph_.graph[t].size;
+    held_[d] += sizes_[t];
   }
 
   /// The memory of the run beyond what is resident: an older copy of the output, or less by what it takes over.
@@ -131,7 +159,7 @@ class Replayer {
     result_.stays[at(stay)].last_step = now;
     if (overlapped_) until_[at(stay)] = std::max(until_[at(stay)], overlapped_->steps[at(now)].end);
     stay = kAbsent;
-    held_[residence.device] -= graph_.graph[residence.tensor].size;
+    held_[residence.device] -= sizes_[residence.tensor];
   }
 
   static void add(Spent& spent, Duration duration, Energy energy) {
@@ -144,11 +172,13 @@ class Replayer {
     const RunCost& cost = *run_cost(graph_, step.op, step.device);
     OpRuns& runs = runs_[{step.op, step.device}];
     LaneUse& lane = result_.lanes[streams_.of_run(cost)];
-    add(runs, cost.duration, cost.energy);
-    add(lane, cost.duration, cost.energy);
+    const Op& op = graph_.graph[step.op];
+    const Duration duration = op.modes ? mode_of(graph_.graph, step.op, step.mode).duration : cost.duration;
+    add(runs, duration, cost.energy);
+    add(lane, duration, cost.energy);
     runs.again += again ? 1 : 0;
     lane.again += again ? 1 : 0;
-    last(cost.duration);
+    last(duration);
   }
 
   void last(Duration duration) {
@@ -252,6 +282,8 @@ class Replayer {
   const DeviceGraph& graph_;
   const DeviceSchedule& schedule_;
   Table<TensorId, bool> produced_;
+  /// Sizes of the latest copies.
+  Table<TensorId, Bytes> sizes_;
   Table<OpId, bool> seen_;
   Table<DeviceId, Bytes> held_;
   StreamNumbers streams_;
@@ -291,23 +323,28 @@ Replay replay(const Graph& graph, std::span<const Step> steps) {
   DeviceProfile profile = profile_of(on_one_device(graph), {.steps = on_one_device(steps)});
   const DeviceId only(0);
   Replay result{.again = std::move(profile.again),
+                .workspaces = std::move(profile.workspaces),
                 .memory = std::move(profile.memory[only]),
                 .stays = std::move(profile.stays),
                 .base = profile.base[only],
                 .peak = profile.peak[only],
                 .peak_step = profile.peak_step[only],
                 .duration = profile.times.back()};
-  for (const Step& step : steps) result.ops.push_back(step.op);
+  for (std::size_t i = 0; i < steps.size(); ++i) {
+    result.ops.push_back(steps[i].op);
+    result.modes.push_back(steps[i].mode);
+    result.durations.push_back(profile.ends[i] - profile.times[i]);
+  }
   return result;
 }
 
-std::vector<std::size_t> residents(const Graph& graph, const Replay& replay, int step) {
+std::vector<std::size_t> residents(const Replay& replay, int step) {
   std::vector<std::size_t> found;
   for (std::size_t i = 0; i < replay.stays.size(); ++i) {
     const TensorStay& stay = replay.stays[i];
     if (stay.first_step <= step && step <= stay.last_step) found.push_back(i);
   }
-  const auto size = [&](std::size_t i) { return graph.tensors[replay.stays[i].tensor].size; };
+  const auto size = [&](std::size_t i) { return replay.stays[i].size; };
   std::stable_sort(found.begin(), found.end(), [&](std::size_t a, std::size_t b) { return size(a) > size(b); });
   return found;
 }

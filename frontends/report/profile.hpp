@@ -36,6 +36,8 @@ struct TensorStay {
   Begun begun = Begun::first_run;
   /// Still resident when the schedule has ended.
   bool to_the_end = false;
+  /// As it begins.
+  Bytes size{};
 
   friend bool operator==(const TensorStay&, const TensorStay&) = default;
 };
@@ -87,6 +89,8 @@ struct DeviceProfile {
   std::vector<Duration> ends{};
   /// For every step, true if it runs an op that has run before.
   std::vector<bool> again{};
+  /// In the order of the schedule: the workspace of every step, or its highest inner peak.
+  std::vector<Bytes> workspaces{};
   /// On each device, at every step: the most from its start to the next one's.
   Table<DeviceId, std::vector<Bytes>> memory{};
   /// Fixed memory and what is at home there.
@@ -119,10 +123,14 @@ std::vector<std::string> stream_names(const DeviceGraph& graph, const DeviceProf
 
 /// The same of a schedule for one device, as far as its steps tell.
 struct Replay {
-  /// The op of every step.
+  /// The op of every step, its mode, and how long it takes.
   std::vector<OpId> ops{};
+  std::vector<ModeNumber> modes{};
+  std::vector<Duration> durations{};
   /// For every step, true if its op has run before.
   std::vector<bool> again{};
+  /// The workspace of every step, or its highest inner peak.
+  std::vector<Bytes> workspaces{};
   /// At every step: base memory, what is resident, and the workspace.
   std::vector<Bytes> memory{};
   /// By first step.
@@ -140,7 +148,7 @@ struct Replay {
 Replay replay(const Graph& graph, std::span<const Step> steps);
 
 /// The stays that cover `step`, as numbers into `stays`, largest tensor first. O(stays).
-std::vector<std::size_t> residents(const Graph& graph, const Replay& replay, int step);
+std::vector<std::size_t> residents(const Replay& replay, int step);
 
 // Contents of a report on a schedule: the input order before, the schedule after, and why each recompute is there.
 //

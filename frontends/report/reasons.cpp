@@ -29,12 +29,12 @@ std::vector<Bytes> input_memory(const ScheduleProfile& profile) {
 class Reasons {
  public:
   Reasons(const Graph& graph, const ScheduleProfile& profile, Bytes budget)
-      : graph_(graph),
-        after_(profile.after),
+      : after_(profile.after),
         budget_(budget),
         without_recompute_(input_memory(profile)),
         memory_(profile.after.memory),
         gone_since_(graph.tensors.size(), -1),
+        sizes_(graph.tensors.size()),
         next_stay_(0) {
     overloads_before_.reserve(after_.ops.size() + 1);
     overloads_before_.push_back(0);
@@ -71,20 +71,21 @@ class Reasons {
     for (; next_stay_ < after_.stays.size() && after_.stays[next_stay_].first_step == step; ++next_stay_) {
       begun_.push_back(next_stay_);
       tensors.push_back(after_.stays[next_stay_].tensor);
+      sizes_[tensors.back()] = after_.stays[next_stay_].size;
     }
     return tensors;
   }
 
   PaidRecompute reason(int step, std::vector<TensorId> back) {
     const OpId op = after_.ops[static_cast<std::size_t>(step)];
-    PaidRecompute found{.step = step, .op = op, .paid = graph_.ops[op].duration};
+    PaidRecompute found{.step = step, .op = op, .paid = after_.durations[static_cast<std::size_t>(step)]};
     std::sort(back.begin(), back.end(), [&](TensorId a, TensorId b) { return gone_since_[a] < gone_since_[b]; });
     found.first_away = back.empty() ? step : gone_since_[back.front()];
     found.last_away = back.empty() ? found.first_away - 1 : step - 1;
     found.relieved = overload_of_input_order(found.first_away, found.last_away);
     // Between two releases the same tensors are away.
     for (std::size_t i = 0; i < back.size(); ++i) {
-      found.saved += graph_.tensors[back[i]].size;
+      found.saved += sizes_[back[i]];
       const int end = i + 1 < back.size() ? gone_since_[back[i + 1]] : step;
       found.if_kept = joined(found.if_kept, overload_with(found.saved, gone_since_[back[i]], end - 1));
     }
@@ -109,7 +110,6 @@ class Reasons {
     return {0, after_.ops[static_cast<std::size_t>(worst)], memory_.amount(worst) + more - budget_};
   }
 
-  const Graph& graph_;
   const Replay& after_;
   Bytes budget_;
   RangeMaximum without_recompute_;
@@ -118,6 +118,8 @@ class Reasons {
   std::vector<int> overloads_before_{};
   /// For every tensor, the step after its last stay so far.
   std::vector<int> gone_since_;
+  /// By tensor, as its latest stay began.
+  std::vector<Bytes> sizes_;
   std::size_t next_stay_;
   std::vector<std::size_t> begun_{};
   /// How many steps exceed the budget if kept, and the number of the recompute that each of these is about.

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <numeric>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "model/error.hpp"
@@ -22,9 +24,11 @@ class BufferReplay {
         alignment_(alignment),
         takers_(devices == nullptr ? 1 : devices->devices.size()),
         stays_(graph.tensors.size() * takers_.size()),
+        sizes_(graph.tensors.size()),
         residences_(graph.tensors.size(), 0),
         computes_(graph.ops.size(), 0),
         found_(takers_.size()) {
+    for (const TensorId t : sizes_.ids()) sizes_[t] = graph[t].size;
     for (std::size_t i = 0; i < steps_.size(); ++i) takers_[place_of(steps_[i])].push_back(static_cast<int>(i));
     if (schedule.copies == CopyMode::overlap) times_ = overlapped(*devices, steps_, schedule.budget).steps;
   }
@@ -82,17 +86,30 @@ class BufferReplay {
     } else {
       const Op& op = graph_[step.op];
       for (const TensorId t : op.inputs) read(t, step.device, i);
-      for (const TensorId t : op.outputs) {
+      const std::optional<Mode> mode = op.modes ? std::optional(mode_of(graph_, step.op, step.mode)) : std::nullopt;
+      for (std::size_t o = 0; o < op.outputs.size(); ++o) {
+        const TensorId t = op.outputs[o];
+        const Bytes size = mode ? mode->output_sizes[o] : graph_[t].size;
         // The older one lasts until the step is over.
-        if (stay(t, step.device).since != kAbsent && graph_.recompute_allocates == Allocation::all)
-          release(t, step.device, i);
+        const bool is_anew = graph_.recompute_allocates == Allocation::all || size != sizes_[t];
+        if (stay(t, step.device).since != kAbsent && is_anew) release(t, step.device, i);
+        sizes_[t] = size;
         if (stay(t, step.device).since == kAbsent) begin(t, step.device, i);
       }
       add(op.name + "#" + std::to_string(computes_[step.op.index()]++) + " workspace", step.device, {i, TensorId()},
-          end_of(i, step.device, Duration()),
-          devices_ == nullptr ? op.workspace : run_cost(*devices_, step.op, step.device)->workspace);
+          end_of(i, step.device, Duration()), mode ? workspace_of(*mode) : workspace_of(step));
     }
     for (const auto& [tensor, device] : step.free) release(tensor, device, i);
+  }
+
+  [[nodiscard]] Bytes workspace_of(const DeviceStep& step) const {
+    return devices_ == nullptr ? graph_[step.op].workspace : run_cost(*devices_, step.op, step.device)->workspace;
+  }
+
+  /// Of inner peaks the highest, as if nothing were released before.
+  static Bytes workspace_of(const Mode& mode) {
+    if (mode.inner.empty()) return mode.workspace;
+    return std::max(Bytes(0), highest_peak(std::span(mode.inner), [](TensorId) { return Bytes(0); }));
   }
 
   /// The first step that may use what comes back at `time`, but not before `step` has ended.
@@ -112,7 +129,7 @@ class BufferReplay {
   void close(TensorId t, DeviceId d, int end) {
     const Holder holder{std::exchange(stay(t, d), {}).since, t};
     const Tensor& tensor = graph_[t];
-    add(tensor.name + "#" + std::to_string(residences_[t.index()]++), d, holder, end, tensor.size);
+    add(tensor.name + "#" + std::to_string(residences_[t.index()]++), d, holder, end, sizes_[t]);
   }
 
   void add(std::string id, DeviceId device, Holder holder, int end, Bytes size) {
@@ -147,6 +164,8 @@ class BufferReplay {
   std::vector<StepTime> times_{};
   /// By tensor and device.
   std::vector<Stay> stays_;
+  /// Of the latest copies.
+  Table<TensorId, Bytes> sizes_;
   std::vector<int> residences_;
   std::vector<int> computes_;
   std::vector<ScheduleBuffers> found_;

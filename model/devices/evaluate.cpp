@@ -350,7 +350,7 @@ std::vector<DeviceStep> on_one_device(std::span<const Step> steps) {
   std::vector<DeviceStep> result;
   result.reserve(steps.size());
   for (const Step& step : steps) {
-    result.push_back({.op = step.op, .device = DeviceId(0)});
+    result.push_back({.op = step.op, .device = DeviceId(0), .mode = step.mode});
     for (const TensorId t : step.free) result.back().free.push_back({t, DeviceId(0)});
   }
   return result;

@@ -309,6 +309,7 @@ Table<TensorId, bool> produced_tensors(const Graph& graph) {
 
 void validate(const DeviceGraph& graph) {
   validate(graph.graph);
+  expect_one_mode(graph.graph, "a graph over several devices");
   if (graph.places.size() != graph.graph.tensors.size() || graph.runs.size() != graph.graph.ops.size()) {
     throw InputError("graph", "not every tensor has its places, or not every op its runs");
   }

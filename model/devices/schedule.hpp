@@ -38,6 +38,8 @@ struct DeviceStep {
   DeviceId device{};
   DeviceId to{};
   std::vector<Residence> free{};
+  /// The op's mode; 0 over several devices.
+  ModeNumber mode = 0;
 
   [[nodiscard]] bool is_copy() const { return !op.valid(); }
 

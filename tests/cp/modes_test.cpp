@@ -6,14 +6,16 @@
 #include "model/evaluate.hpp"
 #include "tests/cp/oracle_check.hpp"
 #include "tests/support/oracle.hpp"
+#include "tests/support/random_modes.hpp"
 
 namespace remora {
 namespace {
 
 /// The extra duration of the best sequence of every op's computes, which the oracle confirms; nothing if there is none.
-std::optional<Duration> best_extra(const std::shared_ptr<const Graph>& graph, const Modes& modes, Bytes budget,
+std::optional<Duration> best_extra(const std::shared_ptr<const Graph>& graph,
+                                   const std::vector<std::pair<OpId, OpModes>>& modes, Bytes budget,
                                    OrderMode order = OrderMode::input) {
-  const Instance instance(graph, {.budget = budget, .order = order}, std::make_shared<const Modes>(modes));
+  const Instance instance(test::with_modes(*graph, modes), {.budget = budget, .order = order});
   const auto outcome = test::solve_whole(instance);
   const auto truth = test::optimum(instance);
   EXPECT_EQ(outcome.sequence.has_value(), truth.has_value());
@@ -48,12 +50,12 @@ TEST(ComputeOptionsInSearch, AnInputThatIsNotReadIsNotKept) {
   for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
     EXPECT_EQ(best_extra(block(), {}, Bytes(10), order), Duration(0));
     EXPECT_EQ(best_extra(block(), {}, Bytes(9), order), Duration(5));
-    EXPECT_EQ(best_extra(block(), {{.op = OpId(3), .further = {mode(7)}}}, Bytes(9), order), Duration(2));
-    EXPECT_EQ(best_extra(block(), {{.op = OpId(3), .further = {mode(11)}}}, Bytes(9), order), Duration(5));
-    EXPECT_EQ(best_extra(block(), {{.op = OpId(3), .unread = {kOfF}}}, Bytes(9), order), Duration(0));
+    EXPECT_EQ(best_extra(block(), {{OpId(3), {.further = {mode(7)}}}}, Bytes(9), order), Duration(2));
+    EXPECT_EQ(best_extra(block(), {{OpId(3), {.further = {mode(11)}}}}, Bytes(9), order), Duration(5));
+    EXPECT_EQ(best_extra(block(), {{OpId(3), {.unread = {kOfF}}}}, Bytes(9), order), Duration(0));
     // B itself takes 8 bytes, or 5 without f; H takes 7 without f.
     EXPECT_EQ(best_extra(block(), {}, Bytes(7), order), std::nullopt);
-    EXPECT_EQ(best_extra(block(), {{.op = OpId(3), .further = {mode(11)}}}, Bytes(7), order), Duration(6));
+    EXPECT_EQ(best_extra(block(), {{OpId(3), {.further = {mode(11)}}}}, Bytes(7), order), Duration(6));
   }
 }
 
@@ -63,7 +65,8 @@ TEST(ComputeOptionsInSearch, ComputesWeighNoMoreThanTheyMay) {
   const auto modes = [&](int own, int further, int most) {
     Mode mode = slow;
     mode.computes = further;
-    return Modes{{.op = OpId(0), .further = {mode}, .computes = own, .most_computes = most}};
+    return std::vector<std::pair<OpId, OpModes>>{
+        {OpId(0), {.further = {mode}, .computes = own, .most_computes = most}}};
   };
   for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
     EXPECT_EQ(best_extra(block(), modes(2, 1, 4), Bytes(9), order), Duration(5));
@@ -83,7 +86,7 @@ TEST(ComputeOptionsInSearch, AnInnerPeakMakesRoomByRecomputingLater) {
     copy.ops[2].workspace = Bytes(0);
     return std::make_shared<const Graph>(std::move(copy));
   }();
-  const Modes modes{{.op = OpId(1), .inner = {begin, end}}};
+  const std::vector<std::pair<OpId, OpModes>> modes{{OpId(1), {.inner = {begin, end}}}};
   for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
     EXPECT_EQ(best_extra(graph, modes, Bytes(10), order), Duration(0));
     EXPECT_EQ(best_extra(graph, modes, Bytes(9), order), Duration(5));

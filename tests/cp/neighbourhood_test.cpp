@@ -145,10 +145,10 @@ int check_neighbourhoods(unsigned seed, int rounds, OrderMode order, bool with_m
   std::mt19937 random(seed);
   int found = 0;
   for (int round = 0; round < rounds; ++round) {
-    const auto graph = test::random_graph(random, {.least_ops = 4, .most_ops = 6});
-    const auto modes = with_modes ? test::random_modes(random, *graph) : nullptr;
+    auto graph = test::random_graph(random, {.least_ops = 4, .most_ops = 6});
+    if (with_modes) graph = test::with_random_modes(random, *graph);
     const Problem limits{.max_computes = 2 + static_cast<int>(random() % 2), .order = order};
-    const Instance unlimited(graph, limits, modes);
+    const Instance unlimited(graph, limits);
     const auto incumbent = random_sequence(random, unlimited);
     if (!modes_hold(unlimited, incumbent)) continue;
     // Tied ops are freed together, so that fewer are chosen where there are modes.

@@ -76,12 +76,12 @@ std::string faults(const Instance& instance, const cp::SearchOutcome& outcome) {
 
 void check_random_graph(std::uint32_t seed, const ProblemKind& kind, OracleTally& tally) {
   std::mt19937 random(seed);
-  const auto graph =
+  auto graph =
       random_graph(random, {.least_ops = kind.least_ops, .most_ops = kind.most_ops, .in_place = kind.in_place});
-  const auto modes = kind.with_modes ? random_modes(random, *graph) : nullptr;
+  if (kind.with_modes) graph = with_random_modes(random, *graph);
   const int max_computes = 1 + static_cast<int>(random() % static_cast<unsigned>(kind.most_computes));
   const Problem limits{.max_computes = max_computes, .order = kind.order};
-  const Instance unlimited(graph, limits, modes);
+  const Instance unlimited(graph, limits);
   for (const Bytes budget : budgets(unlimited)) {
     const Instance instance = unlimited.with_budget(budget);
     const unsigned bits = random_switches(random);

@@ -22,9 +22,9 @@ int check_every_switch_setting(unsigned seed, int rounds, OrderMode order, bool 
   int recomputing = 0;
   for (int round = 0; round < rounds; ++round) {
     const int ops = order == OrderMode::free ? 4 : 6;
-    const auto graph = test::random_graph(random, {.least_ops = ops - 1, .most_ops = ops});
-    const auto modes = with_modes ? test::random_modes(random, *graph) : nullptr;
-    const Instance unlimited(graph, {.max_computes = 2, .order = order}, modes);
+    auto graph = test::random_graph(random, {.least_ops = ops - 1, .most_ops = ops});
+    if (with_modes) graph = test::with_random_modes(random, *graph);
+    const Instance unlimited(graph, {.max_computes = 2, .order = order});
     for (const Bytes budget : test::budgets(unlimited)) {
       const Instance instance = unlimited.with_budget(budget);
       const auto reference = test::solve_whole(instance);
@@ -195,11 +195,11 @@ int check_large_amounts(OrderMode order, bool with_modes) {
   std::mt19937 random(25);
   int recomputing = 0;
   for (int round = 0; round < 60; ++round) {
-    const auto graph = test::random_graph(random, {.most_ops = order == OrderMode::free ? 4 : 6,
-                                                   .largest_size = kLargestSize,
-                                                   .longest_duration = kLongestDuration});
-    const auto modes = with_modes ? test::random_modes(random, *graph, kLargestSize, kLongestDuration) : nullptr;
-    const Instance unlimited(graph, {.max_computes = 1 + round % 3, .order = order}, modes);
+    auto graph = test::random_graph(random, {.most_ops = order == OrderMode::free ? 4 : 6,
+                                             .largest_size = kLargestSize,
+                                             .longest_duration = kLongestDuration});
+    if (with_modes) graph = test::with_random_modes(random, *graph, kLargestSize, kLongestDuration);
+    const Instance unlimited(graph, {.max_computes = 1 + round % 3, .order = order});
     const Bytes peak = baseline_peak(unlimited);
     for (const int percent : {60, 75, 90, 99}) {
       const Instance instance = unlimited.with_budget(Bytes(peak.count() / 100 * percent));

@@ -76,11 +76,10 @@ SmallProblem::SmallProblem(std::mt19937& random, const SmallProblemKind& kind) {
 }
 
 bool SmallProblem::draw(std::mt19937& random, const SmallProblemKind& kind) {
-  const auto graph = random_graph(random, {.least_ops = kind.least_ops, .most_ops = kind.most_ops});
-  const auto modes = kind.with_modes ? random_modes(random, *graph) : nullptr;
+  auto graph = random_graph(random, {.least_ops = kind.least_ops, .most_ops = kind.most_ops});
+  if (kind.with_modes) graph = with_random_modes(random, *graph);
   const int max_computes = 1 + static_cast<int>(random() % 3);
-  instance_ =
-      std::make_shared<const Instance>(graph, Problem{.max_computes = max_computes, .order = kind.order}, modes);
+  instance_ = std::make_shared<const Instance>(graph, Problem{.max_computes = max_computes, .order = kind.order});
   free_ops_ = input_order(*instance_);
   incumbent_ = computes_of(free_ops_);
   if (kind.neighbourhood) {

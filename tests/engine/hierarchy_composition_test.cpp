@@ -59,11 +59,11 @@ void check(const Instance& instance, const Composition& composition, Composition
 }
 
 Instance random_instance(std::mt19937& random) {
-  const auto graph = random() % 2 == 0 ? test::random_graph(random, {.least_ops = 2, .most_ops = 6})
-                                       : test::random_training_graph(random, 3);
-  const auto modes = test::random_modes(random, *graph);
+  auto graph = random() % 2 == 0 ? test::random_graph(random, {.least_ops = 2, .most_ops = 6})
+                                 : test::random_training_graph(random, 3);
+  graph = test::with_random_modes(random, *graph);
   const int most = 1 + static_cast<int>(random() % 2);
-  const Instance unlimited(graph, {.max_computes = most}, modes);
+  const Instance unlimited(graph, {.max_computes = most});
   return unlimited.with_budget(random_budget(unlimited, random));
 }
 

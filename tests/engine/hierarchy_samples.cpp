@@ -170,7 +170,7 @@ Hierarchy make_hierarchy(const Instance& instance, const Partition& partition, s
     if (c == root) continue;
     const Block& block = hierarchy.blocks[at(hierarchy.classes.representative[at(c)])];
     const BlockProblem problem = problem_of(instance, hierarchy, block);
-    const Instance local(problem.graph, {.max_computes = problem.max_computes}, problem.modes);
+    const Instance local(problem.graph, {.max_computes = problem.max_computes});
     ClassSchedules& made = hierarchy.schedules[at(c)];
     made.schedules.push_back(saving_schedule(problem, local));
     for (int i = 0; i < further; ++i) {

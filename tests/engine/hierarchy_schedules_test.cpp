@@ -133,7 +133,7 @@ TEST(HierarchyOptions, CostWhatTheirOpsCost) {
     const Instance network(test::random_network(random, 20), {.max_computes = 2 + static_cast<int>(random() % 2)});
     const Hierarchy hierarchy = test::make_hierarchy(network, test::random_partition(network, random), random, 3);
     const BlockProblem problem = test::problem_of(network, hierarchy, hierarchy.blocks.back());
-    const Instance root(problem.graph, {.max_computes = problem.max_computes}, problem.modes);
+    const Instance root(problem.graph, {.max_computes = problem.max_computes});
     compare(network, hierarchy, root, computes_of(input_order(root)), comparison);
     for (int i = 0; i < 4; ++i) compare(network, hierarchy, root, test::random_sequence(root, random), comparison);
   }
@@ -197,7 +197,7 @@ TEST(HierarchyOptions, ThatAreSelectedLeaveNothingBetter) {
     if (sample.hierarchy.schedules.size() < 2) continue;
     const Block& block = sample.hierarchy.blocks.front();
     const BlockProblem problem = test::problem_of(sample.network, sample.hierarchy, block);
-    const Instance local(problem.graph, {.max_computes = problem.max_computes}, problem.modes);
+    const Instance local(problem.graph, {.max_computes = problem.max_computes});
     std::vector<BlockSchedule> all{saving_schedule(problem, local)};
     for (int i = 0; i < 30; ++i) all.push_back(measure_schedule(problem, local, test::random_sequence(local, random)));
     const std::vector<BlockSchedule> selected = select_schedules(all, 1000);
@@ -223,7 +223,7 @@ TEST(HierarchyStitching, PlansWhatASequenceDoes) {
     SCOPED_TRACE("seed 20261134, round " + std::to_string(round));
     const Case sample = random_case(random);
     const BlockProblem problem = test::problem_of(sample.network, sample.hierarchy, sample.hierarchy.blocks.back());
-    const Instance root(problem.graph, {.max_computes = problem.max_computes}, problem.modes);
+    const Instance root(problem.graph, {.max_computes = problem.max_computes});
     const Sequence sequence = expand(sample.hierarchy, test::random_sequence(root, random));
     const RecomputePlan plan = plan_of_any(sample.network, sequence);
     const std::vector<OpId> planned = sequence_of(sample.network, plan);

@@ -35,7 +35,7 @@ std::vector<Compute> computes_in(const Schedule& schedule) {
 }
 
 bool verifies(const Instance& instance, const Schedule& schedule) {
-  return verify(instance.graph(), schedule, instance.shared_modes().get()).valid();
+  return verify(instance.graph(), schedule).valid();
 }
 
 /// Moves the release of something that a step reads to the step before; nothing where no step but the one that makes
@@ -99,17 +99,17 @@ void expect_sound_modes(const Instance& instance, const Schedule& schedule) {
   EXPECT_EQ(schedule.duration, evaluation.duration);
   EXPECT_EQ(schedule.steps, steps_of(instance, computes));
   EXPECT_LE(schedule.lower_bound, schedule.duration);
-  const Verdict verdict = verify(instance.graph(), schedule, instance.shared_modes().get());
+  const Verdict verdict = verify(instance.graph(), schedule);
   EXPECT_TRUE(verdict.valid()) << verdict.errors.front();
   EXPECT_EQ(verdict.peak_step, evaluation.peak_step);
 }
 
 Instance random_modes_instance(std::mt19937& random, OrderMode order) {
   const int most_ops = order == OrderMode::free ? 4 : 6;
-  const auto graph = random() % 2 == 0 ? test::random_graph(random, {.least_ops = 2, .most_ops = most_ops})
-                                       : test::random_training_graph(random, order == OrderMode::free ? 2 : 3);
-  const auto modes = test::random_modes(random, *graph);
-  const Instance unlimited(graph, {.max_computes = 1 + static_cast<int>(random() % 2), .order = order}, modes);
+  auto graph = random() % 2 == 0 ? test::random_graph(random, {.least_ops = 2, .most_ops = most_ops})
+                                 : test::random_training_graph(random, order == OrderMode::free ? 2 : 3);
+  graph = test::with_random_modes(random, *graph);
+  const Instance unlimited(graph, {.max_computes = 1 + static_cast<int>(random() % 2), .order = order});
   const std::int64_t most = evaluate(unlimited, computes_of(input_order(unlimited))).peak.count();
   return unlimited.with_budget(Bytes(most - static_cast<std::int64_t>(random() % static_cast<unsigned>(most / 2 + 1))));
 }
@@ -222,8 +222,9 @@ TEST(SolveModes, TheLeastBudgetIsBracketed) {
     EXPECT_TRUE(test::optimum(instance.with_budget(bracket.reached)));
     EXPECT_FALSE(bracket.proved > Bytes(0) && test::optimum(instance.with_budget(bracket.proved - Bytes(1))));
     ++bracketed;
-    below_one_mode +=
-        bracket.reached < least_budget(test::asked({instance.shared_graph(), instance.problem()}, options)).reached;
+    auto plain = std::make_shared<Graph>(instance.graph());
+    for (Op& op : plain->ops) op.modes.reset();
+    below_one_mode += bracket.reached < least_budget(test::asked({plain, instance.problem()}, options)).reached;
   }
   EXPECT_GT(bracketed, 20);
   EXPECT_GT(below_one_mode, 5);
@@ -280,7 +281,6 @@ TEST(ModeProof, BoundsNoOptimumFromAbove) {
 /// Units whose forward half may save less for its backward half, which then takes longer and more workspace.
 Instance random_units(std::mt19937& random, int units, int modes) {
   auto graph = std::make_shared<Graph>();
-  auto further = std::make_shared<Modes>();
   std::vector<OpId> forward;
   const auto amount = [&](unsigned most) { return static_cast<std::int64_t>(random() % most); };
   const auto add = [&](Op op, std::int64_t size, std::vector<OpId> reads) {
@@ -293,21 +293,21 @@ Instance random_units(std::mt19937& random, int units, int modes) {
   };
   for (int unit = 0; unit < units; ++unit) {
     forward.push_back(add({.duration = Duration(1 + amount(9))}, 5 + amount(20), {}));
-    OpModes own{.op = forward.back()};
+    OpModes own;
     for (int mode = 1; mode < modes; ++mode)
       own.further.push_back(Mode{.duration = (*graph)[forward.back()].duration, .output_sizes = {Bytes(amount(20))}});
-    further->push_back(std::move(own));
+    (*graph)[forward.back()].modes = std::move(own);
   }
   for (int unit = units; unit-- > 0;) {
     const OpId op = add({.duration = Duration(1 + amount(9)), .workspace = Bytes(amount(9))}, 0, {forward[at(unit)]});
-    OpModes own{.op = op, .follows = forward[at(unit)]};
+    OpModes own{.follows = forward[at(unit)]};
     for (int mode = 1; mode < modes; ++mode)
       own.further.push_back(Mode{.duration = (*graph)[op].duration + Duration(amount(9)),
                                  .workspace = Bytes(amount(20)),
                                  .output_sizes = {Bytes(0)}});
-    further->push_back(std::move(own));
+    (*graph)[op].modes = std::move(own);
   }
-  const Instance unlimited(graph, {.max_computes = 1}, further);
+  const Instance unlimited(graph, {.max_computes = 1});
   const std::int64_t most = baseline_peak(unlimited).count();
   return unlimited.with_budget(Bytes(most - amount(static_cast<unsigned>(most / 2 + 1))));
 }
@@ -352,7 +352,6 @@ Instance units_of_few_kinds(std::mt19937& random, int units) {
   const Instance small = random_units(random, units, 3);
   const auto kinds = 1 + random() % 3;
   auto graph = std::make_shared<Graph>(small.graph());
-  auto modes = std::make_shared<Modes>(*small.shared_modes());
   const auto larger = [&](auto& amount, std::int64_t unit) {
     amount = std::decay_t<decltype(amount)>(amount.count() * unit + static_cast<std::int64_t>(random() % 20'000'000));
   };
@@ -366,13 +365,13 @@ Instance units_of_few_kinds(std::mt19937& random, int units) {
         here.duration = graph->ops[at(other)].duration;
         here.workspace = graph->ops[at(other)].workspace;
         graph->tensors[at(op)].size = graph->tensors[at(other)].size;
-        (*modes)[at(op)].further = (*modes)[at(other)].further;
+        here.modes->further = graph->ops[at(other)].modes->further;
         continue;
       }
       larger(here.duration, 100'000'000);
       larger(here.workspace, 50'000'000);
       if (is_forward) larger(graph->tensors[at(op)].size, 50'000'000);
-      for (std::optional<Mode>& mode : (*modes)[at(op)].further) {
+      for (std::optional<Mode>& mode : graph->ops[at(op)].modes->further) {
         larger(mode->duration, 100'000'000);
         larger(mode->workspace, 50'000'000);
         if (is_forward) larger(mode->output_sizes.front(), 40'000'000);
@@ -382,12 +381,12 @@ Instance units_of_few_kinds(std::mt19937& random, int units) {
   for (int op = 0; op < 2 * units; ++op) {
     const auto noise = [&](Duration& duration) { duration += Duration(static_cast<std::int64_t>(random() % 12)); };
     noise(graph->ops[at(op)].duration);
-    for (std::optional<Mode>& mode : (*modes)[at(op)].further) {
+    for (std::optional<Mode>& mode : graph->ops[at(op)].modes->further) {
       if (op < units) mode->duration = graph->ops[at(op)].duration;
       if (op >= units) noise(mode->duration);
     }
   }
-  const Instance unlimited(graph, {.max_computes = 1}, modes);
+  const Instance unlimited(graph, {.max_computes = 1});
   const std::int64_t most = baseline_peak(unlimited).count();
   return unlimited.with_budget(Bytes(most - static_cast<std::int64_t>(random() % 1000) * most / 1500));
 }

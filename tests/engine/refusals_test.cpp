@@ -39,13 +39,12 @@ std::optional<Duration> truth(const Request& request, Bytes budget) {
   return test::optimum({request.graph,
                         {.budget = budget,
                          .max_computes = request.max_computes.value_or(kMaxComputes),
-                         .order = is_free ? OrderMode::free : OrderMode::input},
-                        request.modes});
+                         .order = is_free ? OrderMode::free : OrderMode::input}});
 }
 
 /// A budget at or below the input order's peak.
 Bytes some_budget(std::mt19937& random, const Request& request) {
-  const Instance instance(request.graph, {}, request.modes);
+  const Instance instance(request.graph, {});
   const Bytes fixed = request.graph->fixed_memory;
   const auto part = static_cast<std::int64_t>(1 + random() % 9);
   return fixed + Bytes((baseline_peak(instance) - fixed).count() * part / 10);
@@ -117,7 +116,7 @@ TEST_F(Refusals, OfOpsWithSeveralModesNameTrueBudgets) {
   for (int i = 0; refused_ < fewer(200); ++i) {
     SCOPED_TRACE("problem " + std::to_string(i));
     Request request{.graph = test::random_graph(random, {.most_ops = 5}), .options = test::work_limited(400, 1)};
-    request.modes = test::random_modes(random, *request.graph);
+    request.graph = test::with_random_modes(random, *request.graph);
     request.max_computes = 1 + static_cast<int>(random() % 2);
     request.budget = some_budget(random, request);
     ask_and_compare(request);

@@ -29,8 +29,9 @@ std::shared_ptr<const Graph> triangle() {
   return std::make_shared<const Graph>(std::move(graph));
 }
 
-Instance instance_with(OpModes modes) {
-  return {triangle(), {}, std::make_shared<const Modes>(Modes{std::move(modes)})};
+Instance instance_with(OpId op, OpModes modes, Graph graph = *triangle()) {
+  graph[op].modes = std::move(modes);
+  return {std::make_shared<const Graph>(std::move(graph)), {}};
 }
 
 Mode mode_of_c(std::vector<TensorId> unread) {
@@ -44,25 +45,25 @@ std::vector<Bytes> memory_of(const Instance& instance, const std::vector<Compute
 using Memory = std::vector<Bytes>;
 
 TEST(Modes, AnInputIsReleasedEarlierForAModeThatDoesNotReadIt) {
-  const Instance instance = instance_with({.op = kC, .further = {mode_of_c({kOfA})}});
+  const Instance instance = instance_with(kC, {.further = {mode_of_c({kOfA})}});
   EXPECT_EQ(memory_of(instance, {{kA, 0}, {kB, 0}, {kC, 0}}), (Memory{Bytes(4), Bytes(6), Bytes(7)}));
   EXPECT_EQ(memory_of(instance, {{kA, 0}, {kB, 0}, {kC, 1}}), (Memory{Bytes(4), Bytes(6), Bytes(3)}));
 }
 
 TEST(Modes, AnUnreadInputNeedNotBeComputed) {
-  const Instance instance = instance_with({.op = kC, .further = {mode_of_c({kOfB})}});
+  const Instance instance = instance_with(kC, {.further = {mode_of_c({kOfB})}});
   EXPECT_EQ(memory_of(instance, {{kA, 0}, {kC, 1}, {kB, 0}}), (Memory{Bytes(4), Bytes(5), Bytes(7)}));
   EXPECT_THROW((void)memory_of(instance, {{kA, 0}, {kC, 0}, {kB, 0}}), std::logic_error);
 }
 
 TEST(Modes, TheGraphsOwnModeMayLeaveInputsUnread) {
-  const Instance instance = instance_with({.op = kC, .unread = {kOfA}});
+  const Instance instance = instance_with(kC, {.unread = {kOfA}});
   EXPECT_EQ(memory_of(instance, {{kA, 0}, {kB, 0}, {kC, 0}}), (Memory{Bytes(4), Bytes(6), Bytes(3)}));
   EXPECT_EQ(evaluate(instance, input_order(instance)).peak, Bytes(6));
 }
 
 TEST(Modes, KnowWhichModeReadsWhat) {
-  const Instance instance = instance_with({.op = kC, .further = {mode_of_c({kOfA}), mode_of_c({})}});
+  const Instance instance = instance_with(kC, {.further = {mode_of_c({kOfA}), mode_of_c({})}});
   EXPECT_TRUE(instance.reads_differ());
   EXPECT_TRUE(instance.reads_differ(kC));
   EXPECT_FALSE(instance.reads_differ(kB));
@@ -78,13 +79,13 @@ TEST(Modes, KnowWhichModeReadsWhat) {
 
 TEST(Modes, TheFootprintIsThatOfTheModeThatNeedsLeast) {
   EXPECT_EQ(Instance(triangle(), {}).footprint(kC), Bytes(7));
-  EXPECT_EQ(instance_with({.op = kC, .further = {mode_of_c({kOfA})}}).footprint(kC), Bytes(3));
-  EXPECT_EQ(instance_with({.op = kC, .further = {mode_of_c({})}, .unread = {kOfB}}).footprint(kC), Bytes(5));
+  EXPECT_EQ(instance_with(kC, {.further = {mode_of_c({kOfA})}}).footprint(kC), Bytes(3));
+  EXPECT_EQ(instance_with(kC, {.further = {mode_of_c({})}, .unread = {kOfB}}).footprint(kC), Bytes(5));
 }
 
 TEST(Modes, HoldIfTheComputesWeighNoMoreThanTheyMay) {
   Mode heavy{.duration = Duration(1), .output_sizes = {Bytes(1)}, .computes = 3};
-  const Instance instance = instance_with({.op = kA, .further = {heavy}, .computes = 1, .most_computes = 4});
+  const Instance instance = instance_with(kA, {.further = {heavy}, .computes = 1, .most_computes = 4});
   EXPECT_EQ(instance.computes(kA, 1), 3);
   EXPECT_EQ(instance.computes(kB, 0), 1);
   EXPECT_EQ(instance.most_computes(kB), kNoMostComputes);
@@ -97,26 +98,25 @@ TEST(Modes, HoldIfTheComputesWeighNoMoreThanTheyMay) {
 
 TEST(Modes, TheLightestModeLimitsHowOftenAnOpRuns) {
   const auto most = [](OpModes modes) {
-    const Modes all{std::move(modes)};
-    return Instance(triangle(), {.max_computes = 3}, std::make_shared<const Modes>(all)).max_computes(kA);
+    return instance_with(kA, std::move(modes)).with_problem({.max_computes = 3}).max_computes(kA);
   };
   const Mode light{.output_sizes = {Bytes(1)}, .computes = 2};
-  EXPECT_EQ(most({.op = kA, .computes = 3}), 3);
-  EXPECT_EQ(most({.op = kA, .computes = 3, .most_computes = 5}), 1);
-  EXPECT_EQ(most({.op = kA, .further = {light}, .computes = 3, .most_computes = 5}), 2);
+  EXPECT_EQ(most({.computes = 3}), 3);
+  EXPECT_EQ(most({.computes = 3, .most_computes = 5}), 1);
+  EXPECT_EQ(most({.further = {light}, .computes = 3, .most_computes = 5}), 2);
 }
 
 TEST(Modes, RefuseWeightsBelowOneOrAllAboveTheLimit) {
-  EXPECT_THROW(instance_with({.op = kA, .computes = 0}), InputError);
-  EXPECT_THROW(instance_with({.op = kA, .computes = 3, .most_computes = 2}), InputError);
+  EXPECT_THROW(instance_with(kA, {.computes = 0}), InputError);
+  EXPECT_THROW(instance_with(kA, {.computes = 3, .most_computes = 2}), InputError);
   EXPECT_NO_THROW(instance_with(
-      {.op = kA, .further = {Mode{.output_sizes = {Bytes(1)}, .computes = 2}}, .computes = 3, .most_computes = 2}));
+      kA, {.further = {Mode{.output_sizes = {Bytes(1)}, .computes = 2}}, .computes = 3, .most_computes = 2}));
 }
 
 TEST(Modes, AnInnerPeakDoesNotCountWhatIsFreedBeforeUnlessItIsNeededLater) {
   // C takes 2 more bytes with a and b there, 4 more when a is gone; 1 byte of output, a 4, b 2.
   const std::vector<InnerPeak> inner{{.workspace = Bytes(2)}, {.workspace = Bytes(4), .freed = {kOfA}}};
-  const Instance instance = instance_with({.op = kC, .inner = inner});
+  const Instance instance = instance_with(kC, {.inner = inner});
   EXPECT_TRUE(instance.has_inner(kC));
   EXPECT_FALSE(instance.has_inner(kA));
   EXPECT_EQ(memory_of(instance, {{kA, 0}, {kB, 0}, {kC, 0}}), (Memory{Bytes(4), Bytes(6), Bytes(9)}));
@@ -129,16 +129,14 @@ TEST(Modes, AnInnerPeakDoesNotCountWhatIsFreedBeforeUnlessItIsNeededLater) {
 
 TEST(Modes, TheHighestInnerPeakCountsEvenBelowTheInputsAndOutputs) {
   const std::vector<InnerPeak> inner{{.workspace = Bytes(-2)}, {.workspace = Bytes(0), .freed = {kOfA, kOfB}}};
-  const Instance instance = instance_with({.op = kC, .inner = inner});
+  const Instance instance = instance_with(kC, {.inner = inner});
   EXPECT_EQ(memory_of(instance, {{kA, 0}, {kB, 0}, {kC, 0}}), (Memory{Bytes(4), Bytes(6), Bytes(5)}));
 }
 
 TEST(Modes, AnInnerPeakDoesNotFreeWhatMustBeKept) {
   Graph graph = *triangle();
   graph.tensors[kOfA].keep = true;
-  const auto kept = std::make_shared<const Graph>(graph);
-  const Modes modes{{.op = kC, .inner = {{.workspace = Bytes(4), .freed = {kOfA}}}}};
-  const Instance instance(kept, {}, std::make_shared<const Modes>(modes));
+  const Instance instance = instance_with(kC, {.inner = {{.workspace = Bytes(4), .freed = {kOfA}}}}, graph);
   EXPECT_EQ(memory_of(instance, {{kA, 0}, {kB, 0}, {kC, 0}}), (Memory{Bytes(4), Bytes(6), Bytes(11)}));
 }
 
@@ -146,20 +144,20 @@ TEST(Modes, RefuseToFreeWhatIsNotReadOrTwice) {
   const auto freeing = [](std::vector<FreedInput> freed) {
     return std::vector<InnerPeak>{{.workspace = Bytes(1), .freed = std::move(freed)}};
   };
-  EXPECT_NO_THROW(instance_with({.op = kC, .inner = freeing({kOfA, kOfB})}));
-  EXPECT_THROW(instance_with({.op = kB, .inner = freeing({kOfB})}), InputError);
-  EXPECT_THROW(instance_with({.op = kC, .unread = {kOfA}, .inner = freeing({kOfA})}), InputError);
-  EXPECT_THROW(instance_with({.op = kC, .inner = freeing({kOfA, kOfA})}), InputError);
+  EXPECT_NO_THROW(instance_with(kC, {.inner = freeing({kOfA, kOfB})}));
+  EXPECT_THROW(instance_with(kB, {.inner = freeing({kOfB})}), InputError);
+  EXPECT_THROW(instance_with(kC, {.unread = {kOfA}, .inner = freeing({kOfA})}), InputError);
+  EXPECT_THROW(instance_with(kC, {.inner = freeing({kOfA, kOfA})}), InputError);
 }
 
 TEST(Modes, RefuseUnreadTensorsThatAreNoInputs) {
-  EXPECT_THROW(instance_with({.op = kB, .unread = {kOfB}}), InputError);
-  EXPECT_THROW(instance_with({.op = kB, .further = {Mode{.output_sizes = {Bytes(1)}, .unread = {kOfB}}}}), InputError);
+  EXPECT_THROW(instance_with(kB, {.unread = {kOfB}}), InputError);
+  EXPECT_THROW(instance_with(kB, {.further = {Mode{.output_sizes = {Bytes(1)}, .unread = {kOfB}}}}), InputError);
 }
 
 TEST(Modes, RefuseAFollowerThatReadsNothingOfItsLeader) {
-  EXPECT_NO_THROW(instance_with({.op = kC, .follows = kB, .unread = {kOfA}}));
-  EXPECT_THROW(instance_with({.op = kC, .follows = kB, .unread = {kOfB}}), InputError);
+  EXPECT_NO_THROW(instance_with(kC, {.follows = kB, .unread = {kOfA}}));
+  EXPECT_THROW(instance_with(kC, {.follows = kB, .unread = {kOfB}}), InputError);
 }
 
 }  // namespace

@@ -109,7 +109,7 @@ class Sequence:
             duration=self.mixed(3),
             inputs=self.mixed([self.mixed(self.random.choice(known)) for _ in range(self.random.randint(0, 3))]),
             outputs=self.mixed({f"y{self.random.randint(0, 99)}": self.mixed(4)}),
-            **({self.random.choice(["workspace", "type", "keep", "phase", "after", "backward_of"]): self.anything()}
+            **({self.random.choice(["workspace", "type", "keep", "phase", "after", "modes"]): self.anything()}
                if self.random.random() < 0.3 else {}),
         )  # fmt: skip
 
@@ -123,6 +123,7 @@ class Sequence:
             ["size", "keep", "duration", "workspace", "recompute", "max_computes", "fixed_memory", "name", "meta"]
         )
         setattr(thing, name, self.mixed(2))
+        self.any_of(list(graph.ops)).modes = self.mixed([self.mode()])
 
     def call_look(self) -> None:
         for thing in (self.anything(), self.graph(), self.schedule()):
@@ -139,8 +140,6 @@ class Sequence:
             limits["warm_start"] = self.schedule()
         if self.random.random() < 0.2:
             limits["on_incumbent"] = self.mixed(lambda schedule: schedule.peak < 0)
-        if self.random.random() < 0.2:
-            limits["modes"] = self.mixed({self.mixed(self.random.randint(0, 3)): self.mixed([self.mode()])})
         if self.random.random() < 0.2:
             limits |= {"addresses": self.mixed(True), "alignment": self.mixed(2)}
         schedule = remora.solve(graph, self.mixed(self.random.choice(["60%", "80%", "100%", 20, 40])), **limits)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import pickle
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,85 +25,127 @@ def block() -> remora.Graph:
 
 SAVES_NOTHING = [remora.Mode(duration=3, output_sizes=[1, 0])]
 RECOMPUTES = [remora.Mode(duration=9, output_sizes=[1])]
-LEAN: remora.Modes = {"F": SAVES_NOTHING, "B": RECOMPUTES}
+
+
+def lean(block: remora.Graph, follows: str | None = None) -> remora.Graph:
+    """A copy in which F may save nothing, and B may do without."""
+    graph = block.copy()
+    graph["F"].modes = SAVES_NOTHING
+    graph["B"].modes = remora.OpModes(further=RECOMPUTES, follows=follows)
+    return graph
 
 
 def test_a_step_says_its_mode(block: remora.Graph) -> None:
-    rich = remora.solve(block, "100%", modes=LEAN, work_limit=2000)
+    rich = remora.solve(lean(block), "100%", work_limit=2000)
     assert {step.op.name: step.mode for step in rich.steps}["F"] == 1, "the shorter one does where nobody needs more"
-    followed: remora.Modes = {"F": SAVES_NOTHING, "B": remora.OpModes(further=RECOMPUTES, follows="F")}
-    lean = remora.solve(block, 8, modes=followed, max_computes=1, work_limit=2000)
-    assert [(step.op.name, step.mode) for step in lean.steps] == [("X", 0), ("F", 1), ("L", 0), ("B", 1)]
-    assert (lean.status, lean.peak, lean.duration) == ("optimal", 8, 15)
-    assert max(lean.memory) == lean.peak
-    assert lean.residences[0].tensor.name == "x"
+    spare = remora.solve(lean(block, "F"), 8, max_computes=1, work_limit=2000)
+    assert [(step.op.name, step.mode) for step in spare.steps] == [("X", 0), ("F", 1), ("L", 0), ("B", 1)]
+    assert (spare.status, spare.peak, spare.duration) == ("optimal", 8, 15)
+    assert max(spare.memory) == spare.peak
+    assert spare.residences[0].tensor.name == "x"
     with pytest.raises(remora.NoSchedule):
         remora.solve(block, 8, max_computes=1, work_limit=2000)
 
 
-def test_it_is_verified_but_has_no_file(block: remora.Graph) -> None:
-    found: list[remora.Schedule] = []
-    schedule = remora.solve(block, "100%", modes=LEAN, work_limit=2000, on_incumbent=found.append)
-    verdict = remora.verify(block, schedule)
+def test_it_is_verified_saved_and_shown(block: remora.Graph, tmp_path: Path) -> None:
+    graph, found = lean(block), list[remora.Schedule]()
+    schedule = remora.solve(graph, "100%", work_limit=2000, on_incumbent=found.append)
+    verdict = remora.verify(graph, schedule)
     assert verdict
     assert (verdict.peak, verdict.duration) == (schedule.peak, schedule.duration)
     assert found
-    assert all(remora.verify(block, one) for one in found)
-    assert remora.verify(block.copy(), schedule)
-    other = block.copy()
-    other.find_op("L").duration = 3
-    calls = (schedule.to_json, schedule.svg, lambda: pickle.dumps(schedule), lambda: remora.verify(other, schedule))
-    for refused in calls:
-        with pytest.raises(remora.InputError, match="several modes"):
-            refused()
-    assert schedule == schedule
-    assert schedule != remora.solve(block, "100%", modes=LEAN, work_limit=2000)
+    assert all(remora.verify(graph, one) for one in found)
+    assert pickle.loads(pickle.dumps(schedule)) == schedule
+    assert '"mode": 1' in schedule.to_json()
+    graph.save(tmp_path / "graph.json")
+    schedule.save(tmp_path / "schedule.json")
+    read = remora.Graph.load(tmp_path / "graph.json")
+    assert read.to_json() == graph.to_json()
+    again = remora.Schedule.load(tmp_path / "schedule.json", read)
+    assert [step.mode for step in again.steps] == [step.mode for step in schedule.steps]
+    assert remora.verify(read, again)
     assert "block" in schedule._repr_html_()
+    assert "svg" in schedule.svg()
+    read["F"].modes = None
+    assert "no mode 1" in remora.verify(read, again).errors[0]
+
+
+def test_an_op_says_its_modes(block: remora.Graph) -> None:
+    graph = block.copy()
+    x, saved = graph["X"].output, graph["F"].outputs[1]
+    inner = [remora.InnerPeak(-1), remora.InnerPeak(4, (saved, (x, 1)))]
+    graph.op("C", duration=1, inputs=[x, saved], outputs={"c": 3}, modes=[None, remora.Mode(2, inner=inner)])
+    modes = graph["C"].modes
+    assert modes is not None
+    peaks = (remora.InnerPeak(-1), remora.InnerPeak(4, (saved, (x, 1))))
+    assert modes.further == (None, remora.Mode(2, (3,), inner=peaks))
+    assert graph["X"].modes is None
+    graph["C"].modes = modes
+    assert graph["C"].modes == modes
+    rewritten = remora.Graph.from_json(graph.to_json())
+    assert rewritten.to_json() == graph.to_json()
+    followed = lean(block, "F")["B"].modes
+    assert followed is not None
+    assert followed.follows is not None
+    with pytest.raises(remora.InputError, match="follower"):
+        lean(block, "F")["F"].modes = None
 
 
 def test_the_least_budget_is_that_of_all_modes(block: remora.Graph) -> None:
     one = remora.least_budget(block, work_limit=2000, max_computes=1)
-    several = remora.least_budget(block, work_limit=2000, max_computes=1, modes=LEAN)
+    several = remora.least_budget(lean(block), work_limit=2000, max_computes=1)
     assert several.proved <= several.reached < one.proved
 
 
 def test_weights_and_inner_peaks(block: remora.Graph) -> None:
     heavy = remora.Mode(duration=1, output_sizes=[1, 6], computes=2)
-    modes: remora.Modes = {"F": remora.OpModes(further=[None, heavy], most_computes=1)}
-    steps = remora.solve(block, "100%", modes=modes, work_limit=2000).steps
+    block["F"].modes = remora.OpModes(further=[None, heavy], most_computes=1)
+    steps = remora.solve(block, "100%", work_limit=2000).steps
     assert {step.op.name: step.mode for step in steps}["F"] == 0, "the other weighs too much"
+    block["F"].modes = None
     inner = remora.Mode(duration=1, output_sizes=[1], inner=[remora.InnerPeak(3, freed=["saved"])], unread=["x"])
-    schedule = remora.solve(block, "100%", modes={"B": [inner]}, work_limit=2000)
+    block["B"].modes = [inner]
+    schedule = remora.solve(block, "100%", work_limit=2000)
     assert {step.op.name: step.mode for step in schedule.steps}["B"] == 1
     assert remora.verify(block, schedule)
 
 
 @pytest.mark.parametrize(
-    ("modes", "refusal"),
+    ("op", "modes", "refusal"),
     [
-        ({"nobody": []}, "nobody"),
-        ({"F": [remora.Mode(1, [1])]}, "size"),
-        ({"F": [remora.Mode(1, [1, -1])]}, "negative"),
-        ({"F": [remora.Mode(1, [1, 1], unread=["dx"])]}, "input"),
-        ({"F": [], 1: []}, "twice"),
-        ({"B": remora.OpModes([remora.Mode(1, [1])], follows="X")}, "modes"),
-        ({"B": remora.OpModes([remora.Mode(1, [1])], follows="L", most_computes=0)}, "most_computes"),
+        ("F", [remora.Mode(1, [1])], "size"),
+        ("F", [remora.Mode(1, [1, -1])], "negative"),
+        ("F", [remora.Mode(1, [1, 1], unread=["dx"])], "input"),
+        ("F", [remora.Mode(1, unread=["nothing"])], "nothing"),
+        ("B", remora.OpModes([remora.Mode(1, [1])], follows="X"), "modes"),
+        ("B", remora.OpModes([remora.Mode(1, [1])], follows="nobody"), "nobody"),
+        ("B", remora.OpModes([remora.Mode(1, [1])], follows="L", most_computes=0), "most_computes"),
+        ("B", [remora.Mode(1, [1], inner=[remora.InnerPeak(1, ["y"])])], "read by the mode"),
     ],
 )
-def test_modes_that_do_not_fit_are_refused(block: remora.Graph, modes: Any, refusal: str) -> None:
+def test_modes_that_do_not_fit_are_refused(block: remora.Graph, op: str, modes: Any, refusal: str) -> None:
     with pytest.raises(remora.InputError, match=refusal):
-        remora.solve(block, "100%", modes=modes, work_limit=100)
+        block[op].modes = modes
+    assert block[op].modes is None
 
 
-NONE: list[Any] = [7, "F", ["x"], None]
+NONE: list[Any] = ["F", ["x"], None]
 
 
-@pytest.mark.parametrize("modes", [7, {"F": 3}, {"F": [3]}, *({"F": [remora.Mode(none, none, none)]} for none in NONE)])
+@pytest.mark.parametrize("modes", [7, "F", [3], *([remora.Mode(none, [1, 1], none)] for none in NONE)])
 def test_what_is_no_mode_is_refused(block: remora.Graph, modes: Any) -> None:
     with pytest.raises(TypeError, match="modes"):
-        remora.solve(block, "100%", modes=modes, work_limit=100)
+        block["F"].modes = modes
 
 
-def test_methods_know_one_mode(block: remora.Graph) -> None:
-    with pytest.raises(remora.InputError, match="one mode"):
-        remora.solve(block, "100%", modes=LEAN, strategy="greedy")
+def test_what_takes_one_mode_names_the_op(block: remora.Graph) -> None:
+    graph = lean(block)
+    calls = (
+        lambda: remora.solve(graph, "100%", strategy="greedy"),
+        lambda: remora.solve(graph, "100%", addresses=True, work_limit=10),
+        lambda: remora.solve(graph, "100%", slices="auto", work_limit=10),
+        lambda: remora.order(graph, work_limit=10),
+    )
+    for call in calls:
+        with pytest.raises(remora.InputError, match='op "F": has several modes'):
+            call()

@@ -134,8 +134,6 @@ def test_what_is_wrong_is_said_with_its_place(tmp_path: Path) -> None:
         assert words in str(caught.value), (words, str(caught.value))
     with pytest.raises(bad, match="alignment: is for addresses"):
         remora.solve(ladder(2), "100%", alignment=64)
-    with pytest.raises(bad, match="several modes"):
-        remora.solve(ladder(2), "100%", addresses=True, modes={"f0": [remora.Mode(1, [10])]}, work_limit=10)
     (tmp_path / "bad.csv").write_text("id,lower,upper,size\na,0,1,x\n")
     with pytest.raises(bad, match=r"bad\.csv: line 2: size must be a whole number"):
         remora.load_buffers(tmp_path / "bad.csv")

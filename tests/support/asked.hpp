@@ -13,7 +13,6 @@ inline Request asked(const Instance& instance, const SolveOptions& options) {
           .budget = instance.budget(),
           .max_computes = instance.problem().max_computes,
           .order = is_free ? OrderRequest::free : OrderRequest::input,
-          .modes = instance.shared_modes(),
           .options = options};
 }
 

@@ -87,12 +87,12 @@ void limit_computes(std::mt19937& random, OpModes& entry) {
 
 }  // namespace
 
-std::shared_ptr<const Modes> random_modes(std::mt19937& random, const Graph& graph, std::int64_t largest_size,
-                                          std::int64_t longest_duration) {
-  Modes result;
+std::shared_ptr<const Graph> with_random_modes(std::mt19937& random, const Graph& graph, std::int64_t largest_size,
+                                               std::int64_t longest_duration) {
+  auto result = std::make_shared<Graph>(graph);
   std::vector<std::size_t> further(graph.ops.size(), 0);
   for (std::size_t v = 0; v < graph.ops.size(); ++v) {
-    OpModes entry{.op = OpId(v)};
+    OpModes entry;
     const auto leaders = producers_of(graph, graph.ops[v]);
     if (!leaders.empty() && random() % 3 == 0) {
       entry.follows = leaders[random() % leaders.size()];
@@ -112,9 +112,9 @@ std::shared_ptr<const Modes> random_modes(std::mt19937& random, const Graph& gra
     limit_computes(random, entry);
     if (!entry.further.empty() || entry.follows.valid() || !entry.unread.empty() || !entry.inner.empty() ||
         entry.most_computes != kNoMostComputes)
-      result.push_back(std::move(entry));
+      result->ops[v].modes = std::move(entry);
   }
-  return std::make_shared<const Modes>(std::move(result));
+  return result;
 }
 
 }  // namespace remora::test

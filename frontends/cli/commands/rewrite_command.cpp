@@ -128,6 +128,38 @@ Answer solve_module(const Arguments& arguments, const hlo::LoweredModule& module
   }
 }
 
+struct WrittenAnswer {
+  Answer answer{};
+  /// Empty without a schedule.
+  std::string text{};
+};
+
+/// The op without one of its axes.
+void drop_axis(LoadedModel& model, const SlicedOp& dropped) {
+  auto fewer = std::make_shared<Graph>(*model.graph.graph);
+  const auto drop = [&](auto& axes) { axes.erase(axes.begin() + dropped.axis); };
+  drop((*fewer)[dropped.op].axes);
+  drop(model.lowered.graph[dropped.op].axes);
+  drop(model.lowered.writable[dropped.op.index()]);
+  model.graph.graph = std::move(fewer);
+}
+
+/// A schedule whose slices can be written: where the engine chose an axis of which they cannot, it chooses without it.
+WrittenAnswer solve_model(const Arguments& arguments, LoadedModel& model, const Request& request,
+                          const std::string& output) {
+  while (true) {
+    Answer answer = solve_as_asked(arguments, model.graph, request);
+    if (!answer.schedule.has_schedule()) return {.answer = std::move(answer)};
+    try {
+      std::string text = rewritten_text(model, answer.schedule, output);
+      return {std::move(answer), std::move(text)};
+    } catch (const onnx_frontend::UnevenSlices& uneven) {
+      if (!request.slices.is_automatic() || answer.schedule.solver.stop == Stop::cancelled) throw;
+      for (const SlicedOp& op : uneven.ops()) drop_axis(model, op);
+    }
+  }
+}
+
 void show(const Arguments& arguments, const Graph& graph, const Answer& answer) {
   if (is_quiet(arguments)) {
     if (!arguments.has("json-progress") && !answer.schedule.has_schedule())
@@ -260,16 +292,19 @@ int rewrite_command(const Words& words) {
   const FileText file = read_once(arguments.file("MODEL"));
   if (tflite::looks_like_model(file.content)) return rewrite_tflite(arguments, file, made, request);
   if (hlo::looks_like_module(file.content)) return rewrite_module(arguments, file, made, request);
-  const LoadedModel model = load_model(file, arguments, is_quiet(arguments));
+  LoadedModel model = load_model(file, arguments, is_quiet(arguments));
   if (model.options.training) refuse_model_name(output, kNoTrainingNodes);
   if (!made) check_writable_form(model, output);
-  const Answer answer = made ? Answer{.schedule = load_made_schedule(*made, model.graph, model.path)}
-                             : solve_as_asked(arguments, model.graph, request);
-  const Schedule& schedule = answer.schedule;
-  if (schedule.has_schedule()) {
-    const std::string text = rewritten_text(model, schedule, output);
-    arguments.files().write(output, [&](std::ostream& out) { out << text; });
+  WrittenAnswer written;
+  if (made) {
+    written.answer.schedule = load_made_schedule(*made, model.graph, model.path);
+    written.text = rewritten_text(model, written.answer.schedule, output);
+  } else {
+    written = solve_model(arguments, model, request, output);
   }
+  const Answer& answer = written.answer;
+  const Schedule& schedule = answer.schedule;
+  if (schedule.has_schedule()) arguments.files().write(output, [&](std::ostream& out) { out << written.text; });
   show(arguments, answer.sliced ? *answer.sliced : *model.graph.graph, answer);
   if (arguments.has("check") && schedule.has_schedule()) {
     check_rewritten(arguments.has("json-progress") ? std::cout : std::cerr, arguments.get<std::string>("python"), model,

@@ -42,12 +42,13 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
   for (std::size_t v = 0; v < rows.size(); ++v) rows[v] = {v, -1, Duration(0)};
   for (const Step& step : schedule.steps) {
     Row& row = rows[step.op.index()];
-    if (++row.times > 0) row.paid += graph.ops[row.op].duration;
+    if (++row.times > 0) row.paid += mode_of(graph, step.op, step.mode).duration;
   }
   std::erase_if(rows, [](const Row& row) { return row.times < 1; });
   if (rows.empty()) {
     const char* order = schedule.order == OrderMode::input ? "the input order" : "this order";
-    out << "recomputed  nothing: " << order << " fits within the budget\n";
+    out << "recomputed  nothing" << (has_modes(graph) ? "" : std::string(": ") + order + " fits within the budget")
+        << "\n";
     return;
   }
   std::stable_sort(rows.begin(), rows.end(), [](const Row& a, const Row& b) { return a.paid > b.paid; });
@@ -90,6 +91,21 @@ void print_recomputed(std::ostream& out, const Graph& graph, const Schedule& sch
   if (rows.size() <= kOpsShown) return;
   const std::size_t more = rows.size() - kOpsShown;
   print("and " + std::to_string(more) + (more == 1 ? " more op" : " more ops"), "", rest.times, rest.paid, "");
+}
+
+/// "modes       F 1, B 1": ops with a step in another mode than their own.
+void print_modes(std::ostream& out, const Graph& graph, const Schedule& schedule) {
+  if (!has_modes(graph)) return;
+  std::vector<std::string> ops;
+  for (const Step& step : schedule.steps) {
+    if (step.mode == 0) continue;
+    std::string text = printable(graph[step.op].name) + " " + std::to_string(step.mode);
+    if (std::find(ops.begin(), ops.end(), text) == ops.end()) ops.push_back(std::move(text));
+  }
+  out << "modes       ";
+  for (std::size_t i = 0; i < std::min(ops.size(), kOpsShown); ++i) out << (i > 0 ? ", " : "") << ops[i];
+  if (ops.size() > kOpsShown) out << " and " << ops.size() - kOpsShown << " more";
+  out << (ops.empty() ? "0 of every op\n" : "; 0 of all others\n");
 }
 
 /// "1.11 GiB, 1.07 GiB fixed + 60.0 % of the rest of the peak". `placed`: as part_of_peak_text() takes it.
@@ -285,6 +301,7 @@ void print_summary(std::ostream& out, const Graph& graph, const Schedule& schedu
           << schedule.arena->alignment.count() << "\n";
   }
   if (schedule.has_schedule()) print_recomputed(lines, graph, schedule, width);
+  if (schedule.has_schedule()) print_modes(lines, graph, schedule);
   print_statistics(lines, schedule.solver.statistics);
   const std::string& note = schedule.solver.note;
   if (!note.empty() && note != refusal.method_lacks) lines << "note        " << note << "\n";

@@ -135,20 +135,22 @@ void print_peak(std::ostream& out, const Graph& graph, const report::Replay& rep
   const OpId op = replay.ops[static_cast<std::size_t>(replay.peak_step)];
   out << "\nat the peak, step " << text::grouped(replay.peak_step) << " (" << printable(graph.ops[op].name)
       << "): " << text::bytes_text(replay.peak) << "\n";
-  const std::vector<std::size_t> found = residents(graph, replay, replay.peak_step);
+  const std::vector<std::size_t> found = residents(replay, replay.peak_step);
   const auto print_row = [&](const std::string& what, Bytes bytes) {
     const std::string amount = bytes < Bytes(0) ? "-" + text::bytes_text(Bytes(0) - bytes) : text::bytes_text(bytes);
     out << "  " << fitted(what, kName) << std::setw(12) << amount << "\n";
   };
   Bytes rest;
-  Bytes sum = replay.base + graph.ops[op].workspace;
+  const Bytes workspace = replay.workspaces[static_cast<std::size_t>(replay.peak_step)];
+  Bytes sum = replay.base + workspace;
   for (std::size_t i = 0; i < found.size(); ++i) {
     const Tensor& tensor = graph.tensors[replay.stays[found[i]].tensor];
-    sum += tensor.size;
+    const Bytes size = replay.stays[found[i]].size;
+    sum += size;
     if (i >= kResidentsShown) {
-      rest += tensor.size;
+      rest += size;
     } else {
-      print_row(printable(tensor.name), tensor.size);
+      print_row(printable(tensor.name), size);
     }
   }
   const auto print_rest = [&](const std::string& what, Bytes bytes) {
@@ -157,7 +159,7 @@ void print_peak(std::ostream& out, const Graph& graph, const report::Replay& rep
   if (found.size() > kResidentsShown) {
     print_rest("and " + std::to_string(found.size() - kResidentsShown) + " more tensors", rest);
   }
-  print_rest("workspace", graph.ops[op].workspace);
+  print_rest("workspace", workspace);
   print_rest(replay.peak > sum ? "older copies of its outputs" : "taken over in place", replay.peak - sum);
   print_rest("graph inputs", replay.base - graph.fixed_memory);
   print_rest("fixed memory", graph.fixed_memory);

@@ -217,6 +217,8 @@ SlicedModel rewrite_in_slices(std::string_view content, const LoweredModel& lowe
   try {
     Rewritten result = rewrite(content, lowered, &slices, sequence, folders);
     return {serialized(result.model), std::move(result.in_place), result.constants};
+  } catch (const UnevenSlices& error) {
+    throw UnevenSlices(lowered.network.source, one_line(error.what()), error.ops());
   } catch (const InputError& error) {
     throw InputError(lowered.network.source, one_line(error.what()));
   }

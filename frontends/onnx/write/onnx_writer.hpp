@@ -18,9 +18,11 @@
 #include <string>
 #include <string_view>
 #include <unordered_set>
+#include <utility>
 #include <vector>
 
 #include "frontends/onnx/read/onnx_reader.hpp"
+#include "model/error.hpp"
 #include "model/schedule.hpp"
 #include "model/slices.hpp"
 
@@ -60,7 +62,20 @@ struct SlicedModel {
   Bytes constants{};
 };
 
-/// The same in slices: `sequence` is of the ops of the sliced graph.
+/// Slices that are too uneven: the indices that put their results together would be large.
+class UnevenSlices : public InputError {
+ public:
+  UnevenSlices(const std::string& place, const std::string& what, std::vector<SlicedOp> ops)
+      : InputError(place, what), ops_(std::move(ops)) {}
+
+  /// All such ops and their axes; ops ascend.
+  [[nodiscard]] const std::vector<SlicedOp>& ops() const { return ops_; }
+
+ private:
+  std::vector<SlicedOp> ops_;
+};
+
+/// The same in slices: `sequence` is of the ops of the sliced graph. Throws UnevenSlices, too.
 SlicedModel rewrite_in_slices(std::string_view content, const LoweredModel& lowered, const ModelSlices& slices,
                               std::span<const OpId> sequence, const ModelFolders& folders);
 

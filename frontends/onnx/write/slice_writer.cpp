@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "frontends/onnx/loops/loop_rules.hpp"
+#include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/onnx/write/sliced_node.hpp"
 #include "frontends/onnx/write/stored_tensor.hpp"
 #include "model/error.hpp"
@@ -104,6 +105,13 @@ class SliceWriter {
         if (cut != nullptr && !is_internal(last_[t])) assemblies_[t] = assembly(v, t, *cut);
       }
     }
+    if (!uneven_.empty()) {
+      const std::string place = "node " + printable(node_of(uneven_.front().op).name);
+      throw UnevenSlices(place,
+                         "cannot be written in these uneven slices, which a large number of indices would put "
+                         "together; ask for another number of slices, which divides its iterations",
+                         std::move(uneven_));
+    }
     for (const TensorId s : sliced_.tensors.ids()) {
       const TensorSource& source = sliced_.tensors[s];
       const std::string& name = value_of(source.tensor).name;
@@ -118,7 +126,7 @@ class SliceWriter {
     return {rows.begin * cut.stride.count(), rows.end * cut.stride.count()};
   }
 
-  [[nodiscard]] Assembly assembly(OpId v, TensorId t, const Cut& cut) const {
+  [[nodiscard]] Assembly assembly(OpId v, TensorId t, const Cut& cut) {
     const std::int64_t block = cut.block().count();
     std::int64_t chunk = block;
     for (const OpId slice : slices_[v]) {
@@ -129,12 +137,8 @@ class SliceWriter {
     const Assembly result{size / block, block / chunk, Bytes(chunk)};
     constexpr std::int64_t kBytesOfIndex = 16;
     constexpr std::int64_t kLargestPart = 4;
-    if (result.blocks * result.chunks * kBytesOfIndex > size / kLargestPart && size > (1 << 16)) {
-      throw InputError("node " + printable(node_of(v).name),
-                       "cannot be written in these uneven slices: they would be put together by " +
-                           std::to_string(result.blocks * result.chunks) +
-                           " indices; ask for another number of slices, which divides its iterations");
-    }
+    const bool is_uneven = result.blocks * result.chunks * kBytesOfIndex > size / kLargestPart && size > (1 << 16);
+    if (is_uneven && (uneven_.empty() || uneven_.back().op != v)) uneven_.push_back({v, axes_[v]});
     return result;
   }
 
@@ -428,6 +432,7 @@ class SliceWriter {
   SliceInitializers initializers_;
   /// By op of the model's graph: the axis, and its slices; -1 and none of one that is not cut.
   Table<OpId, int> axes_;
+  std::vector<SlicedOp> uneven_{};
   Table<OpId, std::vector<OpId>> slices_;
   /// By tensor of the sliced graph.
   Table<TensorId, std::string> names_;

@@ -117,6 +117,11 @@ std::int32_t GraphHandle::add_op(Op op, const std::vector<NewTensor>& made, cons
   check_op(op, made);
   check_taken(op, made, parts.in_place);
   if (!parts.axes.empty()) check_new_axes(op, made, parts.axes);
+  if (op.modes) {
+    Op alone = op;
+    alone.outputs.resize(op.outputs.size() + made.size());
+    check_modes(*graph_, alone, path_of("ops", graph_->ops.size()));
+  }
   for (const auto& [name, size, keep] : made) op.outputs.emplace_back(add_tensor(name, size, keep));
   for (const auto& [output, input] : parts.in_place) op.in_place.push_back({TensorId(find_tensor(output)), input});
   op.axes = axes_of(parts.axes, *graph_,
@@ -124,6 +129,24 @@ std::int32_t GraphHandle::add_op(Op op, const std::vector<NewTensor>& made, cons
   const OpId id = change().add_op(std::move(op));
   index_op(static_cast<std::size_t>(id));
   return id;
+}
+
+void GraphHandle::set_modes(std::int32_t op, std::optional<OpModes> modes) {
+  const OpId id = op_id(op);
+  const std::string path = path_of("ops", id.index());
+  Op changed = (*graph_)[id];
+  changed.modes = std::move(modes);
+  check_modes(*graph_, changed, path);
+  const std::size_t further = changed.modes ? changed.modes->further.size() : 0;
+  for (const TensorId output : changed.outputs) {
+    for (const std::int32_t user : users(output)) {
+      const auto& own = (*graph_)[OpId(user)].modes;
+      if (!own || own->follows != id || own->further.size() == further) continue;
+      throw InputError(path + ".modes",
+                       "another number than those of its follower " + quote((*graph_)[OpId(user)].name));
+    }
+  }
+  change()[id].modes = std::move(changed.modes);
 }
 
 void GraphHandle::check_op(const Op& op, const std::vector<NewTensor>& made) const {

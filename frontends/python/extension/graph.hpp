@@ -34,6 +34,16 @@ using NewCut = std::tuple<std::string, std::optional<std::int64_t>, std::optiona
 /// The extent, what is cut, the names of the outputs that are summed, and the workspace of an iteration.
 using NewAxis = std::tuple<std::int64_t, std::vector<NewCut>, std::vector<std::string>, Bytes>;
 
+/// Workspace in bytes, which may be negative; the tensors that are freed before, each with its bytes at most.
+using InnerPeakRow = std::tuple<Bytes, std::vector<std::pair<TensorId, Bytes>>>;
+/// Duration, workspace, output sizes (or none: the graph's), unread inputs, weight, inner peaks (model/modes.hpp).
+using ModeRow = std::tuple<Duration, Bytes, std::optional<std::vector<Bytes>>, std::vector<TensorId>, int,
+                           std::vector<InnerPeakRow>>;
+/// Further modes; the op that it follows or none; of mode 0 unread inputs, weight, inner peaks; the most that its
+/// computes may weigh, or none.
+using OpModesRow = std::tuple<std::vector<std::optional<ModeRow>>, OpId, std::vector<TensorId>, int,
+                              std::vector<InnerPeakRow>, std::optional<int>>;
+
 /// Parts of an op that name tensors, since it may make them itself.
 struct NamedParts {
   std::vector<TakenStorage> in_place{};
@@ -59,9 +69,12 @@ class GraphHandle {
   std::int32_t add_tensor(std::string name, std::int64_t size, bool keep);
   /// Makes `made`, whose ids follow each other, and adds the op; its outputs are `op.outputs` and then those. Throws
   /// InputError for names that are empty or taken, negative amounts, no outputs, an output that has a producer, ids
-  /// of nothing, for storage that is taken over by no output, from no input, or twice, and for axes that `validate`
-  /// rejects; then nothing has changed. O(inputs + outputs) expected time.
+  /// of nothing, for storage that is taken over by no output, from no input, or twice, and for axes and modes that
+  /// `validate` rejects; then nothing has changed. O(inputs + outputs) expected time.
   std::int32_t add_op(Op op, const std::vector<NewTensor>& made, const NamedParts& parts = {});
+
+  /// Throws InputError for modes that `validate` rejects, or that no follower could have; then nothing has changed.
+  void set_modes(std::int32_t op, std::optional<OpModes> modes);
 
   /// -1 for an unknown name.
   [[nodiscard]] std::int32_t find_tensor(const std::string& name) const;

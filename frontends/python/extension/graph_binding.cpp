@@ -80,11 +80,81 @@ Amount checked(Amount amount, const char* place) {
   throw InputError(place, "must not be negative, but is " + std::to_string(amount.count()));
 }
 
+std::vector<InnerPeak> peaks_from(const std::vector<InnerPeakRow>& rows) {
+  std::vector<InnerPeak> peaks;
+  for (const auto& [workspace, freed] : rows) {
+    InnerPeak& peak = peaks.emplace_back(InnerPeak{.workspace = workspace});
+    for (const auto& [tensor, most] : freed) peak.freed.emplace_back(tensor, most);
+  }
+  return peaks;
+}
+
+/// `sizes`: the outputs' of the graph.
+std::optional<OpModes> modes_from(const std::optional<OpModesRow>& row, const std::vector<Bytes>& sizes) {
+  if (!row) return std::nullopt;
+  const auto& [further, follows, unread, computes, inner, most] = *row;
+  OpModes modes{.follows = follows,
+                .unread = unread,
+                .computes = computes,
+                .inner = peaks_from(inner),
+                .most_computes = most.value_or(kNoMostComputes)};
+  for (const auto& mode : further) {
+    modes.further.emplace_back();
+    if (!mode) continue;
+    const auto& [duration, workspace, own_sizes, own_unread, own_computes, own_inner] = *mode;
+    modes.further.back() = Mode{.duration = duration,
+                                .workspace = workspace,
+                                .output_sizes = own_sizes.value_or(sizes),
+                                .unread = own_unread,
+                                .computes = own_computes,
+                                .inner = peaks_from(own_inner)};
+  }
+  return modes;
+}
+
+std::vector<InnerPeakRow> rows_of(const std::vector<InnerPeak>& peaks) {
+  std::vector<InnerPeakRow> rows;
+  for (const InnerPeak& peak : peaks) {
+    auto& [workspace, freed] = rows.emplace_back();
+    workspace = peak.workspace;
+    for (const FreedInput& input : peak.freed) freed.emplace_back(input.tensor, input.most);
+  }
+  return rows;
+}
+
+std::optional<OpModesRow> modes_row(const GraphHandle& graph, std::int32_t id) {
+  const auto& modes = graph.read()[graph.op_id(id)].modes;
+  if (!modes) return std::nullopt;
+  const bool is_limited = modes->most_computes != kNoMostComputes;
+  OpModesRow row{{},
+                 modes->follows,
+                 modes->unread,
+                 modes->computes,
+                 rows_of(modes->inner),
+                 is_limited ? std::optional(modes->most_computes) : std::nullopt};
+  for (const auto& mode : modes->further) {
+    auto& own = std::get<0>(row).emplace_back();
+    if (mode)
+      own.emplace(mode->duration, mode->workspace, mode->output_sizes, mode->unread, mode->computes,
+                  rows_of(mode->inner));
+  }
+  return row;
+}
+
+void set_modes(GraphHandle& graph, std::int32_t id, const std::optional<OpModesRow>& row) {
+  std::vector<Bytes> sizes;
+  for (const TensorId t : graph.read()[graph.op_id(id)].outputs) sizes.push_back(graph.read()[t].size);
+  graph.set_modes(id, modes_from(row, sizes));
+}
+
 std::int32_t add_op(GraphHandle& graph, std::string name, Duration duration, std::vector<TensorId> inputs,
                     std::vector<TensorId> outputs, const std::vector<NewTensor>& made, Bytes workspace,
                     std::string type, bool recompute, std::optional<int> max_computes, std::string_view phase,
                     OpId backward_of, std::vector<OpId> after, std::vector<TakenStorage> in_place,
-                    std::vector<NewAxis> axes) {
+                    std::vector<NewAxis> axes, const std::optional<OpModesRow>& modes) {
+  std::vector<Bytes> sizes;
+  for (const TensorId t : outputs) sizes.push_back(graph.read()[graph.tensor_id(t)].size);
+  for (const NewTensor& tensor : made) sizes.emplace_back(std::get<1>(tensor));
   return graph.add_op({.name = std::move(name),
                        .type = std::move(type),
                        .duration = duration,
@@ -95,7 +165,8 @@ std::int32_t add_op(GraphHandle& graph, std::string name, Duration duration, std
                        .max_computes = max_computes,
                        .phase = phase_from(phase, "phase"),
                        .backward_of = backward_of,
-                       .after = std::move(after)},
+                       .after = std::move(after),
+                       .modes = modes_from(modes, sizes)},
                       made, {std::move(in_place), std::move(axes)});
 }
 
@@ -136,7 +207,8 @@ void bind_ops(nb::class_<GraphHandle>& graph) {
   graph
       .def("add_op", &add_op, nb::arg("name"), nb::arg("duration"), nb::arg("inputs"), nb::arg("outputs"),
            nb::arg("made"), nb::arg("workspace"), nb::arg("type"), nb::arg("recompute"), nb::arg("max_computes").none(),
-           nb::arg("phase"), nb::arg("backward_of"), nb::arg("after"), nb::arg("in_place"), nb::arg("axes"))
+           nb::arg("phase"), nb::arg("backward_of"), nb::arg("after"), nb::arg("in_place"), nb::arg("axes"),
+           nb::arg("modes").none())
       .def("op_count", [](const GraphHandle& self) { return self.read().ops.size(); })
       .def("find_op", &GraphHandle::find_op, nb::arg("name"))
       .def("op_name", get(&Op::name))
@@ -158,6 +230,8 @@ void bind_ops(nb::class_<GraphHandle>& graph) {
              return pairs;
            })
       .def("op_axes", &axis_rows)
+      .def("op_modes", &modes_row)
+      .def("set_op_modes", &set_modes, nb::arg("op"), nb::arg("modes").none())
       .def("set_op_duration",
            [](GraphHandle& self, std::int32_t id, Duration duration) {
              self.change()[self.op_id(id)].duration = checked(duration, "duration");

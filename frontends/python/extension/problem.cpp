@@ -1,7 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include "frontends/python/extension/problem.hpp"
 
-#include <algorithm>
 #include <string>
 #include <utility>
 
@@ -13,71 +12,21 @@
 
 #include "frontends/python/extension/casters.hpp"
 #include "model/error.hpp"
-#include "model/modes.hpp"
-#include "model/quote.hpp"
 
 namespace remora::python {
 namespace {
 
 namespace nb = nanobind;
 
-std::vector<TensorId> checked(const GraphHandle& graph, const std::vector<TensorId>& tensors) {
-  for (const TensorId tensor : tensors) (void)graph.tensor_id(tensor);
-  return tensors;
-}
-
-std::vector<InnerPeak> peaks_from(const GraphHandle& graph, const std::vector<InnerPeakRow>& rows) {
-  std::vector<InnerPeak> peaks;
-  for (const auto& [workspace, freed] : rows) {
-    InnerPeak& peak = peaks.emplace_back(InnerPeak{.workspace = workspace});
-    for (const TensorId tensor : checked(graph, freed)) peak.freed.push_back({tensor});
-  }
-  return peaks;
-}
-
-Mode mode_from(const GraphHandle& graph, const ModeRow& row) {
-  const auto& [duration, workspace, sizes, unread, computes, inner] = row;
-  return {.duration = duration,
-          .workspace = workspace,
-          .output_sizes = sizes,
-          .unread = checked(graph, unread),
-          .computes = computes,
-          .inner = peaks_from(graph, inner)};
-}
-
-OpModes op_modes_from(const GraphHandle& graph, const OpModesRow& row) {
-  const auto& [op, further, follows, unread, computes, inner, most] = row;
-  OpModes modes{.op = graph.op_id(op),
-                .unread = checked(graph, unread),
-                .computes = computes,
-                .inner = peaks_from(graph, inner),
-                .most_computes = most.value_or(kNoMostComputes)};
-  if (follows.valid()) modes.follows = graph.op_id(follows);
-  for (const auto& mode : further) {
-    modes.further.push_back(mode ? std::optional(mode_from(graph, *mode)) : std::nullopt);
-  }
-  return modes;
-}
-
-/// Null for no rows. Throws InputError for numbers that nothing has and ops mentioned twice.
-std::shared_ptr<const Modes> modes_from(const GraphHandle& graph, const std::vector<OpModesRow>& rows) {
-  if (rows.empty()) return nullptr;
-  auto modes = std::make_shared<Modes>();
-  for (const OpModesRow& row : rows) modes->push_back(op_modes_from(graph, row));
-  std::sort(modes->begin(), modes->end(), [](const OpModes& a, const OpModes& b) { return a.op < b.op; });
-  for (std::size_t i = 1; i < modes->size(); ++i) {
-    if ((*modes)[i - 1].op != (*modes)[i].op) continue;
-    throw InputError("modes", "the op " + quote(graph.read()[(*modes)[i].op].name) + " is there twice");
-  }
-  return modes;
-}
-
 Asked asked_of(const GraphHandle& graph, const OptionTexts& texts, std::optional<int> max_computes,
-               const std::optional<std::string>& order, const std::vector<OpModesRow>& modes,
-               const std::vector<std::string>& slices, const SliceRunRow& run) {
-  Request request{.max_computes = max_computes, .modes = modes_from(graph, modes), .options = options_from(texts)};
+               const std::optional<std::string>& order, const std::vector<std::string>& slices,
+               const SliceRunRow& run) {
+  Request request{.max_computes = max_computes, .options = options_from(texts)};
   request.slices = slices_asked(slices);
-  request.slices.run = {.overhead = std::get<0>(run), .temporaries = std::get<2>(run), .bandwidth = std::get<1>(run)};
+  request.slices.run = {.overhead = std::get<0>(run),
+                        .temporaries = std::get<2>(run),
+                        .copies = std::get<3>(run),
+                        .bandwidth = std::get<1>(run)};
   if (order) request.order = order_request_from_name(*order);
   check_request(request);
   request.graph = graph.snapshot();
@@ -98,12 +47,10 @@ void bind_request(nb::module_& module) {
       .def(
           "__init__",
           [](Asked* made, const GraphHandle& graph, const OptionTexts& options, std::optional<int> max_computes,
-             const std::optional<std::string>& order, const std::vector<OpModesRow>& modes,
-             const std::vector<std::string>& slices, const SliceRunRow& run) {
-            new (made) Asked(asked_of(graph, options, max_computes, order, modes, slices, run));
-          },
+             const std::optional<std::string>& order, const std::vector<std::string>& slices,
+             const SliceRunRow& run) { new (made) Asked(asked_of(graph, options, max_computes, order, slices, run)); },
           nb::arg("graph"), nb::arg("options"), nb::arg("max_computes").none(), nb::arg("order").none(),
-          nb::arg("modes"), nb::arg("slices"), nb::arg("slice_run"));
+          nb::arg("slices"), nb::arg("slice_run"));
 }
 
 Bytes amount_from(const std::string& text, const Request& request, const std::string& argument) {

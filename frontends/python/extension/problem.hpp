@@ -17,17 +17,6 @@
 
 namespace remora::python {
 
-// Several ways to run an op (model/modes.hpp), as Python gives them: numbers in tuples, which remora/modes.py makes.
-
-/// Workspace in bytes, which may be negative; the tensors that are freed before.
-using InnerPeakRow = std::tuple<Bytes, std::vector<TensorId>>;
-/// Duration, workspace, output sizes, unread inputs, weight, inner peaks.
-using ModeRow = std::tuple<Duration, Bytes, std::vector<Bytes>, std::vector<TensorId>, int, std::vector<InnerPeakRow>>;
-/// Op, further modes, the op that it follows or none, then of mode 0 unread inputs, weight, inner peaks; the most that its
-/// computes may weigh, or none.
-using OpModesRow = std::tuple<OpId, std::vector<std::optional<ModeRow>>, OpId, std::vector<TensorId>, int,
-                              std::vector<InnerPeakRow>, std::optional<int>>;
-
 // The problem and the options.
 
 /// Names and values as `set_option` takes them.
@@ -37,7 +26,7 @@ using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 SolveOptions options_from(const OptionTexts& texts);
 
 /// The cost of slices (model/slices.hpp): overhead, bandwidth, temporaries.
-using SliceRunRow = std::tuple<Duration, Bytes, bool>;
+using SliceRunRow = std::tuple<Duration, Bytes, bool, bool>;
 
 /// Question of a call about a graph as it is now: as Python's Request all but the budget and what only one call takes.
 struct Asked {

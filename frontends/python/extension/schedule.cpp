@@ -90,12 +90,6 @@ std::vector<std::tuple<OpId, std::vector<TensorId>, ModeNumber>> steps_of(const 
   return steps;
 }
 
-Evaluation evaluation_of(const ScheduleHandle& handle) {
-  std::vector<Compute> computes;
-  for (const Step& step : handle.schedule.steps) computes.push_back({step.op, step.mode});
-  return evaluate(*handle.with_modes, computes);
-}
-
 using CertificateRow = std::tuple<OpId, Bytes, std::vector<TensorId>>;
 
 std::optional<CertificateRow> certificate_of(const ScheduleHandle& handle) {
@@ -141,10 +135,6 @@ std::optional<ArenaRow> arena_of(const ScheduleHandle& handle) {
 
 /// Memory at every step: of the input order without recomputation, and of the schedule.
 std::pair<std::vector<Bytes>, std::vector<Bytes>> memory_of(const ScheduleHandle& handle) {
-  if (handle.with_modes) {
-    return {evaluate(*handle.with_modes, computes_of(input_order(*handle.with_modes))).memory,
-            evaluation_of(handle).memory};
-  }
   expect_valid(handle);
   const nb::gil_scoped_release unlocked;
   return {report::input_order_replay(handle.graph).memory, report::replay(*handle.graph, handle.schedule.steps).memory};
@@ -153,12 +143,6 @@ std::pair<std::vector<Bytes>, std::vector<Bytes>> memory_of(const ScheduleHandle
 /// The stays of tensors in memory, as tensor, first step, last step.
 std::vector<std::tuple<TensorId, int, int>> residences_of(const ScheduleHandle& handle) {
   std::vector<std::tuple<TensorId, int, int>> stays;
-  if (handle.with_modes) {
-    for (const RetentionInterval& stay : evaluation_of(handle).intervals) {
-      stays.emplace_back(stay.tensor, stay.first_step, stay.last_step);
-    }
-    return stays;
-  }
   expect_valid(handle);
   for (const report::TensorStay& stay : report::replay(*handle.graph, handle.schedule.steps).stays) {
     stays.emplace_back(stay.tensor, stay.first_step, stay.last_step);
@@ -171,12 +155,6 @@ Verdict verify_for(const ScheduleHandle& handle, const GraphHandle& graph) {
   const auto snapshot = graph.snapshot();
   const nb::gil_scoped_release unlocked;
   validate(*snapshot);
-  if (handle.with_modes) {
-    if (snapshot == handle.graph || *snapshot == *handle.graph) {
-      return verify(*snapshot, handle.schedule, handle.with_modes->shared_modes().get());
-    }
-    throw InputError("graph", "another than that of the schedule, whose ops have several modes");
-  }
   if (snapshot == handle.solved()) return verify(*handle.graph, handle.schedule);
   const ScheduleHandle read = schedule_in(text_of(handle), snapshot);
   return verify(*read.graph, read.schedule);
@@ -271,7 +249,6 @@ DeviceVerdict verify_for(const DeviceScheduleHandle& handle, const DeviceGraphHa
 }  // namespace
 
 std::string text_of(const ScheduleHandle& handle) {
-  if (handle.with_modes) throw InputError("schedule", "its ops have several modes, and remora-schedule 1 knows one");
   return text::written([&](std::ostream& out) { json::write_schedule(out, handle.schedule, *handle.graph); });
 }
 
@@ -287,7 +264,6 @@ void expect_valid(const DeviceScheduleHandle& handle) {
 }
 
 void expect_valid(const ScheduleHandle& handle) {
-  if (handle.with_modes) throw InputError("schedule", "its ops have several modes, and reports know one");
   if (!handle.schedule.has_schedule()) throw InputError("schedule", "there are no steps: none was found");
   const Verdict verdict = verify(*handle.graph, handle.schedule);
   if (!verdict.valid()) {
@@ -379,7 +355,6 @@ void bind_schedule(nb::module_& module) {
       .def_static("evaluate", &evaluate_sequence, nb::arg("graph"), nb::arg("ops"), nb::arg("max_computes"),
                   nb::arg("free_order"))
       .def("verify_for", nb::overload_cast<const ScheduleHandle&, const GraphHandle&>(&verify_for), nb::arg("graph"))
-      .def_prop_ro("has_modes", [](const ScheduleHandle& self) { return self.with_modes != nullptr; })
       .def_prop_ro("baseline_peak", [](const ScheduleHandle& self) { return self.schedule.baseline_peak_memory; })
       .def_prop_ro("overhead", [](const ScheduleHandle& self) { return self.schedule.overhead(); })
       .def_prop_ro("least_overhead", [](const ScheduleHandle& self) { return self.schedule.least_overhead(); })

@@ -23,8 +23,6 @@ namespace remora::python {
 struct ScheduleHandle {
   std::shared_ptr<const Graph> graph{};
   Schedule schedule{};
-  /// The problem, where ops have several modes; else null.
-  std::shared_ptr<const Instance> with_modes{};
   /// Why it has no steps, where the engine has just said so.
   Refusal refusal{};
   /// The graph that was solved, of a schedule with slices: `graph` is that in slices. Otherwise null.
@@ -61,12 +59,11 @@ struct CurveHandle {
   }
 };
 
-/// The bytes of the schedule's file. Throws InputError where ops have several modes.
+/// The bytes of the schedule's file.
 std::string text_of(const ScheduleHandle& handle);
 std::string text_of(const DeviceScheduleHandle& handle);
 
-/// Throws InputError unless the schedule is a valid one of its graph: what may be shown and replayed. So it does where ops
-/// have several modes, of which files and reports know nothing.
+/// Throws InputError unless the schedule is a valid one of its graph: what may be shown and replayed.
 void expect_valid(const ScheduleHandle& handle);
 void expect_valid(const DeviceScheduleHandle& handle);
 

@@ -33,16 +33,6 @@ struct Listeners {
   nb::object heartbeat;
 };
 
-/// The problem of a schedule whose ops have several modes, with as many computes as it takes; else null.
-std::shared_ptr<const Instance> with_modes(const Request& request, const Schedule& schedule) {
-  if (!request.modes) return nullptr;
-  return std::make_shared<const Instance>(
-      request.graph,
-      Problem{
-          .budget = request.budget, .max_computes = std::max(1, schedule.solver.max_computes), .order = schedule.order},
-      request.modes);
-}
-
 SolveCallbacks callbacks_for(const Listeners& listeners, const Request& request, WatchedRun& watch) {
   SolveCallbacks callbacks;
   callbacks.cancel = &watch.cancel();
@@ -50,9 +40,7 @@ SolveCallbacks callbacks_for(const Listeners& listeners, const Request& request,
   callbacks.heartbeat = reporter(listeners.heartbeat, watch);
   if (!listeners.incumbent.is_none()) {
     callbacks.incumbent = [&watch, &listeners, &request](const Schedule& schedule) {
-      watch.call([&] {
-        end_if_true(listeners.incumbent(ScheduleHandle{request.graph, schedule, with_modes(request, schedule)}), watch);
-      });
+      watch.call([&] { end_if_true(listeners.incumbent(ScheduleHandle{request.graph, schedule}), watch); });
     };
   }
   return callbacks;
@@ -80,7 +68,6 @@ std::pair<ScheduleHandle, nb::object> solve_graph(const Asked& asked, const std:
     found.refusal = std::move(answer.refusal);
     if (answer.sliced) found.whole = std::exchange(found.graph, std::move(answer.sliced));
     found.schedule.graph_sha256 = asked.graph_sha256;
-    found.with_modes = with_modes(request, found.schedule);
   });
   return {std::move(found), watch.interruption()};
 }

@@ -24,7 +24,7 @@ from remora.devices import Device, DeviceGraph, DeviceSchedule, DeviceStep, load
 from remora.errors import Certificate, Error, Infeasible, InputError, NoDeviceSchedule, NoSchedule, Refusal
 from remora.graph import Graph, Op, Phase, Tensor
 from remora.limits import Limits, Option, options, strategies
-from remora.modes import InnerPeak, Mode, Modes, OpModes
+from remora.modes import InnerPeak, Mode, OpModes
 from remora.ordering import Order, order
 from remora.pipelining import DeviceNeed, PipelinePlan, PipelineTask, Stage, StageMode, load_stage, pipeline
 from remora.placement import Buffer, Placement, load_banks, load_buffers, place
@@ -60,7 +60,6 @@ __all__ = [
     "InputError",
     "Limits",
     "Mode",
-    "Modes",
     "NoDeviceSchedule",
     "NoSchedule",
     "Op",

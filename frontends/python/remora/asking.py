@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from typing_extensions import Unpack
 
     from remora.limits import SolveWords
-    from remora.modes import Modes
     from remora.progress import Progress
 
 Asked = TypeVar("Asked")
@@ -38,7 +37,6 @@ def ask(
     budget: Budget,
     limits: Limits,
     *,
-    modes: Modes | None = None,
     start: Schedule | Iterable[OpLike] | None = None,
     progress: bool | Callable[[Progress], object] = False,
     on_incumbent: Callable[[Schedule], object] | None = None,
@@ -59,7 +57,6 @@ def ask(
         return solve(
             graph,
             max(1, budget) if isinstance(budget, int) else budget,
-            modes=modes,
             warm_start=start or None,
             limits=limits,
             progress=progress,
@@ -107,6 +104,38 @@ def ask_again(
         if asked is None:
             return found
     return None
+
+
+def plan_in_slices(
+    found: Schedule | int,
+    budget: int,
+    choose: Callable[[int], Schedule | int],
+    plan: Callable[[Schedule], Decision | int],
+    fixed: int = 0,
+) -> Decision | None:
+    """The first plan within a budget: in these slices, in those for less, in those of the smallest budget.
+
+    `found`, `choose`: the engine's answer for the budget, and for another one in bytes: a schedule, or what is enough
+    in slices, 0 if nothing is. `plan`: what the slices of a schedule become, or the budget that these would need.
+    `fixed`: no smaller budget is asked for.
+    """
+    answer = found
+
+    def decide(asked: int) -> tuple[Decision | int] | None:
+        nonlocal answer
+        if asked != budget:
+            answer = choose(asked) if asked > fixed else 0
+        return None if isinstance(answer, int) or not answer.slices else (plan(answer),)
+
+    def less(asked: int, tried: tuple[Decision | int]) -> int | None:
+        return asked - max(1, tried[0] - budget) if isinstance(tried[0], int) else None
+
+    tried = ask_again(budget, decide, less)
+    if tried is None:
+        enough = answer if isinstance(answer, int) and answer else choose(1)
+        reached = choose(enough) if isinstance(enough, int) and enough else 0
+        tried = None if isinstance(reached, int) or not reached.slices else (plan(reached),)
+    return None if tried is None or isinstance(tried[0], int) else tried[0]
 
 
 def within(

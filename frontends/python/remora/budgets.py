@@ -11,7 +11,6 @@ from remora._arguments import Budget, budget_text
 from remora.calls import Ordering, interrupt, request, stop_of
 from remora.graph import Graph, Op, op_at
 from remora.limits import Limits, option_texts
-from remora.modes import Modes
 
 if TYPE_CHECKING:
     import threading
@@ -109,7 +108,6 @@ def least_budget(
     *,
     order: Literal["input", "free"] | None = None,
     max_computes: SupportsIndex | None = None,
-    modes: Modes | None = None,
     limits: Limits | None = None,
     stop: threading.Event | None = None,
     **options: Unpack[OptionWords],
@@ -119,14 +117,14 @@ def least_budget(
     Parameters
     ----------
     graph : Graph
-    order, max_computes, modes, limits, stop, **options
+    order, max_computes, limits, stop, **options
         As for `solve`.
 
     Returns
     -------
     BudgetBracket
     """
-    asked = request(graph, option_texts(limits, options, "least_budget"), max_computes, order, modes)
+    asked = request(graph, option_texts(limits, options, "least_budget"), max_computes, order)
     found, interruption = _engine.least_budget(asked, stop_of(stop))
     ops = tuple(op_at(graph, number) for number in found.sequence)
     bracket = BudgetBracket(found.proved, found.reached, ops, found.max_computes)

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Literal, SupportsIndex
 from remora import _engine
 from remora._arguments import boolean, count, string
 from remora.graph import Graph, core_of
-from remora.modes import Modes, mode_rows
 from remora.progress import Display, Progress
 from remora.slices import SliceCost, Slices, slice_run, slice_words
 
@@ -30,7 +29,6 @@ def request(
     texts: list[tuple[str, str]],
     max_computes: SupportsIndex | None = None,
     order: str | None = None,
-    modes: Modes | None = None,
     slices: Slices = None,
     slice_cost: SliceCost | None = None,
 ) -> _engine.Request:
@@ -42,7 +40,6 @@ def request(
         texts,
         count(max_computes, "max_computes"),
         ordering,
-        mode_rows(graph, modes),
         slice_words(slices),
         slice_run(slice_cost),
     )

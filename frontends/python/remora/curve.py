@@ -321,7 +321,7 @@ def sweep(
     """
     display_of, on_progress = progress_of(progress, SweepDisplay)
     texts = option_texts(limits, options, "sweep", seconds=_SECONDS)
-    asked = request(graph, texts, max_computes, order, None, slices, slice_cost)
+    asked = request(graph, texts, max_computes, order, slices, slice_cost)
     if budgets is not None and not (points == 20 and resolution == 0.005):
         raise InputError("points", "budgets are given: there is nothing to choose")
     several = [budgets] if isinstance(budgets, str) else budgets

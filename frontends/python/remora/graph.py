@@ -12,6 +12,7 @@ from remora import _engine, networks
 from remora._arguments import boolean, count, integer, json_bytes, read_file, string, write_text
 from remora.axes import Axis, Cut, rows_of_axes
 from remora.errors import InputError
+from remora.modes import Mode, OpModes, modes_of, modes_row
 
 if TYPE_CHECKING:
     import networkx
@@ -217,6 +218,16 @@ class Op:
             for extent, cuts, sums, workspace in self._graph._core.op_axes(self._id)
         )
 
+    @property
+    def modes(self) -> OpModes | None:
+        """Other ways to run it; None: it has one."""
+        graph = self._graph
+        return modes_of(graph._core.op_modes(self._id), lambda t: tensor_at(graph, t), lambda op: op_at(graph, op))
+
+    @modes.setter
+    def modes(self, modes: OpModes | Iterable[Mode | None] | None) -> None:
+        self._graph._core.set_op_modes(self._id, self._graph._modes_row(modes))
+
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self.outputs)
 
@@ -326,6 +337,7 @@ class Graph:
         after: Iterable[OpLike] = (),
         in_place: Mapping[str, TensorLike] | None = None,
         axes: Iterable[Axis] = (),
+        modes: OpModes | Iterable[Mode | None] | None = None,
     ) -> Op:
         """Adds an op after all ops that are there.
 
@@ -359,6 +371,8 @@ class Graph:
             Names of outputs, and for each the input whose storage it takes over (docs/reference/formats.md).
         axes : iterable of Axis
             The loops along which the op may be computed in slices.
+        modes : OpModes or iterable of Mode, optional
+            Other ways to run it, of which each step of a schedule names one (docs/design/model.md).
 
         Returns
         -------
@@ -368,7 +382,7 @@ class Graph:
         ------
         InputError
             For names that are taken, negative amounts, an output that has a producer, a tensor of another graph, or
-            axes that do not fit their tensors; the graph is then as it was.
+            axes or modes that do not fit; the graph is then as it was.
         """
         made: list[tuple[str, int, bool]]
         if isinstance(outputs, Mapping):
@@ -393,11 +407,17 @@ class Graph:
             [op_number(self, op, "after") for op in listed(after, "after")] if after else [],
             [(string(key, "in_place"), tensor_number(self, x, "in_place")) for key, x in (in_place or {}).items()],
             rows_of_axes(listed(axes, "axes"), self._tensor_name) if axes else [],
+            self._modes_row(modes),
         ]
         try:
             return op_at(self, self._core.add_op(*arguments))
         except TypeError:
             return op_at(self, self._core.add_op(*_checked(arguments)))
+
+    def _modes_row(self, modes: OpModes | Iterable[Mode | None] | None) -> Any:
+        return modes_row(
+            modes, lambda t, place: tensor_number(self, t, place), lambda op, place: op_number(self, op, place)
+        )
 
     def _tensor_name(self, tensor: TensorLike, place: str) -> str:
         """The name of a tensor, which an op that is being added may make."""

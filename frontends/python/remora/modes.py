@@ -3,14 +3,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, SupportsIndex
+from typing import TYPE_CHECKING, Any, SupportsIndex
 
 from remora._arguments import count, integer, signed
-from remora.graph import Graph, OpLike, TensorLike, listed, op_number, tensor_number
+from remora.errors import InputError
 
-__all__ = ["InnerPeak", "Mode", "Modes", "OpModes"]
+if TYPE_CHECKING:
+    from remora.graph import OpLike, TensorLike
+
+__all__ = ["InnerPeak", "Mode", "OpModes"]
+
+_MOST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -22,12 +27,13 @@ class InnerPeak:
     workspace : int
         Bytes in addition to the resident ones, which include all inputs and outputs; negative if some of those are not
         needed.
-    freed : iterable of Tensor, Op or str
-        Inputs that are no longer needed when the mode runs: released if no later op uses them.
+    freed : iterable of Tensor, Op or str, or of pairs of one and bytes
+        Inputs that are no longer needed when the mode runs: released if no later op uses them; of a pair, so many bytes
+        at most.
     """
 
     workspace: SupportsIndex
-    freed: Iterable[TensorLike] = ()
+    freed: Iterable[TensorLike | tuple[TensorLike, SupportsIndex]] = ()
 
 
 @dataclass(frozen=True)
@@ -38,8 +44,8 @@ class Mode:
     ----------
     duration : int
         In the unit of the graph.
-    output_sizes : sequence of int
-        Bytes of each output, in the order of the op's outputs.
+    output_sizes : sequence of int, optional
+        Bytes of each output, in the order of the op's outputs; by default those of the graph.
     workspace : int
         Bytes; not read where there are inner peaks.
     unread : iterable of Tensor, Op or str
@@ -51,7 +57,7 @@ class Mode:
     """
 
     duration: SupportsIndex
-    output_sizes: Sequence[SupportsIndex]
+    output_sizes: Sequence[SupportsIndex] | None = None
     workspace: SupportsIndex = 0
     unread: Iterable[TensorLike] = ()
     computes: SupportsIndex = 1
@@ -60,7 +66,7 @@ class Mode:
 
 @dataclass(frozen=True)
 class OpModes:
-    """Other ways to run an op than mode 0, which is the graph's own.
+    """Other ways to run an op than mode 0, its own duration, workspace and sizes.
 
     Attributes
     ----------
@@ -82,58 +88,100 @@ class OpModes:
     most_computes: SupportsIndex | None = None
 
 
-Modes = Mapping[OpLike, OpModes | Sequence[Mode | None]]
-"""Further modes of some ops; a sequence lists modes 1, 2, ..."""
+def modes_row(
+    given: OpModes | Iterable[Mode | None] | None,
+    tensor: Callable[[TensorLike, str], int],
+    op: Callable[[OpLike, str], int],
+) -> tuple[Any, ...] | None:
+    """The modes as the engine takes them, or the exception that says what is wrong; `tensor` and `op` give numbers."""
+    if given is None:
+        return None
+    own = given if isinstance(given, OpModes) else OpModes(tuple(_listed(given, "modes")))
+    return (
+        [
+            None if mode is None else _mode_row(mode, tensor, f"modes[{number}]")
+            for number, mode in enumerate(_listed(own.further, "modes"))
+        ],
+        -1 if own.follows is None else op(own.follows, "follows"),
+        _tensors(own.unread, tensor, "unread"),
+        count(own.computes, "computes"),
+        _peaks(own.inner, tensor, "inner"),
+        count(own.most_computes, "most_computes"),
+    )
 
 
-def mode_rows(graph: Graph, modes: Modes | None) -> list[Any]:
-    """The modes as the engine takes them, or the exception that names what is wrong."""
-    if modes is None:
-        return []
-    if not isinstance(modes, Mapping):
-        raise TypeError(f"modes: must be a mapping of ops to modes, not {type(modes).__name__}")
+def modes_of(row: Any, tensor: Callable[[int], TensorLike], op: Callable[[int], OpLike]) -> OpModes | None:
+    """The modes that the engine's numbers say."""
+    if row is None:
+        return None
+
+    def peaks(rows: Any) -> tuple[InnerPeak, ...]:
+        return tuple(
+            InnerPeak(size, tuple(tensor(t) if most == _MOST else (tensor(t), most) for t, most in freed))
+            for size, freed in rows
+        )
+
+    further, follows, own_unread, own_computes, own_inner, most_computes = row
+    return OpModes(
+        tuple(
+            mode
+            and Mode(
+                duration=mode[0],
+                workspace=mode[1],
+                output_sizes=tuple(mode[2]),
+                unread=tuple(map(tensor, mode[3])),
+                computes=mode[4],
+                inner=peaks(mode[5]),
+            )
+            for mode in further
+        ),
+        None if follows < 0 else op(follows),
+        tuple(map(tensor, own_unread)),
+        own_computes,
+        peaks(own_inner),
+        most_computes,
+    )
+
+
+def _mode_row(mode: Mode, tensor: Callable[[TensorLike, str], int], place: str) -> tuple[Any, ...]:
+    if not isinstance(mode, Mode):
+        raise TypeError(f"{place}: must be a remora.Mode or None, not {type(mode).__name__}")
+    sizes = mode.output_sizes
+    return (
+        integer(mode.duration, f"{place}.duration"),
+        integer(mode.workspace, f"{place}.workspace"),
+        None
+        if sizes is None
+        else [integer(size, f"{place}.output_sizes") for size in _listed(sizes, f"{place}.output_sizes")],
+        _tensors(mode.unread, tensor, f"{place}.unread"),
+        count(mode.computes, f"{place}.computes"),
+        _peaks(mode.inner, tensor, f"{place}.inner"),
+    )
+
+
+def _tensors(tensors: Iterable[TensorLike], number: Callable[[TensorLike, str], int], place: str) -> list[int]:
+    return [number(tensor, place) for tensor in _listed(tensors, place)]
+
+
+def _peaks(peaks: Sequence[InnerPeak], number: Callable[[TensorLike, str], int], place: str) -> list[Any]:
     rows = []
-    for op, given in modes.items():
-        place = f"modes[{op!r}]"
-        own = given if isinstance(given, OpModes) else OpModes(tuple(listed(given, place)))
+    for peak in _listed(peaks, place):
+        if not isinstance(peak, InnerPeak):
+            raise TypeError(f"{place}: must be remora.InnerPeak, not {type(peak).__name__}")
+        freed = [one if isinstance(one, tuple) else (one, _MOST) for one in _listed(peak.freed, f"{place}.freed")]
+        for one in freed:
+            if len(one) != 2:
+                raise InputError(f"{place}.freed", f"must have tensors, or pairs of one and bytes, not {one!r}")
         rows.append(
             (
-                op_number(graph, op, "modes"),
-                [
-                    None if mode is None else _mode_row(graph, mode, f"{place}.further[{number}]")
-                    for number, mode in enumerate(listed(own.further, f"{place}.further"))
-                ],
-                -1 if own.follows is None else op_number(graph, own.follows, f"{place}.follows"),
-                _tensors(graph, own.unread, f"{place}.unread"),
-                count(own.computes, f"{place}.computes"),
-                _peaks(graph, own.inner, f"{place}.inner"),
-                count(own.most_computes, f"{place}.most_computes"),
+                signed(peak.workspace, f"{place}.workspace"),
+                [(number(t, f"{place}.freed"), integer(most, f"{place}.freed")) for t, most in freed],
             )
         )
     return rows
 
 
-def _mode_row(graph: Graph, mode: Mode, place: str) -> tuple[Any, ...]:
-    if not isinstance(mode, Mode):
-        raise TypeError(f"{place}: must be a remora.Mode or None, not {type(mode).__name__}")
-    return (
-        integer(mode.duration, f"{place}.duration"),
-        integer(mode.workspace, f"{place}.workspace"),
-        [integer(size, f"{place}.output_sizes") for size in listed(mode.output_sizes, f"{place}.output_sizes")],
-        _tensors(graph, mode.unread, f"{place}.unread"),
-        count(mode.computes, f"{place}.computes"),
-        _peaks(graph, mode.inner, f"{place}.inner"),
-    )
-
-
-def _tensors(graph: Graph, tensors: Iterable[TensorLike], place: str) -> list[int]:
-    return [tensor_number(graph, tensor, place) for tensor in listed(tensors, place)]
-
-
-def _peaks(graph: Graph, peaks: Sequence[InnerPeak], place: str) -> list[tuple[int, list[int]]]:
-    rows = []
-    for peak in listed(peaks, place):
-        if not isinstance(peak, InnerPeak):
-            raise TypeError(f"{place}: must be remora.InnerPeak, not {type(peak).__name__}")
-        rows.append((signed(peak.workspace, f"{place}.workspace"), _tensors(graph, peak.freed, f"{place}.freed")))
-    return rows
+def _listed(things: Iterable[Any], place: str) -> list[Any]:
+    if isinstance(things, (str, bytes)) or not isinstance(things, Iterable):
+        raise TypeError(f"{place}: must be a list, not {type(things).__name__}")
+    return list(things)

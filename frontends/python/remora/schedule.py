@@ -135,7 +135,7 @@ class BaseSchedule(Generic[GraphT, StepT]):
         return report
 
     def to_json(self) -> str:
-        """The text of the schedule's file; an `InputError` where ops have several modes, which no file knows."""
+        """The text of the schedule's file."""
         text: str = self._core.write()
         return text
 
@@ -352,19 +352,11 @@ class Schedule(BaseSchedule[Graph, Step]):
             Residence(tensor_at(self.graph, number), first, last) for number, first, last in self._core.residences()
         ]
 
-    def __eq__(self, other: object) -> bool:
-        # Schedules of several modes have no files, and are equal to themselves alone.
-        has_modes = self._core.has_modes or (isinstance(other, Schedule) and other._core.has_modes)
-        return other is self if has_modes else super().__eq__(other)
-
-    __hash__ = BaseSchedule.__hash__
-
     def __repr__(self) -> str:
         return f"<Schedule of {display.schedule_line(self)}>"
 
     def _repr_html_(self) -> str:
-        shown = self and len(self) and not self._core.has_modes
-        return display.framed(display.schedule_line(self), self.svg() if shown else "")
+        return display.framed(display.schedule_line(self), self.svg() if self and len(self) else "")
 
     # Other forms
 

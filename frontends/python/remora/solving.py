@@ -21,7 +21,6 @@ from remora.display import device_schedule_line, schedule_line
 from remora.errors import Infeasible, InputError, NoDeviceSchedule, NoSchedule, Refusal
 from remora.graph import Graph, OpLike, listed, op_at, op_number
 from remora.limits import LIMITS, DeviceSolveWords, Limits, OptionWords, SolveWords, option_texts
-from remora.modes import Modes
 from remora.placement import SCHEDULE_ALIGNMENT, alignment_of
 from remora.progress import Display, Progress, SolveDisplay
 from remora.schedule import Schedule, made_schedule, schedule_core_of
@@ -42,7 +41,6 @@ def solve(
     graph: Graph,
     budget: Budget,
     *,
-    modes: Modes | None = None,
     warm_start: Schedule | Iterable[OpLike] | None = None,
     limits: Limits | None = None,
     progress: bool | Callable[[Progress], object] = False,
@@ -66,7 +64,6 @@ def solve(
     graph: Graph | DeviceGraph,
     budget: Budget | Mapping[str, Budget],
     *,
-    modes: Modes | None = None,
     warm_start: Schedule | Iterable[OpLike] | DeviceSchedule | None = None,
     limits: Limits | None = None,
     progress: bool | Callable[[Progress], object] = False,
@@ -86,9 +83,6 @@ def solve(
         Bytes, fixed memory included; or text: ``"12GiB"``, ``"60%"`` of the input order's peak above fixed memory; with
         addresses, of the arena that the input order takes. Of a `DeviceGraph` a mapping of devices to bytes; a device
         that is left out has no limit.
-    modes : mapping of Op, str or int to OpModes or sequence of Mode, optional
-        Alternative ways to run some of the ops; each step of the schedule then names the one that it uses. Schedules of
-        several modes can be verified, but neither saved nor reported.
     warm_start : Schedule or iterable of Op, str or int, or DeviceSchedule, optional
         A schedule of the graph to start from, made for any budget.
     limits : Limits, optional
@@ -165,7 +159,7 @@ def solve(
     display_of, on_progress = progress_of(progress, SolveDisplay)
     words = {name: options.pop(name, None) for name in dict.fromkeys((*_OF_ONE, *_OF_DEVICES))}
     if isinstance(graph, DeviceGraph):
-        _refuse("is not for graphs over several devices", modes=modes, addresses=words["addresses"] or None)
+        _refuse("is not for graphs over several devices", addresses=words["addresses"] or None)
         _refuse(
             "is not for graphs over several devices", **{n: words[n] for n in ("alignment", "slices", "slice_cost")}
         )
@@ -184,7 +178,7 @@ def solve(
             )
     _refuse("is for graphs over several devices", **{n: words[n] for n in _OF_DEVICES if n not in _OF_ONE})
     texts = option_texts(limits, options, "solve")
-    asked = request(graph, texts, words["max_computes"], words["order"], modes, words["slices"], words["slice_cost"])
+    asked = request(graph, texts, words["max_computes"], words["order"], words["slices"], words["slice_cost"])
     if words["slices"] not in (None, "none") and on_incumbent is not None:
         raise InputError("on_incumbent", "not with slices")
     addresses, alignment = boolean(words["addresses"] or False, "addresses"), words["alignment"]

@@ -77,9 +77,9 @@ function readBlock(id) {
 }
 
 /** Stays are written as [tensor, first step less that of the one before, steps after the first, ...]. */
-function decodeStays(flat) {
+function decodeStays(flat, size) {
   const count = flat.length / 3;
-  const stays = { count, tensor: new Int32Array(count), first: new Int32Array(count), last: new Int32Array(count) };
+  const stays = { count, size, tensor: new Int32Array(count), first: new Int32Array(count), last: new Int32Array(count) };
   let first = 0;
   for (let i = 0; i < count; ++i) {
     first += flat[3 * i + 1];
@@ -109,7 +109,7 @@ class GraphData {
   constructor(block) {
     Object.assign(this, block);
     this.opCount = this.ops.name.length;
-    if (this.before) this.before.stays = decodeStays(this.before.stays);
+    if (this.before) this.before.stays = decodeStays(this.before.stays, this.before.sizes);
     const produced = [];
     for (let t = 0; t < this.tensors.name.length; ++t) if (this.tensors.producer[t] >= 0) produced.push(t);
     this.showRows(produced.sort((a, b) => this.tensors.producer[a] - this.tensors.producer[b] || a - b));
@@ -162,7 +162,7 @@ class GraphData {
 function residentsAt(graph, stays, step) {
   const found = [];
   for (let i = 0; i < stays.count; ++i) if (stays.first[i] <= step && step <= stays.last[i]) found.push(i);
-  const size = (i) => graph.tensors.size[stays.tensor[i]];
+  const size = (i) => (stays.size ? stays.size[i] : graph.tensors.size[stays.tensor[i]]);
   return found.sort((a, b) => size(b) - size(a) || a - b);
 }
 
@@ -182,7 +182,7 @@ class ScheduleData {
     Object.assign(this, block);
     this.graph = graph;
     this.found = this.steps.length > 0;
-    this.stays = decodeStays(this.stays);
+    this.stays = decodeStays(this.stays, this.sizes);
     if (this.arena) this.arena.boxes = decodeBoxes(this.arena.boxes);
     this.stepCount = this.found ? this.steps.length : graph.opCount;
     this.findRepeats();
@@ -231,7 +231,7 @@ class ScheduleData {
   findTimes() {
     this.times = new Float64Array(this.stepCount + 1);
     for (let step = 0; step < this.stepCount; ++step) {
-      this.times[step + 1] = this.times[step] + this.graph.ops.duration[this.opAt(step)];
+      this.times[step + 1] = this.times[step] + this.ofStep("durations", step, this.graph.ops.duration);
     }
   }
 
@@ -239,8 +239,16 @@ class ScheduleData {
   memoryAt(step) { return this.found ? this.memory[step] : this.beforeMemory[step]; }
   opAt(step) { return this.found ? this.steps[step] : step; }
   residents(step) { return residentsAt(this.graph, this.shownStays, step); }
-  stepText(step) { return this.graph.opText(this.opAt(step)); }
-  workspaceAt(step) { return this.graph.ops.workspace[this.opAt(step)]; }
+  /** A figure of a step: of its mode where ops have several, else of its op. */
+  ofStep(figure, step, ofOp) {
+    const figures = (this.found ? this : this.graph.before)[figure];
+    return figures ? figures[step] : ofOp[this.opAt(step)];
+  }
+  stepText(step) {
+    const text = this.graph.opText(this.opAt(step));
+    return this.found && this.modes && this.modes[step] > 0 ? `${text} in mode ${this.modes[step]}` : text;
+  }
+  workspaceAt(step) { return this.ofStep("workspaces", step, this.graph.ops.workspace); }
   writerAt(step) { return this.graph.ops.name[this.opAt(step)]; }
   /** What began a stay: 0 a first compute, 1 a recompute. */
   begunBy(i) { return this.found ? this.again[this.stays.first[i]] : 0; }

@@ -48,7 +48,9 @@ class GanttView extends CanvasView {
     const { tensors } = this.graph;
     const stay = this.stayHere();
     const tensor = stay < 0 ? this.graph.rows[this.row] : this.schedule.shownStays.tensor[stay];
-    const what = `${tensors.name[tensor]}, ${bytesText(tensors.size[tensor])}, ` +
+    const { size } = this.schedule.shownStays;
+    const bytes = size && stay >= 0 ? size[stay] : tensors.size[tensor];
+    const what = `${tensors.name[tensor]}, ${bytesText(bytes)}, ` +
       `written by ${this.graph.opText(tensors.producer[tensor])}`;
     const step = `step ${grouped(this.cursor.step)}`;
     if (stay < 0) return `${what}: not in memory at ${step}.`;

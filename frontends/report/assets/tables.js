@@ -171,17 +171,20 @@ class ResidentsTable {
     if (this.schedule.stepCount === 0) return;
     const step = this.cursor.step;
     const op = this.schedule.writerAt(step);
-    const tensors = this.schedule.residents(step).map((i) => this.schedule.shownStays.tensor[i]);
-    const sizeOf = (list) => list.reduce((bytes, t) => bytes + graph.tensors.size[t], 0);
+    const stays = this.schedule.shownStays;
+    const resident = this.schedule.residents(step);
+    const tensors = resident.map((i) => stays.tensor[i]);
+    const sizes = new Map(resident.map((i) => [stays.tensor[i], stays.size ? stays.size[i] : graph.tensors.size[stays.tensor[i]]]));
+    const sizeOf = (list) => list.reduce((bytes, t) => bytes + sizes.get(t), 0);
     const most = this.schedule.memoryAt(step);
     const rest = tensors.slice(this.limit);
     const workspace = this.schedule.workspaceAt(step);
     const other = most - graph.base - workspace - sizeOf(tensors);
     const groups = this.groupsOf(rest, sizeOf);
-    const widest = Math.max(tensors.length > 0 ? graph.tensors.size[tensors[0]] : 0, workspace, other, graph.base,
+    const widest = Math.max(tensors.length > 0 ? sizes.get(tensors[0]) : 0, workspace, other, graph.base,
       ...groups.map(([, list]) => sizeOf(list)));
     const rows = tensors.slice(0, this.limit).map((t) =>
-      this.row(graph.tensors.name[t], graph.ops.name[graph.tensors.producer[t]], graph.tensors.size[t], widest));
+      this.row(graph.tensors.name[t], graph.ops.name[graph.tensors.producer[t]], sizes.get(t), widest));
     rows.push(...groups.map(([words, list]) => this.row(this.moreButton(words), "", sizeOf(list), widest)));
     for (const [name, writer, size] of [["workspace", op, workspace],
       [other > 0 ? "older copies of its outputs" : "taken over in place", op, other],

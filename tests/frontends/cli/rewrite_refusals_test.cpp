@@ -66,6 +66,33 @@ TEST_F(RewriteRefusals, QuietKeepsTheReasonOnOneLine) {
   }
 }
 
+/// A prime number of columns, which no number of slices divides.
+std::string many_columns(std::int64_t rows) {
+  constexpr std::int64_t kColumns = 50021;
+  return ModelBuilder()
+      .input("x", {extent(rows), extent(8)})
+      .weight("w", {8, kColumns})
+      .node("MatMul", {"x", "w"}, {"l"}, "logits")
+      .node("Relu", {"l"}, {"r"}, "relu")
+      .node("Exp", {"r"}, {"e"}, "exp")
+      .node("Add", {"e", "r"}, {"y"}, "add")
+      .output("y")
+      .bytes();
+}
+
+TEST_F(RewriteRefusals, AnAxisOfWhichSlicesCannotBeWrittenIsNotChosen) {
+  const std::string automatic = "-b 80% --slices auto --work-limit 2000 --threads 1";
+  write("one.onnx", many_columns(1));
+  EXPECT_EQ(rewrite("one.onnx", "out.onnx", automatic).code, 20);
+  EXPECT_FALSE(fs::exists(path("out.onnx")));
+  expect_refused(rewrite("one.onnx", "out.onnx", "-b 200% --slices logits,relu,exp,add=3 --work-limit 2000"), 65,
+                 "in these uneven slices");
+  // Along the rows it can be cut.
+  write("more.onnx", many_columns(8));
+  EXPECT_EQ(rewrite("more.onnx", "out.onnx", automatic).code, 0);
+  EXPECT_TRUE(fs::exists(path("out.onnx")));
+}
+
 TEST_F(RewriteRefusals, ExternalDataThatWouldBeLostIsToldBeforeSolving) {
   write_external();
   fs::create_directories(path("elsewhere"));

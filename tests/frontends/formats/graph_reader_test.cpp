@@ -203,6 +203,71 @@ TEST(ReadGraph, ReadsAxesOfVersionFour) {
   EXPECT_EQ(read_graph(Text(replaced(kEveryKey, R"("version": 1)", R"("version": 4)"))), read_graph(Text(kEveryKey)));
 }
 
+/// A block whose forward half F may save less for its backward half B.
+std::string with_modes() {
+  return R"({"format": "remora-graph", "version": 4, "name": "block",
+    "tensors": [{"name": "x", "size": 1}, {"name": "y", "size": 1}, {"name": "saved", "size": 6}, {"name": "dx", "size": 1}],
+    "ops": [{"name": "X", "duration": 1, "inputs": [], "outputs": ["x"]},
+      {"name": "F", "duration": 4, "inputs": ["x"], "outputs": ["y", "saved"],
+       "modes": [{"duration": 3, "workspace": 2, "output_sizes": [1, 0], "computes": 2}, {"duration": 5}], "most_computes": 3},
+      {"name": "B", "duration": 5, "inputs": ["x", "y", "saved"], "outputs": ["dx"], "unread": ["y"],
+       "inner": [{"workspace": -1}, {"workspace": 2, "freed": ["saved", ["x", 1]]}],
+       "modes": [{"duration": 9, "unread": ["saved"]}, null], "follows": "F"}]})";
+}
+
+TEST(ReadGraph, ReadsModesOfVersionFour) {
+  const Graph graph = read_graph(Text(with_modes()));
+  const TensorId x(0);
+  const TensorId y(1);
+  const TensorId saved(2);
+  const auto sizes = [](std::int64_t first, std::int64_t second) { return std::vector{Bytes(first), Bytes(second)}; };
+  EXPECT_FALSE(graph.ops[0].modes);
+  const OpModes forward{.further = {Mode{Duration(3), Bytes(2), sizes(1, 0), {}, 2},
+                                    Mode{.duration = Duration(5), .output_sizes = sizes(1, 6)}},
+                        .most_computes = 3};
+  EXPECT_EQ(graph.ops[1].modes, forward);
+  const OpModes backward{
+      .further = {Mode{.duration = Duration(9), .output_sizes = {Bytes(1)}, .unread = {saved}}, std::nullopt},
+      .follows = OpId(1),
+      .unread = {y},
+      .inner = {{.workspace = Bytes(-1)}, {.workspace = Bytes(2), .freed = {saved, {x, Bytes(1)}}}}};
+  EXPECT_EQ(graph.ops[2].modes, backward);
+  // To a file of a lower version they are unknown keys.
+  const Graph other = read_graph(Text(replaced(with_modes(), R"("version": 4)", R"("version": 2)")));
+  EXPECT_FALSE(has_modes(other));
+  EXPECT_EQ(other.ops[1].extra.substr(0, 9), R"({"modes":)");
+}
+
+TEST(ReadGraph, NamesThePlaceOfEveryFaultOfModes) {
+  const std::vector<Malformed> faults = {
+      {R"([{"duration": 3)", R"(3, "a": [{"duration": 3)", "$.ops[1].modes", "must be an array"},
+      {R"([{"duration": 3)", R"([7, {"duration": 3)", "$.ops[1].modes[0]", "must be an object"},
+      {R"("duration": 3, )", "", "$.ops[1].modes[0]", R"("duration" is missing)"},
+      {R"([1, 0])", R"([1])", "$.ops[1].modes[0].output_sizes", "one size for each output"},
+      {R"([1, 0])", R"([1, -1])", "$.ops[1].modes[0].output_sizes[1]", "-1"},
+      {R"("computes": 2)", R"("computes": 0)", "$.ops[1].modes[0].computes", "at least 1"},
+      {R"("most_computes": 3)", R"("most_computes": 0)", "$.ops[1].most_computes", "at least 1"},
+      {R"(, {"duration": 5})", "", "$.ops[2].follows", "another number of modes"},
+      {R"("unread": ["saved"])", R"("unread": ["y", "saved"])", "$.ops[2].follows", "nothing that mode 1 reads"},
+      {R"("unread": ["saved"])", R"("unread": ["dx"])", "$.ops[2].modes[0].unread", "inputs of the op"},
+      {R"("unread": ["saved"])", R"("unread": ["no"])", "$.ops[2].modes[0].unread[0]", R"(no tensor "no")"},
+      {R"("follows": "F")", R"("follows": "G")", "$.ops[2].follows", R"(no op "G")"},
+      {R"({"workspace": -1})", "3", "$.ops[2].inner[0]", "must be an object"},
+      {R"({"workspace": -1})", "{}", "$.ops[2].inner[0]", R"("workspace" is missing)"},
+      {R"(["x", 1])", R"(["x"])", "$.ops[2].inner[1].freed[1]", "[tensor, bytes]"},
+      {R"(["x", 1])", R"(["saved", 1])", "$.ops[2].inner", "freed once"},
+      {R"(["x", 1])", R"("y")", "$.ops[2].inner", "read by the mode"},
+  };
+  for (const Malformed& fault : faults) {
+    SCOPED_TRACE(std::string(fault.from) + " -> " + std::string(fault.to));
+    const std::string text = replaced(with_modes(), fault.from, fault.to);
+    ASSERT_FALSE(text.empty());
+    const Fault found = fault_of([&] { static_cast<void>(read_graph(Text(text))); });
+    EXPECT_EQ(found.place, fault.place);
+    EXPECT_NE(found.what.find(fault.fragment), std::string::npos) << found.what;
+  }
+}
+
 TEST(ReadGraph, NamesThePlaceOfEveryFaultOfAxes) {
   const std::vector<Malformed> faults = {
       {R"([{"extent": 3)", R"(3, "a": [{"extent": 3)", "$.ops[0].axes", "must be an array"},

@@ -17,6 +17,7 @@
 #include "frontends/text/text.hpp"
 #include "tests/support/placement_oracle.hpp"
 #include "tests/support/random_devices.hpp"
+#include "tests/support/random_modes.hpp"
 
 namespace remora::json {
 namespace {
@@ -98,7 +99,15 @@ Graph draw_graph(std::mt19937& random) {
     if (has_axes && chance(random, 30)) op.axes = draw_axes(random, graph, op);
     graph.add_op(std::move(op));
   }
-  return graph;
+  if (chance(random, 70)) return graph;
+  Graph with_modes = *test::with_random_modes(random, graph);
+  for (Op& op : with_modes.ops) {
+    if (!op.modes || !chance(random, 20)) continue;
+    for (InnerPeak& peak : op.modes->inner) {
+      if (!peak.freed.empty()) peak.freed.back().most = Bytes(draw(random, 0, 9));
+    }
+  }
+  return with_modes;
 }
 
 DeviceGraph draw_device_graph(std::mt19937& random) {
@@ -153,6 +162,7 @@ Schedule draw_schedule(std::mt19937& random, const Graph& graph) {
   for (int i = draw(random, 0, 9); i > 0; --i) {
     const OpId op(draw(random, 0, ops - 1));
     schedule.steps.push_back({.op = op, .free = chance(random, 50) ? graph[op].outputs : std::vector<TensorId>{}});
+    if (chance(random, 10)) schedule.steps.back().mode = draw(random, 1, kMaxModes - 1);
   }
   if (chance(random, 50)) return schedule;
   schedule.arena = Arena{.alignment = Bytes(draw(random, 1, 9)), .size = Bytes(draw(random, 0, 99))};

@@ -84,6 +84,23 @@ TEST(WriteSchedule, WithAddressesIsVersion2AndReadsBack) {
   EXPECT_FALSE(read_schedule(Text(text_of(full_schedule(), graph)), graph).arena);
 }
 
+TEST(WriteSchedule, InSeveralModesIsVersion4AndReadsBack) {
+  const Graph graph = read_graph(Text(kFigure1));
+  Schedule schedule = full_schedule();
+  schedule.steps[2].mode = 3;
+  const std::string text = text_of(schedule, graph);
+  EXPECT_NE(text.find("\"version\": 4"), std::string::npos) << text;
+  EXPECT_NE(text.find(R"({"op": "C", "mode": 3, "free": ["a"]})"), std::string::npos) << text;
+  EXPECT_EQ(read_schedule(Text(text), graph).steps, schedule.steps);
+  const auto refusal_of = [&](const std::string& from, const std::string& to) {
+    std::string changed = text;
+    changed.replace(changed.find(from), from.size(), to);
+    return remora::test::refusal_of([&] { static_cast<void>(read_schedule(Text(changed), graph)); }, "accepted");
+  };
+  EXPECT_EQ(refusal_of("\"mode\": 3", "\"mode\": -1"), "$.steps[2].mode: must not be negative, but is -1");
+  EXPECT_EQ(refusal_of("\"mode\": 3", "\"mode\": 64"), "$.steps[2].mode: the number 64 is too large (at most 63)");
+}
+
 TEST(ReadSchedule, RefusesOffsetsThatAreNone) {
   const Graph graph = read_graph(Text(kFigure1));
   const std::string text = text_of(placed_schedule(), graph);
@@ -97,8 +114,8 @@ TEST(ReadSchedule, RefusesOffsetsThatAreNone) {
   EXPECT_EQ(refusal_of(R"("offsets": {"c": 2})", R"("offsets": {"c": -2})"),
             "$.steps[2].offsets.c: must not be negative, but is -2");
   EXPECT_EQ(refusal_of(R"("alignment": 1)", R"("alignment": 0)"), "$.arena.alignment: must be at least 1, but is 0");
-  EXPECT_EQ(refusal_of("\"version\": 2", "\"version\": 4"),
-            "$.version: version 4 is not supported, only versions 1 to 3");
+  EXPECT_EQ(refusal_of("\"version\": 2", "\"version\": 5"),
+            "$.version: version 5 is not supported, only versions 1 to 4");
 }
 
 TEST(WriteSchedule, PutsAStepALine) {
@@ -181,7 +198,7 @@ TEST(ReadSchedule, IgnoresUnknownKeysAndAMissingReport) {
 
 const std::vector<Malformed> kMalformedSchedules = {
     {R"("remora-schedule")", R"("remora-graph")", "$.format", R"(must be "remora-schedule")"},
-    {R"("version": 1)", R"("version": 4)", "$.version", "version 4"},
+    {R"("version": 1)", R"("version": 5)", "$.version", "version 5"},
     {R"("status": "optimal",)", "", "$", R"("status" is missing)"},
     {R"("status": "optimal")", R"("status": "great")", "$.status", R"(must be one of "optimal", "feasible")"},
     {R"("order": "free")", R"("order": 1)", "$.order", "must be a string, not 1"},

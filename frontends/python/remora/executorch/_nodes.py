@@ -51,6 +51,12 @@ def is_item(node: Node) -> bool:
     return node.op == "call_function" and getattr(node.target, "__name__", "") == "getitem"
 
 
+def place_of(item: Node) -> int:
+    """The place of an item among the results of its node."""
+    place: Any = item.args[1]
+    return int(place)
+
+
 def overload(node: Node) -> torch._ops.OpOverload | None:
     """The op behind a node; None for a delegate or a function of Python.
 

@@ -12,22 +12,26 @@ from remora.executorch._nodes import FOLD, overload
 from remora.graph import Op
 
 _SPLIT = (
-    "split it (by batch, channels or image rows), or store its tensors in a smaller type: recomputation does not help"
+    "split it (by batch, channels or image rows{}), or store its tensors in a smaller type: recomputation does not help"
 )
+_SLICES = '; slices="auto" does that where it can'
 
 
-def refusal_text(error: NoSchedule, nodes: Mapping[Op, Node], folded: Container[Node], alignment: int) -> str:
+def refusal_text(
+    error: NoSchedule, nodes: Mapping[Op, Node], folded: Container[Node], alignment: int, slices: str
+) -> str:
     """Text of a refusal for users who know the program but not its graph; arenas are multiples of `alignment`.
 
-    `folded`: nodes that are computed from constants alone.
+    `folded`: nodes that are computed from constants alone; `slices`: as the user gave it.
     """
+    split = _SPLIT.format(_SLICES if slices == "none" else "")
     refusal = error.refusal
     node = nodes.get(refusal.op) if refusal.op is not None else None
     what = "the program's start, with all its inputs," if node is None else _described(node)
     state = sum(tensor.size for tensor in error.answer.graph.tensors if tensor.producer is None)
     needed = f"needs {refusal.needed} bytes at once" + (f", {state} of them for state" if state else "")
     reasons = {
-        "op": f"{what} alone {needed}; {_suggestion(error, nodes, folded)}",
+        "op": f"{what} alone {needed}; {_suggestion(error, nodes, folded, split)}",
         "event": f"{what} {needed}, with what cannot be recomputed",
         "kept": f"the program's end, with all its outputs, {needed}",
         "search": "proved for the order of the program's nodes",
@@ -39,16 +43,16 @@ def refusal_text(error: NoSchedule, nodes: Mapping[Op, Node], folded: Container[
     return f"{text}; {budgets}" if budgets else text
 
 
-def _suggestion(error: NoSchedule, nodes: Mapping[Op, Node], folded: Container[Node]) -> str:
+def _suggestion(error: NoSchedule, nodes: Mapping[Op, Node], folded: Container[Node], split: str) -> str:
     """Suggestion for an op that is too large by itself."""
     op = error.refusal.op
     tensors = (*op.inputs, *op.outputs) if op is not None else ()
     made = [(t.size, nodes.get(t.producer)) for t in tensors if t.producer is not None]
     size, node = max((row for row in made if row[1] in folded), key=lambda row: row[0], default=(0, None))
     if node is None:
-        return _SPLIT
+        return split
     it = f"{size} of them are the result of {node.name} ({overload(node)}), which is computed from weights alone"
-    rest = f"; for the rest, {_SPLIT}" if error.refusal.needed - size > error.answer.budget else ""
+    rest = f"; for the rest, {split}" if error.refusal.needed - size > error.answer.budget else ""
     return f"{it}: {FOLD}{rest}"
 
 

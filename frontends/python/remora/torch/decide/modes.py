@@ -21,7 +21,6 @@ import torch
 
 import remora
 from remora.asking import ask
-from remora.graph import OpLike
 
 from ..problem.family import Family, Mode
 
@@ -147,7 +146,7 @@ class ModeSearch:
         if built is None:
             self._offer(cut, cut.fastest)
             return bound
-        graph, modes, budget = built
+        graph, budget = built
 
         def is_enough(progress: remora.Progress) -> bool:
             nonlocal bound
@@ -156,7 +155,7 @@ class ModeSearch:
             return is_found or (self.best is not None and bound >= self.best.time)
 
         limits = remora.Limits(time_limit=seconds, gap=0, threads=self.threads, seed=self.seed)
-        found = ask(graph, budget, limits, modes=modes, progress=is_enough, max_computes=1)
+        found = ask(graph, budget, limits, progress=is_enough, max_computes=1)
         if isinstance(found, remora.Infeasible):
             return NEVER
         if isinstance(found, remora.NoSchedule):
@@ -166,8 +165,8 @@ class ModeSearch:
         return max(bound, least + found.bound)
 
 
-def _graph(cut: ModePlans, budget: int) -> tuple[remora.Graph, dict[OpLike, remora.OpModes], int] | None:
-    """Builds the graph of a cut, with its modes and its budget; None if every plan stays within the budget.
+def _graph(cut: ModePlans, budget: int) -> tuple[remora.Graph, int] | None:
+    """Builds the graph of a cut, and its budget; None if every plan stays within the budget.
 
     The op that a unit begins with has the unit's number as its name. All slots are raised alike, so that no workspace
     is negative and the ops between the slots always fit. Durations are those beyond the fastest mode.
@@ -181,7 +180,7 @@ def _graph(cut: ModePlans, budget: int) -> tuple[remora.Graph, dict[OpLike, remo
         return None
     rows = [(saved.amax(0) - saved).T.tolist() for saved in cut.saved]  # slots x modes
     lift = max(0, -int(need.min()), 2 * sum(max(map(max, sizes)) for sizes in rows) - budget)
-    graph, modes = remora.Graph("checkpoints"), dict[OpLike, remora.OpModes]()
+    graph = remora.Graph("checkpoints")
     ops: list[remora.Op | None] = [None] * len(rows)
     before = [[0] * len(unit.modes) for unit in cut.units]
     for slot in slots:
@@ -192,10 +191,15 @@ def _graph(cut: ModePlans, budget: int) -> tuple[remora.Graph, dict[OpLike, remo
             name, times = f"{i} {slot}", [0] * len(sizes)
             if read is None:
                 name, times = f"{i}", [mode.time - unit.modes[cut.fastest[i]].time for mode in unit.modes]
-            op = graph.op(name, duration=times[0], inputs=[] if read is None else [read], outputs={name: sizes[0]})
             further = [remora.Mode(time, [size]) for time, size in zip(times[1:], sizes[1:], strict=True)]
-            modes[op] = remora.OpModes(further, follows=read)
-            ops[i], before[i] = op, sizes
+            ops[i] = graph.op(
+                name,
+                duration=times[0],
+                inputs=[] if read is None else [read],
+                outputs={name: sizes[0]},
+                modes=remora.OpModes(further, follows=read),
+            )
+            before[i] = sizes
         graph.op(f"slot {slot}", duration=0, outputs={f"slot {slot}": 0}, workspace=int(need[slot]) + lift)
     graph.op("end", duration=0, inputs=[op for op in ops if op is not None], outputs={"end": 0})
-    return graph, modes, budget + lift
+    return graph, budget + lift

@@ -17,7 +17,7 @@ from dataclasses import replace
 from torch import fx
 
 import remora
-from remora.asking import ask, ask_again
+from remora.asking import ask, plan_in_slices
 from remora.slices import SliceCost
 
 from ..capture.graph import Run
@@ -151,34 +151,16 @@ class _Choice:
         return answer.refusal.slices, answer.refusal.enough_in_slices
 
     def first_planned(self, found: remora.Schedule | int, budget: int) -> Decision | None:
-        """The first plan within the budget: in these slices, in those for less, in those of the smallest budget."""
-        answer = found
+        """The first plan within the budget."""
+        return plan_in_slices(found, budget, self.within, self._planned_within, self.problem.fixed)
 
-        def decide(asked: int) -> tuple[Decision | None] | None:
-            nonlocal answer
-            if asked != budget:
-                answer = self.within(asked) if asked > self.problem.fixed else 0
-            return None if isinstance(answer, int) or not answer.slices else (self._planned_within(answer),)
-
-        def less(asked: int, tried: tuple[Decision | None]) -> int | None:
-            if tried[0] is not None:
-                return None
-            assert self.lowest is not None
-            return asked - max(1, self.lowest.least - self.options.reserve - budget)
-
-        if (tried := ask_again(budget, decide, less)) is not None:
-            return tried[0]
-        enough = answer if isinstance(answer, int) and answer else self.within(1)
-        reached = self.within(enough) if isinstance(enough, int) and enough else 0
-        return None if isinstance(reached, int) or not reached.slices else self._planned_within(reached)
-
-    def _planned_within(self, found: remora.Schedule) -> Decision | None:
+    def _planned_within(self, found: remora.Schedule) -> Decision | int:
         try:
             return self.planned(found)
         except BudgetError as refusal:
             if self.lowest is None or refusal.least < self.lowest.least:
                 self.lowest = refusal
-            return None
+            return self.lowest.least - self.options.reserve
 
     def planned(self, found: remora.Schedule) -> Decision:
         """The step in the slices of a schedule; its figures are compared with those of the captured step."""

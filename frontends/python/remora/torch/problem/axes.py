@@ -15,25 +15,36 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 
 import remora
 
-from ..capture.graph import Op, StepGraph
+from ..capture.graph import Op, Storage
 from ..measure import rounded
-from .nests import Call, Dims, Nest, chains, nest_of
+from .nests import Call, Dims, Nest, Place, Rule, Values, chains, nest_of
 
 Chain = tuple[str, ...]
 """Loops as one, the outermost first."""
 
 
+class Storages(Values, Protocol):
+    """Ops on storages, as a `StepGraph` has them."""
+
+    ops: list[Op]
+    storages: list[Storage]
+    device: torch.device
+
+    def storage_of(self, tensor: torch.Tensor) -> int:
+        """The number of a fake tensor's storage."""
+
+
 @dataclass(frozen=True)
 class Rows:
-    """Rows of a storage that iterations of an axis touch: iteration i that number `offset` + i.
+    """Rows of a storage that iterations of an axis touch: iteration i `length` of them from `offset` + i * step on.
 
     rows: of each block; stride: bytes from one row to the next; whole: bytes of the storage as they are asked for.
     """
@@ -42,11 +53,18 @@ class Rows:
     stride: int
     offset: int
     whole: int
+    step: int = 1
+    length: int = 1
 
     @property
     def block(self) -> int:
         """Bytes of each block."""
         return self.rows * self.stride
+
+    @property
+    def cut(self) -> remora.Cut:
+        """The same for the engine."""
+        return remora.Cut(self.rows, self.stride, self.step, self.offset, self.length)
 
 
 @dataclass
@@ -60,9 +78,12 @@ class OpAxis:
     sums: list[int] = field(default_factory=list)
 
 
-def axes_of(step: StepGraph) -> dict[Op, list[OpAxis]]:
-    """The axes of each op; ops that draw random numbers, run once or change anything have none."""
-    return {op: found for op in step.ops if (found := _axes(step, op))}
+def axes_of(step: Storages, rules: Mapping[str, Rule] | None = None, is_joined: bool = True) -> dict[Op, list[OpAxis]]:
+    """The axes of each op by its `rules`; ops that draw random numbers, run once or change anything have none.
+
+    `is_joined`: neighboring loops form one axis.
+    """
+    return {op: found for op in step.ops if (found := _axes(step, op, rules, is_joined))}
 
 
 def engine_axes(axes: Sequence[OpAxis], names: Mapping[int, Any], workspace: int) -> list[remora.Axis]:
@@ -70,8 +91,8 @@ def engine_axes(axes: Sequence[OpAxis], names: Mapping[int, Any], workspace: int
     return [
         remora.Axis(
             axis.extent,
-            {names[s]: remora.Cut(r.rows, r.stride, 1, r.offset, 1) for s, r in axis.cuts.items() if r and s in names},
-            [names[s] for s in axis.sums],
+            {names[s]: rows.cut for s, rows in axis.cuts.items() if rows and s in names},
+            [names[s] for s in axis.sums if s in names],
             workspace // axis.extent,
         )
         for axis in axes
@@ -90,6 +111,19 @@ def positions_of(dims: Dims, chain: Chain) -> list[int] | None:
     return row if found == row and tuple(dims[d] for d in row) == chain else None
 
 
+def rows_read(nest: Nest, chain: Chain, place: Place, value: torch.Tensor) -> tuple[list[int] | None, Rows | None]:
+    """The dimensions of an input that a chain of loops cuts, as `positions_of`, and the rows that iterations read."""
+    dims = nest.inputs.get(place)
+    window = next((w for loop, w in nest.windows.get(place, {}).items() if loop in chain), None)
+    if window is not None and len(chain) > 1:
+        return None, None
+    positions = [window.dim] if window is not None else positions_of(dims, chain) if dims is not None else []
+    rows = rows_of(value, positions) if positions else None
+    if window is not None and rows is not None:
+        rows = replace(rows, offset=rows.offset + window.offset, step=window.step, length=window.length)
+    return positions, rows
+
+
 def rows_of(value: torch.Tensor, positions: Sequence[int]) -> Rows | None:
     """The rows of a tensor's storage that iterations over some of its neighboring dimensions touch; None if no such."""
     size, stride = [int(n) for n in value.shape], [int(n) for n in value.stride()]
@@ -102,7 +136,7 @@ def rows_of(value: torch.Tensor, positions: Sequence[int]) -> Rows | None:
     block = min((stride[d] for d in outer), default=whole)
     last = sum((size[d] - 1) * stride[d] for d in others if d not in outer)
     offset = int(value.storage_offset())
-    if row < 1 or block % row or whole % block or any(stride[d] % block for d in outer):
+    if row < 1 or block < 1 or block % row or whole % block or any(stride[d] % block for d in outer):
         return None
     first = offset % block // row
     if offset % row + last >= row or first + count > block // row:
@@ -110,10 +144,10 @@ def rows_of(value: torch.Tensor, positions: Sequence[int]) -> Rows | None:
     return Rows(block // row, row * value.itemsize, first, whole * value.itemsize)
 
 
-def _axes(step: StepGraph, op: Op) -> list[OpAxis]:
+def _axes(step: Storages, op: Op, rules: Mapping[str, Rule] | None, is_joined: bool) -> list[OpAxis]:
     if not op.nodes or op.random or not op.recompute:
         return []
-    nests = [nest_of(step, node) for node in op.nodes]
+    nests = [nest_of(step, node, rules) for node in op.nodes]
     if any(nest is None for nest in nests):
         return []
     first = op.nodes[0]
@@ -127,14 +161,15 @@ def _axes(step: StepGraph, op: Op) -> list[OpAxis]:
     longest: dict[str, OpAxis] = {}
     for chain in chains(known[0]):
         before = longest.get(chain[0])
-        if before is None or len(before.chains[0]) < len(chain):
+        is_longer = before is None or len(before.chains[0]) < len(chain)
+        if is_longer and (is_joined or len(chain) == 1):
             axis = _axis(step, op, known, chain)
             if axis is not None:
                 longest[chain[0]] = axis
     return list(longest.values())
 
 
-def _is_dense(step: StepGraph, made: torch.Tensor) -> bool:
+def _is_dense(step: Storages, made: torch.Tensor) -> bool:
     """True if a result fills its storage, whose size in the problem is the fake one's."""
     size = int(made.untyped_storage().nbytes())
     is_whole = made.numel() * made.itemsize == size and made.storage_offset() == 0
@@ -142,7 +177,7 @@ def _is_dense(step: StepGraph, made: torch.Tensor) -> bool:
     return bool(is_whole) and size > 0 and rounded(size, step.device) == there
 
 
-def _axis(step: StepGraph, op: Op, nests: Sequence[Nest], chain: Chain) -> OpAxis | None:
+def _axis(step: Storages, op: Op, nests: Sequence[Nest], chain: Chain) -> OpAxis | None:
     """The axis of an op along loops of its first node; None where a tensor is neither cut nor whole nor a sum."""
     axis = OpAxis(_extent(nests[0], chain))
     for i, (node, nest) in enumerate(zip(op.nodes, nests, strict=True)):
@@ -159,7 +194,7 @@ def _extent(nest: Nest, chain: Chain) -> int:
     return math.prod(nest.extents[loop] for loop in chain)
 
 
-def _add_node(step: StepGraph, op: Op, axis: OpAxis, node: fx.Node, nest: Nest, chain: Chain, is_first: bool) -> bool:
+def _add_node(step: Storages, op: Op, axis: OpAxis, node: fx.Node, nest: Nest, chain: Chain, is_first: bool) -> bool:
     """Adds a node to an axis, whose outputs the first node says; False where the node does not have the axis."""
     cuts, sums = dict(axis.cuts), list(axis.sums)
     made = step.value[node]
@@ -189,11 +224,9 @@ def _add_node(step: StepGraph, op: Op, axis: OpAxis, node: fx.Node, nest: Nest, 
     for place, value in Call(step, node).tensors():
         if value is None:
             continue
-        dims = nest.inputs.get(place)
-        positions = [] if dims is None else positions_of(dims, chain)
+        positions, rows = rows_read(nest, chain, place, value)
         if positions is None:
             return False
-        rows = rows_of(value, positions) if positions else None
         if positions and rows is None and any(value.stride(d) for d in positions):
             return False
         storage = step.storage_of(value)

@@ -16,17 +16,36 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Protocol
 
 import torch
 from torch import fx
 
-from ..capture.graph import StepGraph, is_random
+from ..capture.graph import is_random
 
 Dims = tuple[str | None, ...]
 """The loop of each dimension of a tensor; None of one that is not cut."""
 Place = int | str | tuple[int | str, int]
 """Where an argument stands: its number or name, and of a list also the number in it."""
+
+
+class Values(Protocol):
+    """The fake values of a graph's nodes."""
+
+    value: dict[fx.Node, Any]
+
+    def given(self, node: fx.Node) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments of a call."""
+
+
+@dataclass(frozen=True)
+class Window:
+    """Rows of a dimension `dim` that iterations of a loop read: i reads `length` from i * step + offset on."""
+
+    dim: int
+    step: int
+    offset: int
+    length: int
 
 
 @dataclass(frozen=True)
@@ -36,6 +55,7 @@ class Nest:
     `inputs`: by place; a tensor that is not there is read as a whole. `outputs`: of each result; an output lacks the
     loops over which it is a sum. `sizes`: numbers, or lists of numbers, that are sizes, with the loops of these.
     `same`: results that are the same whatever is cut, as what is empty, or as seeds that nothing draws from.
+    `windows`: of inputs, by place and loop; the other rules have none.
     """
 
     extents: dict[str, int]
@@ -43,12 +63,13 @@ class Nest:
     outputs: tuple[Dims | None, ...]
     sizes: dict[Place, Dims] = field(default_factory=dict)
     same: frozenset[int] = frozenset()
+    windows: dict[Place, dict[str, Window]] = field(default_factory=dict)
 
 
 class Call:
     """A call of an ATen op, with the fake values that it reads and makes."""
 
-    def __init__(self, step: StepGraph, node: fx.Node) -> None:
+    def __init__(self, step: Values, node: fx.Node) -> None:
         self.node = node
         given, named = step.given(node)
         self.arguments = node.target._schema.arguments  # type: ignore[union-attr]
@@ -92,25 +113,31 @@ class Call:
 Rule = Callable[[Call], Nest | None]
 
 
-def nest_of(step: StepGraph, node: fx.Node) -> Nest | None:
-    """The loops of a node's call; None where no rule says them, and of random and mutable ops."""
-    target = node.target
+def nest_of(step: Values, node: fx.Node, rules: Mapping[str, Rule] | None = None) -> Nest | None:
+    """The loops of a node's call; None where no rule says them, and of random and mutable ops.
+
+    `rules`: `RULES` by default. A dialect wraps an op.
+    """
+    target = getattr(node.target, "_op", node.target)
+    if not isinstance(target, torch._ops.OpOverload):
+        target = node.target
     if not isinstance(target, torch._ops.OpOverload) or target._schema.is_mutable or is_random(node):
         return None
-    rule = RULES.get(str(target))
+    rule = (RULES if rules is None else rules).get(str(target))
     if rule is None and torch.Tag.pointwise in target.tags:
-        rule = _pointwise
+        rule = pointwise
     if rule is None:
         return None
     return rule(Call(step, node))
 
 
-def _nest(
+def nest(
     call: Call,
     inputs: Sequence[Dims | None],
     outputs: Sequence[Dims | None],
     sizes: Mapping[str, Dims] | None = None,
     same: Container[int] = (),
+    windows: Mapping[str, dict[str, Window]] | None = None,
 ) -> Nest | None:
     """A nest from the loops of all tensors in the schema's order; None where they do not fit the shapes."""
     extents: dict[str, int] = {}
@@ -138,7 +165,8 @@ def _nest(
         call.place(name): tuple(loop if loop in extents else None for loop in dims)
         for name, dims in (sizes or {}).items()
     }
-    return Nest(extents, given, tuple(made), counted, frozenset(constant))
+    moved = {call.place(name): row for name, row in (windows or {}).items()}
+    return Nest(extents, given, tuple(made), counted, frozenset(constant), moved)
 
 
 def _fit(value: torch.Tensor, dims: Dims, extents: dict[str, int]) -> Dims | None:
@@ -155,32 +183,33 @@ def _dims(text: str) -> Dims:
     return tuple(None if letter == "." else letter for letter in text)
 
 
-def _by(text: str, holds: Callable[[Call], bool] = lambda _: True) -> Rule:
+def by(text: str, holds: Callable[[Call], bool] = lambda _: True) -> Rule:
     """The rule "mk,kn->mn": a letter for each dimension of a loop, a point for one that is not cut."""
     inputs, outputs = ([_dims(part) for part in side.split(",")] for side in text.split("->"))
-    return lambda call: _nest(call, list(inputs), list(outputs)) if holds(call) else None
+    return lambda call: nest(call, list(inputs), list(outputs)) if holds(call) else None
 
 
-def _numbered(count: int, uncut: frozenset[int] = frozenset()) -> Dims:
+def numbered(count: int, uncut: frozenset[int] = frozenset()) -> Dims:
+    """A loop for each of so many dimensions but those that are not cut."""
     return tuple(None if d in uncut else f"d{d}" for d in range(count))
 
 
-def _pointwise(call: Call) -> Nest | None:
+def pointwise(call: Call) -> Nest | None:
     """Every dimension of the result; an operand that broadcasts lacks some."""
     (made,) = call.outputs if len(call.outputs) == 1 else (None,)
     if made is None:
         return None
-    dims = _numbered(made.dim())
+    dims = numbered(made.dim())
 
     def of(value: torch.Tensor | None) -> Dims | None:
         return None if value is None else dims[made.dim() - value.dim() :]
 
     if any(value is not None and value.dim() > made.dim() for _, value in call.tensors()):
         return None
-    return _nest(call, [of(value) for _, value in call.tensors()], [dims])
+    return nest(call, [of(value) for _, value in call.tensors()], [dims])
 
 
-def _reduced(call: Call) -> frozenset[int]:
+def reduced(call: Call) -> frozenset[int]:
     """The dimensions that the argument `dim` names; all without one."""
     count = call.first.dim()
     given = call.argument("dim")
@@ -190,20 +219,20 @@ def _reduced(call: Call) -> frozenset[int]:
 
 def _along(call: Call) -> Nest | None:
     """All dimensions but `dim`, of tensors of one shape."""
-    dims = _numbered(call.first.dim(), _reduced(call))
-    return _nest(call, [dims for _ in call.tensors()], [dims for _ in call.outputs])
+    dims = numbered(call.first.dim(), reduced(call))
+    return nest(call, [dims for _ in call.tensors()], [dims for _ in call.outputs])
 
 
-def _reduction(is_sum: bool) -> Rule:
+def reduction(is_sum: bool) -> Rule:
     """A sum over dimensions, or another reduction of rows of which each is read as a whole."""
 
     def rule(call: Call) -> Nest | None:
         has_dim = any(a.name == "dim" for a in call.arguments)
-        reduced = _reduced(call) if has_dim else frozenset(range(call.first.dim()))
+        over = reduced(call) if has_dim else frozenset(range(call.first.dim()))
         keeps = has_dim and bool(call.argument("keepdim"))
-        dims = _numbered(call.first.dim(), frozenset() if is_sum else reduced)
-        made = tuple(None if d in reduced else loop for d, loop in enumerate(dims) if keeps or d not in reduced)
-        return _nest(call, [dims], [made])
+        dims = numbered(call.first.dim(), frozenset() if is_sum else over)
+        made = tuple(None if d in over else loop for d, loop in enumerate(dims) if keeps or d not in over)
+        return nest(call, [dims], [made])
 
     return rule
 
@@ -213,19 +242,19 @@ def _product(call: Call) -> Nest | None:
     dims = _dims("bmn" if call.outputs[0].dim() == 3 else "mn")
     added = call.first
     left, right = ((*dims[:-1], None), (*dims[:-2], None, dims[-1]))
-    return _nest(call, [dims[len(dims) - added.dim() :], left, right], [dims])
+    return nest(call, [dims[len(dims) - added.dim() :], left, right], [dims])
 
 
 def _embedding(call: Call) -> Nest | None:
-    indices = _numbered(call.argument("indices").dim())
-    return _nest(call, [(None, "c"), indices], [(*indices, "c")])
+    indices = numbered(call.argument("indices").dim())
+    return nest(call, [(None, "c"), indices], [(*indices, "c")])
 
 
 def _embedding_backward(call: Call) -> Nest | None:
     if call.argument("scale_grad_by_freq"):
         return None
-    indices = _numbered(call.argument("indices").dim())
-    return _nest(call, [(*indices, "c"), indices], [(None, "c")])
+    indices = numbered(call.argument("indices").dim())
+    return nest(call, [(*indices, "c"), indices], [(None, "c")])
 
 
 def _norm(call: Call) -> Nest | None:
@@ -233,14 +262,14 @@ def _norm(call: Call) -> Nest | None:
     value: torch.Tensor = call.argument("input")
     normalized = len(call.argument("normalized_shape"))
     outer = value.dim() - normalized
-    dims = _numbered(value.dim(), frozenset(range(outer, value.dim())))
+    dims = numbered(value.dim(), frozenset(range(outer, value.dim())))
 
     def of(tensor: torch.Tensor | None) -> Dims | None:
         if tensor is None:
             return None
         return dims if tensor.dim() == value.dim() else (None,) * normalized
 
-    return _nest(call, [of(tensor) for _, tensor in call.tensors()], [of(tensor) for tensor in call.outputs])
+    return nest(call, [of(tensor) for _, tensor in call.tensors()], [of(tensor) for tensor in call.outputs])
 
 
 def _gather(call: Call) -> Nest | None:
@@ -248,11 +277,11 @@ def _gather(call: Call) -> Nest | None:
     along = int(call.argument("dim")) % max(1, value.dim())
     if any(d != along and value.shape[d] != index.shape[d] for d in range(value.dim())):
         return None
-    dims = _numbered(value.dim(), frozenset([along]))
-    return _nest(call, [dims, dims], [dims])
+    dims = numbered(value.dim(), frozenset([along]))
+    return nest(call, [dims, dims], [dims])
 
 
-def _leading(dims: Dims, tensor: torch.Tensor | None) -> Dims | None:
+def leading(dims: Dims, tensor: torch.Tensor | None) -> Dims | None:
     """The loops of a tensor's first dimensions; the others are not cut."""
     return None if tensor is None or tensor.dim() < len(dims) else (*dims, *[None] * (tensor.dim() - len(dims)))
 
@@ -273,10 +302,10 @@ def _convolution(call: Call) -> Nest | None:
         "bias": (made,),
     }
     results = ["grad_output"] if is_forward else ["input", "weight", "bias"]
-    outputs = [_leading(loops[name], value) for name, value in zip(results, call.outputs, strict=True)]
+    outputs = [leading(loops[name], value) for name, value in zip(results, call.outputs, strict=True)]
     is_sized = not is_forward and call.argument("bias_sizes") is not None
-    given = [_leading(loops[name], value) for _, name, value in call.named()]
-    return _nest(call, given, outputs, {"bias_sizes": loops["bias"]} if is_sized else {})
+    given = [leading(loops[name], value) for _, name, value in call.named()]
+    return nest(call, given, outputs, {"bias_sizes": loops["bias"]} if is_sized else {})
 
 
 def _batch_norm(call: Call) -> Nest | None:
@@ -285,28 +314,28 @@ def _batch_norm(call: Call) -> Nest | None:
     def of(tensor: Any) -> Dims | None:
         if not isinstance(tensor, torch.Tensor) or tensor.dtype == torch.uint8:
             return None
-        return ("c",) if tensor.dim() == 1 else _leading((None, "c"), tensor)
+        return ("c",) if tensor.dim() == 1 else leading((None, "c"), tensor)
 
-    return _nest(call, [of(value) for _, value in call.tensors()], [of(value) for value in call.outputs])
+    return nest(call, [of(value) for _, value in call.tensors()], [of(value) for value in call.outputs])
 
 
 def _group_norm(call: Call) -> Nest | None:
     """The batch."""
 
     def of(tensor: torch.Tensor | None) -> Dims | None:
-        return None if tensor is None else (None,) if tensor.dim() == 1 else _leading(("n",), tensor)
+        return None if tensor is None else (None,) if tensor.dim() == 1 else leading(("n",), tensor)
 
     inputs = [of(value) for _, value in call.tensors()]
-    return _nest(call, inputs, [of(value) for value in call.outputs], {"N": ("n",)})
+    return nest(call, inputs, [of(value) for value in call.outputs], {"N": ("n",)})
 
 
 def _resized(call: Call) -> Nest | None:
     """Batch and channels of what is enlarged or shrunk."""
     dims = ("n", "c")
     is_backward = any(a.name == "input_size" for a in call.arguments)
-    sizes = {"input_size": _leading(dims, call.outputs[0]) or ()} if is_backward else {}
-    inputs = [_leading(dims, value) for _, value in call.tensors()]
-    return _nest(call, inputs, [_leading(dims, value) for value in call.outputs], sizes)
+    sizes = {"input_size": leading(dims, call.outputs[0]) or ()} if is_backward else {}
+    inputs = [leading(dims, value) for _, value in call.tensors()]
+    return nest(call, inputs, [leading(dims, value) for value in call.outputs], sizes)
 
 
 def _difference(call: Call) -> Nest | None:
@@ -316,12 +345,12 @@ def _difference(call: Call) -> Nest | None:
     if len(shapes) != 1 or reduction not in (0, 2):
         return None
     (shape,) = shapes
-    dims = _numbered(len(shape))
+    dims = numbered(len(shape))
 
     def of(tensor: torch.Tensor | None) -> Dims | None:
-        return None if tensor is None else dims if tuple(tensor.shape) == shape else _numbered(0)
+        return None if tensor is None else dims if tuple(tensor.shape) == shape else numbered(0)
 
-    return _nest(call, [of(value) for _, value in call.tensors()], [of(value) for value in call.outputs])
+    return nest(call, [of(value) for _, value in call.tensors()], [of(value) for value in call.outputs])
 
 
 def _joined(is_new: bool) -> Rule:
@@ -330,9 +359,9 @@ def _joined(is_new: bool) -> Rule:
     def rule(call: Call) -> Nest | None:
         (made,) = call.outputs
         along = int(call.argument("dim")) % max(1, made.dim())
-        dims = _numbered(made.dim(), frozenset([along]))
+        dims = numbered(made.dim(), frozenset([along]))
         own = tuple(loop for d, loop in enumerate(dims) if d != along) if is_new else dims
-        return _nest(call, [own for _ in call.tensors()], [dims])
+        return nest(call, [own for _ in call.tensors()], [dims])
 
     return rule
 
@@ -346,11 +375,11 @@ def _attention(call: Call) -> Nest | None:
     dims = ("b", "h") if query.shape[1] == key.shape[1] else ("b", None)
 
     def of(tensor: Any) -> Dims | None:
-        return _leading(dims, tensor) if isinstance(tensor, torch.Tensor) and tensor.dim() > 2 else None
+        return leading(dims, tensor) if isinstance(tensor, torch.Tensor) and tensor.dim() > 2 else None
 
     given = [None if name.startswith("philox") else of(value) for _, name, value in call.named()]
     made = [of(value) for value in call.outputs]
-    return _nest(call, given, made, same=[i for i, found in enumerate(made) if found is None])
+    return nest(call, given, made, same=[i for i, found in enumerate(made) if found is None])
 
 
 def _sums(call: Call) -> bool:
@@ -364,8 +393,8 @@ def _keeps_divisor(call: Call) -> bool:
 
 
 RULES: dict[str, Rule] = {
-    "aten.mm.default": _by("mk,kn->mn"),
-    "aten.bmm.default": _by("bmk,bkn->bmn"),
+    "aten.mm.default": by("mk,kn->mn"),
+    "aten.bmm.default": by("bmk,bkn->bmn"),
     "aten.addmm.default": _product,
     "aten.baddbmm.default": _product,
     "aten._softmax.default": _along,
@@ -373,31 +402,31 @@ RULES: dict[str, Rule] = {
     "aten._softmax_backward_data.default": _along,
     "aten._log_softmax_backward_data.default": _along,
     "aten._safe_softmax.default": _along,
-    "aten.nll_loss_forward.default": _by("n.,n,.->,", _sums),
-    "aten.nll_loss_backward.default": _by(",n.,n,.,->n.", _keeps_divisor),
-    "aten.nll_loss2d_forward.default": _by("n.hw,nhw,.->,", _sums),
-    "aten.nll_loss2d_backward.default": _by(",n.hw,nhw,.,->n.hw", _keeps_divisor),
+    "aten.nll_loss_forward.default": by("n.,n,.->,", _sums),
+    "aten.nll_loss_backward.default": by(",n.,n,.,->n.", _keeps_divisor),
+    "aten.nll_loss2d_forward.default": by("n.hw,nhw,.->,", _sums),
+    "aten.nll_loss2d_backward.default": by(",n.hw,nhw,.,->n.hw", _keeps_divisor),
     "aten.embedding.default": _embedding,
     "aten.embedding_dense_backward.default": _embedding_backward,
     "aten.native_layer_norm.default": _norm,
     "aten.native_layer_norm_backward.default": _norm,
     "aten._fused_rms_norm.default": _norm,
     "aten._fused_rms_norm_backward.default": _norm,
-    "aten.sum.default": _reduction(True),
-    "aten.sum.dim_IntList": _reduction(True),
-    "aten.mean.dim": _reduction(False),
-    "aten.amax.default": _reduction(False),
-    "aten.amin.default": _reduction(False),
-    "aten._to_copy.default": _pointwise,
+    "aten.sum.default": reduction(True),
+    "aten.sum.dim_IntList": reduction(True),
+    "aten.mean.dim": reduction(False),
+    "aten.amax.default": reduction(False),
+    "aten.amin.default": reduction(False),
+    "aten._to_copy.default": pointwise,
     "aten.gather.default": _gather,
     "aten.convolution.default": _convolution,
     "aten.convolution_backward.default": _convolution,
-    "aten.max_pool2d_with_indices.default": _by("nc..->nc..,nc.."),
-    "aten.max_pool2d_with_indices_backward.default": _by("nc..,nc..,nc..->nc.."),
-    "aten.avg_pool2d.default": _by("nc..->nc.."),
-    "aten.avg_pool2d_backward.default": _by("nc..,nc..->nc.."),
-    "aten._adaptive_avg_pool2d.default": _by("nc..->nc.."),
-    "aten._adaptive_avg_pool2d_backward.default": _by("nc..,nc..->nc.."),
+    "aten.max_pool2d_with_indices.default": by("nc..->nc..,nc.."),
+    "aten.max_pool2d_with_indices_backward.default": by("nc..,nc..,nc..->nc.."),
+    "aten.avg_pool2d.default": by("nc..->nc.."),
+    "aten.avg_pool2d_backward.default": by("nc..,nc..->nc.."),
+    "aten._adaptive_avg_pool2d.default": by("nc..->nc.."),
+    "aten._adaptive_avg_pool2d_backward.default": by("nc..,nc..->nc.."),
     "aten._native_batch_norm_legit_functional.default": _batch_norm,
     "aten.native_batch_norm_backward.default": _batch_norm,
     "aten._batch_norm_with_update_functional.default": _batch_norm,
