@@ -330,7 +330,7 @@ def test_what_fails_with_symbols_is_captured_by_size_and_said(monkeypatch: pytes
     def fails(*_: Any) -> None:
         raise rt.CaptureError("symbols are not for this one")
 
-    monkeypatch.setattr("remora.torch.ways.sized.SizedStep._find_symbols", fails)
+    monkeypatch.setattr("remora.torch.problem.sized.SizedProblem._find_symbols", fails)
     case = Beside(models.Gpt(layers=1, length=64), next_word, budget="80%")
     said = []
     for length in (16, 64, 16, 40):

@@ -148,3 +148,12 @@ class Numbers:
                 made = flat.as_strided(shape, strides, offset)
             made = made.conj() if leaf.is_conj() else made
             return torch._neg_view(made) if leaf.is_neg() else made
+
+
+def spans_text(sizes: Sequence[int]) -> str:
+    """Whole numbers in rising order: "2 to 7, 9 to 4,096"; the first and the last where there are many spans."""
+    starts = [n for i, n in enumerate(sizes) if not i or sizes[i - 1] != n - 1]
+    ends = [n for i, n in enumerate(sizes) if i == len(sizes) - 1 or sizes[i + 1] != n + 1]
+    if len(starts) > 4:
+        return f"{len(sizes):,} sizes from {sizes[0]:,} to {sizes[-1]:,}"
+    return ", ".join(f"{a:,} to {b:,}" if a != b else f"{a:,}" for a, b in zip(starts, ends, strict=True))

@@ -19,19 +19,14 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import torch
 from torch import fx
 
 from remora.asking import replayed
 from remora.errors import InputError
 
-from ..capture.dynamo import name_of_source
-from ..capture.graph import Run, tensors_in
-from ..capture.read import read_step
-from ..capture.simplify import simplify
+from ..capture.graph import Run
 from ..carry.program import Program, write_program
-from ..cost.calls import adopt_sizes, op_cost
-from ..cost.varying import VaryingCosts
+from ..cost.calls import op_cost
 from ..decide.lengths import fewest
 from ..decide.step import solve
 from ..errors import BudgetError, CaptureError, SolverError
@@ -39,7 +34,8 @@ from ..ledger import Ledger, Part
 from ..options import GOOD_ENOUGH, Options
 from ..planning import SchedulePlan
 from ..problem.aten import StepProblem, once, replay
-from ..symbols import Numbers, hints_in, holds, lengths_of, plain, sizes_of, symbol_of, symbols_in
+from ..problem.sized import SizedProblem, Values
+from ..symbols import spans_text
 
 SAMPLES = 24
 """At so many sizes times are estimated to choose schedules."""
@@ -48,8 +44,6 @@ KNOWN = 4096
 
 # Options with the budget in bytes, and what a percentage is, for a problem.
 InBytes = Callable[[Options, StepProblem], tuple[Options, "int | None"]]
-Values = tuple[int, ...]
-"""Numbers for the symbols of a step, in their order."""
 
 
 @dataclass(eq=False)
@@ -111,80 +105,24 @@ class SizedStep:
     ) -> None:
         self.part, self.ran = part, 0
         self.seconds = {"capture": time.perf_counter() - part.begun}
-        start = time.perf_counter()
-        self.step = read_step(module, None, options.pure, may_vary=True)
-        self.step.accumulates = part.accumulates
-        simplify(self.step)
-        self.seconds["read"] = time.perf_counter() - start
-        self.options, self._name, self._lengths, self._most = options, name, lengths, most
-        self._declared = declared
-        self._costs = VaryingCosts(self.step, options.cost == "measured", options.say)
-        self._symbols = self._find_symbols()
+        self._sized = SizedProblem(module, options, name, part.accumulates)
+        self.step, self.seconds["read"] = self._sized.step, self._sized.seconds
+        self.options, self._lengths, self._most, self._declared = options, lengths, most, declared
         self._decided: Decided | None = None
         self._is_told = True
         self.latest: Values = ()
         self._largest: Values = ()
-        self._last: tuple[Values, StepProblem] | None = None
-
-    # -- Sizes ---------------------------------------------------------------------------------------------------------
-
-    def _find_symbols(self) -> dict[str, int]:
-        """The symbols of sizes, and the place of each among the arguments."""
-        places: dict[str, int] = {}
-        for i, node in enumerate(self.step.placeholders):
-            symbol = symbol_of(self.step.value[node])
-            if symbol is not None:
-                places.setdefault(symbol, i)
-        tensors = tensors_in(list(self.step.value.values()))
-        needed = symbols_in(n for t in tensors if t.layout == torch.strided for n in lengths_of(t))
-        # What a view that is an argument lies in may have sizes of its own, which are those of this call.
-        made = symbols_in(storage.size for storage in self.step.storages if not storage.fixed)
-        missing = made - places.keys()
-        if missing:
-            raise CaptureError(f"a size of the step follows from no argument of it ({', '.join(sorted(missing))})")
-        self._hints = hints_in(self.step.mode.shape_env)
-        return {name: place for name, place in places.items() if name in needed}
-
-    @cached_property
-    def ranges(self) -> list[list[int] | None]:
-        """Sizes that each symbol has in calls of this graph, if there is a largest one.
-
-        PyTorch captures others apart: its guards are final when the graph runs.
-        """
-        environment = self.step.mode.shape_env
-        found = [sizes_of(environment, name) for name in self._symbols]
-        largest = {name: sizes[-1] for name, sizes in zip(self._symbols, found, strict=True) if sizes}
-        return found if holds(environment, {**self._hints, **largest}) else [None] * len(found)
-
-    def _corner(self, values: Values) -> Values:
-        """The largest sizes; of what has no range, the size of this call."""
-        return tuple(v if r is None else r[-1] for v, r in zip(values, self.ranges, strict=True))
-
-    def _problem(self, values: Values, how: str = "at") -> StepProblem:
-        """The step at some sizes; `how`: which costs it has, as methods of `VaryingCosts`."""
-        if how == "at" and self._last is not None and self._last[0] == values:
-            return self._last[1]
-        known = dict(zip(self._symbols, values, strict=True))
-        step = self.step.at(Numbers({**self._hints, **known}))
-        if how == "measure":
-            self._costs.measure(step)
-        costs = self._costs.roughly(step) if how == "roughly" else self._costs.at(step)
-        adopt_sizes(step, costs, self.step)
-        found = StepProblem(step, costs, self._name, f"the captured step of {self._text(values, values)}")
-        if how != "roughly":
-            self._last = values, found
-        return found
 
     @property
     def problem(self) -> StepProblem:
         """The step at its largest sizes."""
-        return self._problem(self._corner(self._largest))
+        return self._sized.at(self._sized.corner(self._largest))
 
     # -- Decisions -----------------------------------------------------------------------------------------------------
 
     def run(self, arguments: list[Any], in_bytes: InBytes) -> list[Any]:
         """Runs a call by the fastest schedule that fits; BudgetError if there is none."""
-        values = tuple(int(arguments[place]) for place in self._symbols.values())
+        values = self._sized.values_of(arguments)
         decided = self._decided
         if decided is None:
             decided = self.decide(self.options, in_bytes, values)
@@ -205,14 +143,14 @@ class SizedStep:
         self._is_told = True
         if not self._declared:
             ledger.tell_sizes(self.part, sum(self.seconds.values()))
-        for name, sizes in zip(self._symbols, self.ranges, strict=True):
+        for name, sizes in zip(self._sized.names.values(), self._sized.ranges, strict=True):
             if sizes is None:
                 continue
             around = [r for r in self._declared if r[0] <= sizes[0] and sizes[-1] <= r[1]]
             low, high = min(around, key=lambda r: r[1] - r[0], default=(sizes[0], sizes[-1]))
             if len(sizes) < high - low + 1:
                 ledger.tell(
-                    f"{self._names[name]}: this capture serves {_spans_text(sizes)} of {low:,} to {high:,}, since "
+                    f"{name}: this capture serves {spans_text(sizes)} of {low:,} to {high:,}, since "
                     "the step, or a kernel of PyTorch's, is another one for other sizes; these are captured when "
                     "they come"
                 )
@@ -237,15 +175,15 @@ class SizedStep:
         """
         start = time.perf_counter()
         values = self.latest if values is None else values
-        corner = self._corner(self._largest or values)
-        problem = self._problem(corner, "measure")
+        corner = self._sized.corner(self._largest or values)
+        problem = self._sized.at(corner, "measure")
         given, limit = in_bytes(options, problem)
         plain_runs = once(self.step)
         baseline = Scheduled(plain_runs, list(range(len(plain_runs))))
         decided = Decided(options, given, limit, [baseline])
         if baseline.peak(problem) > given.in_bytes(problem):
             decided.schedules.append(self._solved(problem, given, corner))
-            if any(self.ranges):
+            if any(self._sized.ranges):
                 decided.schedules = self._between(decided, corner)
         self.seconds["plan"] = time.perf_counter() - start
         self._choose(decided, values, in_bytes)
@@ -263,15 +201,19 @@ class SizedStep:
     def _samples(self, corner: Values) -> list[tuple[Values, float]]:
         """Some sizes from the smallest to the largest, and how often calls have about these."""
         if self._lengths:
-            (sizes,) = self.ranges if len(self.ranges) == 1 else [None]
+            (sizes,) = self._sized.ranges if len(self._sized.ranges) == 1 else [None]
             if sizes is None:
                 raise InputError("lengths", "several sizes of the step vary, and which of them these are is not known")
-            within = sorted(set(sizes) & set(self._lengths))
+            served = set(sizes)
+            within = [n for n in self._lengths if n in served]
             if within:
-                return _binned([n for n in self._lengths if n in set(within)], corner)
+                return _binned(within, corner)
         steps = [i / (SAMPLES - 1) for i in range(SAMPLES)]
         rows = [
-            tuple(v if r is None else r[round((len(r) - 1) * step)] for v, r in zip(corner, self.ranges, strict=True))
+            tuple(
+                v if r is None else r[round((len(r) - 1) * step)]
+                for v, r in zip(corner, self._sized.ranges, strict=True)
+            )
             for step in steps
         ]
         return [(values, 1.0) for values in dict.fromkeys(rows)]
@@ -282,8 +224,8 @@ class SizedStep:
         samples = self._samples(corner)
         middle, first = samples[len(samples) // 2][0], samples[0][0]
         for values in dict.fromkeys((middle, first)):
-            self._problem(values, "measure")
-        rough = [self._problem(values, "roughly") for values, _ in samples]
+            self._sized.at(values, "measure")
+        rough = [self._sized.at(values, "roughly") for values, _ in samples]
         budgets = [options.in_bytes(problem) for problem in rough]
         is_plain = [baseline.peak(p) <= budget for p, budget in zip(rough, budgets, strict=True)]
         fitting = is_plain.index(False) if False in is_plain else len(samples)
@@ -296,7 +238,7 @@ class SizedStep:
             share = replace(options, time_limit=max(0.5, options.time_limit / (2 * self._most)))
             try:
                 nearest = min((k for k in range(len(found)) if reach[k] > place), key=lambda k: reach[k])
-                found.append(self._solved(self._problem(values), share, values, found[nearest].ops))
+                found.append(self._solved(self._sized.at(values), share, values, found[nearest].ops))
                 reach.append(place + 1)
             except (BudgetError, SolverError):
                 continue
@@ -305,7 +247,7 @@ class SizedStep:
 
     def _choose(self, decided: Decided, values: Values, in_bytes: InBytes) -> None:
         """Chooses the fastest schedule that stays within the budget at some sizes."""
-        problem = self._problem(values)
+        problem = self._sized.at(values)
         decided.options, limit = in_bytes(decided.asked, problem)
         if limit != decided.limit:
             decided.limit = limit
@@ -315,8 +257,8 @@ class SizedStep:
         best = min(fitting, key=lambda s: s.duration(problem), default=None)
         plain_time = sum(op_cost(op, problem.costs)[0] for op in problem.step.ops)
         is_slow = best is not None and best.duration(problem) > (1 + GOOD_ENOUGH) * plain_time
-        if best is None or (is_slow and not any(self.ranges) and len(decided.schedules) < self._most):
-            problem = self._problem(values, "measure")
+        if best is None or (is_slow and not any(self._sized.ranges) and len(decided.schedules) < self._most):
+            problem = self._sized.at(values, "measure")
             try:
                 best = self._solved(problem, decided.options, values, best.ops if best is not None else ())
                 decided.schedules.append(best)
@@ -351,14 +293,14 @@ class SizedStep:
         found = []
         for scheduled, (low, high) in self._spans(decided).items():
             plan = self._plan_at(decided, high, scheduled)
-            plan.sizes = self._text(low, high)
+            plan.sizes = self._sized.text(low, high)
             found.append(plan)
         return found
 
     def _spans(self, decided: Decided) -> dict[Scheduled, tuple[Values, Values]]:
         """The smallest and the largest sizes for which each schedule runs."""
-        if len(self._symbols) == 1 and self.ranges[0] is not None:
-            return self._intervals(decided, self.ranges[0])
+        if len(self._sized.ranges) == 1 and self._sized.ranges[0] is not None:
+            return self._intervals(decided, self._sized.ranges[0])
         spans: dict[Scheduled, tuple[Values, Values]] = {}
         for values, scheduled in decided.chosen.items():
             low, high = spans.get(scheduled, (values, values))
@@ -370,7 +312,7 @@ class SizedStep:
 
         def reach(scheduled: Scheduled) -> int:
             def exceeds(size: int) -> bool:
-                problem = self._problem((size,), "roughly")
+                problem = self._sized.at((size,), "roughly")
                 return scheduled.peak(problem) > decided.options.in_bytes(problem)
 
             return bisect.bisect_left(sizes, True, key=exceeds)
@@ -384,24 +326,11 @@ class SizedStep:
                 first = end
         return spans
 
-    def _text(self, low: Values, high: Values) -> str:
-        """Sizes as people read them."""
-        named = zip(self._symbols, low, high, strict=True)
-        return ", ".join(f"{self._names[s]}: {a:,}{f' to {b:,}' if b != a else ''}" for s, a, b in named)
-
-    @cached_property
-    def _names(self) -> dict[str, str]:
-        """The user's name for each symbol: "tokens.shape[1]"."""
-        sources = self.step.mode.shape_env.var_to_sources
-        names = {str(symbol): getattr(given[0], "name", "") for symbol, given in sources.items() if given}
-        found = {symbol: name_of_source(name() if callable(name) else name) for symbol, name in names.items()}
-        return {symbol: found.get(symbol, symbol) for symbol in self._symbols}
-
     def _plan_at(self, decided: Decided, values: Values, scheduled: Scheduled) -> SchedulePlan:
         if (values, scheduled) not in decided.shown:
             while len(decided.shown) > 2 * self._most:
                 decided.shown.pop(next(iter(decided.shown)))
-            problem = self._problem(values)
+            problem = self._sized.at(values)
             decided.shown[values, scheduled] = self._plan_of(values, scheduled, problem, decided.options)
         return decided.shown[values, scheduled]
 
@@ -419,29 +348,14 @@ class SizedStep:
         if scheduled.program is None:
             scheduled.program = self._written(scheduled)
         plan.source, plan.checkpoints, plan.sizes = scheduled.program.source, self.part.checkpoints, ""
-        plan.sizes = self._text(values, values)
+        plan.sizes = self._sized.text(values, values)
         plan.seconds = {**self.seconds, **plan.seconds}
         return plan
-
-
-def _spans_text(sizes: Sequence[int]) -> str:
-    """Whole numbers in rising order: "2 to 7, 9 to 4,096"; the first and the last where there are many spans."""
-    starts = [n for i, n in enumerate(sizes) if not i or sizes[i - 1] != n - 1]
-    ends = [n for i, n in enumerate(sizes) if i == len(sizes) - 1 or sizes[i + 1] != n + 1]
-    if len(starts) > 4:
-        return f"{len(sizes):,} sizes from {sizes[0]:,} to {sizes[-1]:,}"
-    return ", ".join(f"{a:,} to {b:,}" if a != b else f"{a:,}" for a, b in zip(starts, ends, strict=True))
 
 
 def varies(options: Options) -> bool:
     """True if one capture can serve many sizes: not where code is compiled, recorded or laid out for one size."""
     return not (options.fuse or options.arena or options.cuda_graph or options.slices == "auto" or options.plan)
-
-
-def has_symbols(module: fx.GraphModule) -> bool:
-    """True if a captured graph has sizes that vary."""
-    values = (node.meta.get("val") for node in module.graph.find_nodes(op="placeholder"))
-    return any(isinstance(plain(value), torch.SymInt) for value in values)
 
 
 def _spread(first: int, end: int, count: int) -> list[int]:

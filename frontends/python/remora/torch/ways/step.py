@@ -37,8 +37,9 @@ from ..measure import rounded
 from ..options import Options, check_budget
 from ..planning import Plans, SchedulePlan
 from ..problem.aten import StepProblem
+from ..problem.sized import has_symbols
 from .programs import planned, read_graph
-from .sized import SizedStep, has_symbols, varies
+from .sized import SizedStep, varies
 
 
 def train_step(
