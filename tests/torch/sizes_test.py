@@ -303,7 +303,7 @@ def test_a_branch_on_the_length_is_said_and_captured_apart() -> None:
         value = next_word(model, x, y)
         return value * 2 if x.shape[1] > 40 else value + 1
 
-    case = Beside(models.Gpt(length=64), loss, budget="70%", sizes={"x": (8, 64)})
+    case = Beside(models.Gpt(layers=1, length=64), loss, budget="80%", sizes={"x": (8, 64)})
     before, said = captures(), []
     for length in (16, 64, 40, 41, 9):
         case.check(*words(length))
@@ -348,11 +348,11 @@ def test_no_memory_stays_for_a_length() -> None:
         return sum(isinstance(thing, torch.Tensor) for thing in gc.get_objects())
 
     counts = []
-    for length in lengths:
+    for i, length in enumerate(lengths):
         case.step(*words(length))
         case.model.zero_grad()
-        counts.append(objects())
-    assert counts[-1] <= counts[5] + 50
+        counts += [objects()] if i in (4, 29) else []
+    assert counts[1] <= counts[0] + 50
 
 
 # -- The choice of schedules -------------------------------------------------------------------------------------------
