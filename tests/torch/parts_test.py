@@ -64,8 +64,8 @@ def test_what_is_saved_only_to_make_another_saved_value_again(monkeypatch: pytes
 
     found = decide_step.schedule_for
 
-    def made_again(graph: remora.Graph, budget: int, options: rt.Options, seconds: float) -> remora.Schedule:
-        schedule = json.loads(found(graph, budget, options, seconds).to_json())
+    def made_again(graph: remora.Graph, budget: int, options: rt.Options, *more: Any) -> remora.Schedule:
+        schedule = json.loads(found(graph, budget, options, *more).to_json())
         steps = schedule["steps"]
         cat = next(op for op in graph.ops if op.type == "cat")
         (product,), (joined,) = cat.inputs, cat.outputs

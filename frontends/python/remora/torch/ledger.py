@@ -221,7 +221,9 @@ class Ledger:
         return ", ".join(new) if is_new else ""
 
     def _tell_repeated(self, where: str, frame: int, inputs: Sequence[Any]) -> None:
-        shapes = str([(tuple(t.shape), t.dtype) if isinstance(t, torch.Tensor) else None for t in inputs])
+        shapes = str(
+            [([hint_of(n) for n in t.shape], t.dtype) if isinstance(t, torch.Tensor) else None for t in inputs]
+        )
         there = self._shapes[frame, shapes] = self._shapes.get((frame, shapes), 0) + 1
         if there == ANEW:
             metrics = getattr(get_metrics_context(), "_metrics", {})

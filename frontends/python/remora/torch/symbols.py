@@ -86,10 +86,23 @@ def sizes_of(environment: Any, symbol: str) -> list[int] | None:
     bounds = next(bounds for name, bounds in environment.var_to_range.items() if str(name) == symbol)
     if not isinstance(bounds.upper, sympy.Integer) or not isinstance(bounds.lower, sympy.Integer):
         return None
-    guards = [guard.expr for guard in environment.guards if {str(s) for s in guard.expr.free_symbols} == {symbol}]
-    holds = [_compiled(_text(guard)) for guard in guards]
+    guards = [guard for guard in _guards_of(environment) if {str(s) for s in guard.free_symbols} == {symbol}]
+    held = [_compiled(_text(guard)) for guard in guards]
     numbers = range(int(bounds.lower), int(bounds.upper) + 1)
-    return [n for n in numbers if all(eval(code, {"math": math, symbol: n}) for code in holds)]
+    found = [n for n in numbers if all(eval(code, {"math": math, symbol: n}) for code in held)]
+    return found or None
+
+
+def holds(environment: Any, known: Mapping[str, int]) -> bool:
+    """True if all of PyTorch's guards hold for numbers of its symbols."""
+    numbers = Numbers(known)
+    return all(numbers.of_text(_text(guard)) for guard in _guards_of(environment))
+
+
+def _guards_of(environment: Any) -> list[Any]:
+    """PyTorch's guards, with one symbol for those that are equal."""
+    found = [environment.replace(guard.expr) for guard in environment.guards]
+    return [guard for guard in found if guard.free_symbols]
 
 
 @functools.lru_cache(KNOWN)
@@ -135,3 +148,12 @@ class Numbers:
                 made = flat.as_strided(shape, strides, offset)
             made = made.conj() if leaf.is_conj() else made
             return torch._neg_view(made) if leaf.is_neg() else made
+
+
+def spans_text(sizes: Sequence[int]) -> str:
+    """Whole numbers in rising order: "2 to 7, 9 to 4,096"; the first and the last where there are many spans."""
+    starts = [n for i, n in enumerate(sizes) if not i or sizes[i - 1] != n - 1]
+    ends = [n for i, n in enumerate(sizes) if i == len(sizes) - 1 or sizes[i + 1] != n + 1]
+    if len(starts) > 4:
+        return f"{len(sizes):,} sizes from {sizes[0]:,} to {sizes[-1]:,}"
+    return ", ".join(f"{a:,} to {b:,}" if a != b else f"{a:,}" for a, b in zip(starts, ends, strict=True))

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """Sizes that a user declares: which dimensions of a step's arguments vary, and between which numbers.
 
-Dynamo is told by marks on the tensors, so the first capture has symbols for them. Other dimensions of arguments that
-have the size of a declared one in a call (the mask beside the tokens) are marked, too: where the step does not tie them
-to it, they are sizes of their own.
+Marks on the tensors tell Dynamo, so the first capture has symbols for them. Other dimensions of arguments that have the
+size of a declared one in a call (of the mask that comes with the tokens) are marked, too: where the step does not tie
+them to it, they are sizes of their own.
 """
 
 from __future__ import annotations

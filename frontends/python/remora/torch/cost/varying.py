@@ -2,8 +2,8 @@
 """Costs of a step whose sizes vary.
 
 Calls that are alike for all sizes (those of a transformer's layers) are one call. Its memory is measured at each size
-that runs, so that peaks are exact. Its time is measured at a few sizes, and between these a line through the two next
-to it in work (`work_of`) says what it takes.
+that runs, so that peaks are exact. Its time is measured at a few sizes; between these it lies on a line through the
+two next to it in work (`work_of`).
 
     time |            x      measured
          |      o  .'        between
@@ -83,6 +83,9 @@ class VaryingCosts:
 
         def found() -> list[tuple[int, list[int]]]:
             with _disable_current_modes(), torch._C._DisableAutocast(), measuring(step.device):
+                if step.device.type == "cuda":  # kernels may prepare themselves once for a size
+                    for call in calls.values():
+                        call.run(call.arguments())
                 return [memory_of(call) for call in calls.values()]
 
         rows = same_answer(f"memory/{question}", found)

@@ -19,27 +19,23 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-import torch
 from torch import fx
 
 from remora.asking import replayed
 from remora.errors import InputError
 
-from ..capture.dynamo import name_of_source
 from ..capture.graph import Run
-from ..capture.read import read_step
-from ..capture.simplify import simplify
 from ..carry.program import Program, write_program
-from ..cost.calls import adopt_sizes, op_cost
-from ..cost.varying import VaryingCosts
+from ..cost.calls import op_cost
 from ..decide.lengths import fewest
 from ..decide.step import solve
-from ..errors import BudgetError, CaptureError
+from ..errors import BudgetError, CaptureError, SolverError
 from ..ledger import Ledger, Part
 from ..options import GOOD_ENOUGH, Options
 from ..planning import SchedulePlan
 from ..problem.aten import StepProblem, once, replay
-from ..symbols import Numbers, hints_in, plain, sizes_of, symbol_of, symbols_in
+from ..problem.sized import SizedProblem, Values
+from ..symbols import spans_text
 
 SAMPLES = 24
 """At so many sizes times are estimated to choose schedules."""
@@ -48,8 +44,6 @@ KNOWN = 4096
 
 # Options with the budget in bytes, and what a percentage is, for a problem.
 InBytes = Callable[[Options, StepProblem], tuple[Options, "int | None"]]
-Values = tuple[int, ...]
-"""Numbers for the symbols of a step, in their order."""
 
 
 @dataclass(eq=False)
@@ -83,7 +77,7 @@ class Decided:
     limit: int | None  # what a percentage is, in bytes
     schedules: list[Scheduled]
     chosen: dict[Values, Scheduled] = field(default_factory=dict)
-    shown: dict[tuple[Values, int], SchedulePlan] = field(default_factory=dict)  # by sizes, and number of the schedule
+    shown: dict[tuple[Values, Scheduled], SchedulePlan] = field(default_factory=dict)
 
 
 class SizedStep:
@@ -111,84 +105,33 @@ class SizedStep:
     ) -> None:
         self.part, self.ran = part, 0
         self.seconds = {"capture": time.perf_counter() - part.begun}
-        start = time.perf_counter()
-        self.step = read_step(module, None, options.pure, may_vary=True)
-        self.step.accumulates = part.accumulates
-        simplify(self.step)
-        self.seconds["read"] = time.perf_counter() - start
-        self._options, self._name, self._lengths, self._most = options, name, lengths, most
-        self._declared = declared
-        self._costs = VaryingCosts(self.step, options.cost == "measured", options.say)
-        self._symbols = self._find_symbols()
+        self._sized = SizedProblem(module, options, name, part.accumulates)
+        self.step, self.seconds["read"] = self._sized.step, self._sized.seconds
+        self.options, self._lengths, self._most, self._declared = options, lengths, most, declared
         self._decided: Decided | None = None
         self._is_told = True
         self.latest: Values = ()
         self._largest: Values = ()
-        self._last: tuple[Values, StepProblem] | None = None
-
-    # -- Sizes ---------------------------------------------------------------------------------------------------------
-
-    def _find_symbols(self) -> dict[str, int]:
-        """The symbols of sizes, and the place of each among the arguments."""
-        places: dict[str, int] = {}
-        for i, node in enumerate(self.step.placeholders):
-            symbol = symbol_of(self.step.value[node])
-            if symbol is not None:
-                places.setdefault(symbol, i)
-        needed = symbols_in(storage.size for storage in self.step.storages)
-        # What a view that is an argument lies in may have sizes of its own, which are those of this call.
-        made = symbols_in(storage.size for storage in self.step.storages if not storage.fixed)
-        missing = made - places.keys()
-        if missing:
-            raise CaptureError(f"a size of the step follows from no argument of it ({', '.join(sorted(missing))})")
-        self._hints = hints_in(self.step.mode.shape_env)
-        return {name: place for name, place in places.items() if name in needed}
-
-    @cached_property
-    def ranges(self) -> list[list[int] | None]:
-        """Of each symbol the sizes in calls of this graph, if there is a largest one.
-
-        PyTorch captures others apart: its guards are final when the graph runs.
-        """
-        return [sizes_of(self.step.mode.shape_env, name) for name in self._symbols]
-
-    def _corner(self, values: Values) -> Values:
-        """The largest sizes; of what has no range, the size of this call."""
-        return tuple(v if r is None else r[-1] for v, r in zip(values, self.ranges, strict=True))
-
-    def _problem(self, values: Values, how: str = "at") -> StepProblem:
-        """The step at some sizes; `how`: which costs it has, as methods of `VaryingCosts`."""
-        if how == "at" and self._last is not None and self._last[0] == values:
-            return self._last[1]
-        known = dict(zip(self._symbols, values, strict=True))
-        step = self.step.at(Numbers({**self._hints, **known}))
-        if how == "measure":
-            self._costs.measure(step)
-        costs = self._costs.roughly(step) if how == "roughly" else self._costs.at(step)
-        adopt_sizes(step, costs, self.step)
-        found = StepProblem(step, costs, self._name)
-        if how != "roughly":
-            self._last = values, found
-        return found
 
     @property
     def problem(self) -> StepProblem:
         """The step at its largest sizes."""
-        return self._problem(self._corner(self._largest))
+        return self._sized.at(self._sized.corner(self._largest))
 
     # -- Decisions -----------------------------------------------------------------------------------------------------
 
     def run(self, arguments: list[Any], in_bytes: InBytes) -> list[Any]:
-        """Runs a call by the fastest schedule that fits."""
-        self.latest = values = tuple(int(arguments[place]) for place in self._symbols.values())
-        self._largest = tuple(map(max, values, self._largest or values))
-        if self._decided is None:
-            self.adopt(self.decide(self._options, in_bytes))
+        """Runs a call by the fastest schedule that fits; BudgetError if there is none."""
+        values = self._sized.values_of(arguments)
+        decided = self._decided
+        if decided is None:
+            decided = self.decide(self.options, in_bytes, values)
+            self.adopt(decided)
             self._is_told = False
-        assert self._decided is not None
-        if values not in self._decided.chosen:
-            self._choose(self._decided, values, in_bytes)
-        scheduled = self._decided.chosen[values]
+        if values not in decided.chosen:
+            self._choose(decided, values, in_bytes)
+        scheduled = decided.chosen[values]
+        self.latest, self._largest = values, tuple(map(max, values, self._largest or values))
         if scheduled.program is None:
             scheduled.program = self._written(scheduled)
         return scheduled.program.run(arguments)
@@ -200,14 +143,14 @@ class SizedStep:
         self._is_told = True
         if not self._declared:
             ledger.tell_sizes(self.part, sum(self.seconds.values()))
-        for name, sizes in zip(self._symbols, self.ranges, strict=True):
+        for name, sizes in zip(self._sized.names.values(), self._sized.ranges, strict=True):
             if sizes is None:
                 continue
             around = [r for r in self._declared if r[0] <= sizes[0] and sizes[-1] <= r[1]]
             low, high = min(around, key=lambda r: r[1] - r[0], default=(sizes[0], sizes[-1]))
             if len(sizes) < high - low + 1:
                 ledger.tell(
-                    f"{self._names[name]}: this capture serves {_spans_text(sizes)} of {low:,} to {high:,}, since "
+                    f"{name}: this capture serves {spans_text(sizes)} of {low:,} to {high:,}, since "
                     "the step, or a kernel of PyTorch's, is another one for other sizes; these are captured when "
                     "they come"
                 )
@@ -216,28 +159,34 @@ class SizedStep:
         step = self.step
         return write_program("step", step, scheduled.runs, step.placeholders, step.outputs, step.updates)
 
+    @property
+    def is_decided(self) -> bool:
+        """True once a call has been planned."""
+        return self._decided is not None
+
     def adopt(self, decided: Decided) -> None:
         """Runs by these schedules from now on."""
-        self._options, self._decided = decided.asked, decided
+        self._decided = decided
 
-    def decide(self, options: Options, in_bytes: InBytes) -> Decided:
-        """Schedules under a budget, first of all for the largest sizes.
+    def decide(self, options: Options, in_bytes: InBytes, values: Values | None = None) -> Decided:
+        """Schedules under a budget, first of all for the largest sizes; `values`: of the first call.
 
         Raises BudgetError if none stays within the budget there.
         """
         start = time.perf_counter()
-        corner = self._corner(self._largest)
-        problem = self._problem(corner, "measure")
+        values = self.latest if values is None else values
+        corner = self._sized.corner(self._largest or values)
+        problem = self._sized.at(corner, "measure")
         given, limit = in_bytes(options, problem)
         plain_runs = once(self.step)
         baseline = Scheduled(plain_runs, list(range(len(plain_runs))))
         decided = Decided(options, given, limit, [baseline])
         if baseline.peak(problem) > given.in_bytes(problem):
             decided.schedules.append(self._solved(problem, given, corner))
-            if any(self.ranges):
+            if any(self._sized.ranges):
                 decided.schedules = self._between(decided, corner)
         self.seconds["plan"] = time.perf_counter() - start
-        self._choose(decided, self.latest, in_bytes)
+        self._choose(decided, values, in_bytes)
         self.part.keep(self._plan_of(corner, decided.schedules[-1], problem, given))
         return decided
 
@@ -251,13 +200,23 @@ class SizedStep:
 
     def _samples(self, corner: Values) -> list[tuple[Values, float]]:
         """Some sizes from the smallest to the largest, and how often calls have about these."""
-        low = tuple(v if r is None else r[0] for v, r in zip(corner, self.ranges, strict=True))
         if self._lengths:
-            return _binned(self._lengths, low, corner)
-        return [
-            (tuple(a + round((b - a) * i / (SAMPLES - 1)) for a, b in zip(low, corner, strict=True)), 1.0)
-            for i in range(SAMPLES)
+            (sizes,) = self._sized.ranges if len(self._sized.ranges) == 1 else [None]
+            if sizes is None:
+                raise InputError("lengths", "several sizes of the step vary, and which of them these are is not known")
+            served = set(sizes)
+            within = [n for n in self._lengths if n in served]
+            if within:
+                return _binned(within, corner)
+        steps = [i / (SAMPLES - 1) for i in range(SAMPLES)]
+        rows = [
+            tuple(
+                v if r is None else r[round((len(r) - 1) * step)]
+                for v, r in zip(corner, self._sized.ranges, strict=True)
+            )
+            for step in steps
         ]
+        return [(values, 1.0) for values in dict.fromkeys(rows)]
 
     def _between(self, decided: Decided, corner: Values) -> list[Scheduled]:
         """The few schedules with the smallest expected time."""
@@ -265,8 +224,8 @@ class SizedStep:
         samples = self._samples(corner)
         middle, first = samples[len(samples) // 2][0], samples[0][0]
         for values in dict.fromkeys((middle, first)):
-            self._problem(values, "measure")
-        rough = [self._problem(values, "roughly") for values, _ in samples]
+            self._sized.at(values, "measure")
+        rough = [self._sized.at(values, "roughly") for values, _ in samples]
         budgets = [options.in_bytes(problem) for problem in rough]
         is_plain = [baseline.peak(p) <= budget for p, budget in zip(rough, budgets, strict=True)]
         fitting = is_plain.index(False) if False in is_plain else len(samples)
@@ -279,16 +238,16 @@ class SizedStep:
             share = replace(options, time_limit=max(0.5, options.time_limit / (2 * self._most)))
             try:
                 nearest = min((k for k in range(len(found)) if reach[k] > place), key=lambda k: reach[k])
-                found.append(self._solved(self._problem(values), share, values, found[nearest].ops))
+                found.append(self._solved(self._sized.at(values), share, values, found[nearest].ops))
                 reach.append(place + 1)
-            except BudgetError:
+            except (BudgetError, SolverError):
                 continue
         times = [[float(scheduled.duration(problem)) for problem in rough] for scheduled in found]
         return [found[k] for k in fewest(times, reach, [weight for _, weight in samples], self._most)]
 
     def _choose(self, decided: Decided, values: Values, in_bytes: InBytes) -> None:
         """Chooses the fastest schedule that stays within the budget at some sizes."""
-        problem = self._problem(values)
+        problem = self._sized.at(values)
         decided.options, limit = in_bytes(decided.asked, problem)
         if limit != decided.limit:
             decided.limit = limit
@@ -298,11 +257,15 @@ class SizedStep:
         best = min(fitting, key=lambda s: s.duration(problem), default=None)
         plain_time = sum(op_cost(op, problem.costs)[0] for op in problem.step.ops)
         is_slow = best is not None and best.duration(problem) > (1 + GOOD_ENOUGH) * plain_time
-        if best is None or (is_slow and not any(self.ranges) and len(decided.schedules) < self._most):
-            problem = self._problem(values, "measure")
-            best = self._solved(problem, decided.options, values, best.ops if best is not None else ())
-            decided.schedules.append(best)
-            del decided.schedules[1 : max(1, len(decided.schedules) - self._most)]
+        if best is None or (is_slow and not any(self._sized.ranges) and len(decided.schedules) < self._most):
+            problem = self._sized.at(values, "measure")
+            try:
+                best = self._solved(problem, decided.options, values, best.ops if best is not None else ())
+                decided.schedules.append(best)
+                del decided.schedules[1 : max(1, len(decided.schedules) - self._most)]
+            except (BudgetError, SolverError):
+                if best is None:
+                    raise
         while len(decided.chosen) >= KNOWN:
             decided.chosen.pop(next(iter(decided.chosen)))
         decided.chosen[values] = best
@@ -315,7 +278,7 @@ class SizedStep:
         decided = self._decided
         if decided is None:
             raise CaptureError("nothing is planned before the first call")
-        return self._plan_at(decided, self.latest, decided.schedules.index(decided.chosen[self.latest]))
+        return self._plan_at(decided, self.latest, decided.chosen[self.latest])
 
     def latest_plan(self) -> SchedulePlan | None:
         """The plan of the latest call; None before the first."""
@@ -327,62 +290,49 @@ class SizedStep:
         decided = self._decided
         if decided is None:
             return []
-        spans = self._spans(decided)
-        shown = {(high, k): self._plan_at(decided, high, k) for k, (_, high) in spans.items()}
-        for k, (low, high) in spans.items():
-            shown[high, k].sizes = self._text(low, high)
-        return list(shown.values())
+        found = []
+        for scheduled, (low, high) in self._spans(decided).items():
+            plan = self._plan_at(decided, high, scheduled)
+            plan.sizes = self._sized.text(low, high)
+            found.append(plan)
+        return found
 
-    def _spans(self, decided: Decided) -> dict[int, tuple[Values, Values]]:
-        """Of each schedule that runs, the smallest and the largest sizes for which it does."""
-        if len(self._symbols) == 1 and self.ranges[0] is not None:
-            return self._intervals(decided, self.ranges[0])
-        spans: dict[int, tuple[Values, Values]] = {}
-        for values, scheduled in sorted(decided.chosen.items()):
-            k = decided.schedules.index(scheduled)
-            low, high = spans.get(k, (values, values))
-            spans[k] = min(low, values), max(high, values, key=lambda v: (sum(v), v))
+    def _spans(self, decided: Decided) -> dict[Scheduled, tuple[Values, Values]]:
+        """The smallest and the largest sizes for which each schedule runs."""
+        if len(self._sized.ranges) == 1 and self._sized.ranges[0] is not None:
+            return self._intervals(decided, self._sized.ranges[0])
+        spans: dict[Scheduled, tuple[Values, Values]] = {}
+        for values, scheduled in decided.chosen.items():
+            low, high = spans.get(scheduled, (values, values))
+            spans[scheduled] = min(low, values), max(high, values, key=lambda v: (sum(v), v))
         return dict(sorted(spans.items(), key=lambda item: item[1][1]))
 
-    def _intervals(self, decided: Decided, sizes: list[int]) -> dict[int, tuple[Values, Values]]:
+    def _intervals(self, decided: Decided, sizes: list[int]) -> dict[Scheduled, tuple[Values, Values]]:
         """The same of one size within a range, whether it has run or not."""
 
         def reach(scheduled: Scheduled) -> int:
             def exceeds(size: int) -> bool:
-                problem = self._problem((size,), "roughly")
+                problem = self._sized.at((size,), "roughly")
                 return scheduled.peak(problem) > decided.options.in_bytes(problem)
 
             return bisect.bisect_left(sizes, True, key=exceeds)
 
-        spans: dict[int, tuple[Values, Values]] = {}
+        spans: dict[Scheduled, tuple[Values, Values]] = {}
         first = 0
-        for end, k in sorted((reach(scheduled), k) for k, scheduled in enumerate(decided.schedules)):
+        ends = [(reach(scheduled), scheduled) for scheduled in decided.schedules]
+        for end, scheduled in sorted(ends, key=lambda row: row[0]):
             if end > first:
-                spans[k] = (sizes[first],), (sizes[end - 1],)
+                spans[scheduled] = (sizes[first],), (sizes[end - 1],)
                 first = end
         return spans
 
-    def _text(self, low: Values, high: Values) -> str:
-        """Sizes as people read them."""
-        named = zip(self._symbols, low, high, strict=True)
-        return ", ".join(f"{self._names[s]}: {a:,}{f' to {b:,}' if b != a else ''}" for s, a, b in named)
-
-    @cached_property
-    def _names(self) -> dict[str, str]:
-        """The user's name for each symbol: "tokens.shape[1]"."""
-        sources = self.step.mode.shape_env.var_to_sources
-        names = {str(symbol): getattr(given[0], "name", "") for symbol, given in sources.items() if given}
-        found = {symbol: name_of_source(name() if callable(name) else name) for symbol, name in names.items()}
-        return {symbol: found.get(symbol, symbol) for symbol in self._symbols}
-
-    def _plan_at(self, decided: Decided, values: Values, k: int) -> SchedulePlan:
-        if (values, k) not in decided.shown:
-            problem = self._problem(values)
-            decided.shown = {
-                **dict(list(decided.shown.items())[-2 * self._most :]),
-                (values, k): self._plan_of(values, decided.schedules[k], problem, decided.options),
-            }
-        return decided.shown[values, k]
+    def _plan_at(self, decided: Decided, values: Values, scheduled: Scheduled) -> SchedulePlan:
+        if (values, scheduled) not in decided.shown:
+            while len(decided.shown) > 2 * self._most:
+                decided.shown.pop(next(iter(decided.shown)))
+            problem = self._sized.at(values)
+            decided.shown[values, scheduled] = self._plan_of(values, scheduled, problem, decided.options)
+        return decided.shown[values, scheduled]
 
     def _plan_of(self, values: Values, scheduled: Scheduled, problem: StepProblem, options: Options) -> SchedulePlan:
         order = "input" if options.order == "input" else "free"
@@ -398,29 +348,14 @@ class SizedStep:
         if scheduled.program is None:
             scheduled.program = self._written(scheduled)
         plan.source, plan.checkpoints, plan.sizes = scheduled.program.source, self.part.checkpoints, ""
-        plan.sizes = self._text(values, values)
+        plan.sizes = self._sized.text(values, values)
         plan.seconds = {**self.seconds, **plan.seconds}
         return plan
-
-
-def _spans_text(sizes: Sequence[int]) -> str:
-    """Whole numbers in rising order: "2 to 7, 9 to 4,096"; the first and the last where there are many spans."""
-    starts = [n for i, n in enumerate(sizes) if not i or sizes[i - 1] != n - 1]
-    ends = [n for i, n in enumerate(sizes) if i == len(sizes) - 1 or sizes[i + 1] != n + 1]
-    if len(starts) > 4:
-        return f"{len(sizes):,} sizes from {sizes[0]:,} to {sizes[-1]:,}"
-    return ", ".join(f"{a:,} to {b:,}" if a != b else f"{a:,}" for a, b in zip(starts, ends, strict=True))
 
 
 def varies(options: Options) -> bool:
     """True if one capture can serve many sizes: not where code is compiled, recorded or laid out for one size."""
     return not (options.fuse or options.arena or options.cuda_graph or options.slices == "auto" or options.plan)
-
-
-def has_symbols(module: fx.GraphModule) -> bool:
-    """True if a captured graph has sizes that vary."""
-    values = (node.meta.get("val") for node in module.graph.find_nodes(op="placeholder"))
-    return any(isinstance(plain(value), torch.SymInt) for value in values)
 
 
 def _spread(first: int, end: int, count: int) -> list[int]:
@@ -430,14 +365,10 @@ def _spread(first: int, end: int, count: int) -> list[int]:
     return sorted({first + (end - first) * i // count for i in range(count)}, reverse=True)
 
 
-def _binned(lengths: Sequence[int], low: Values, corner: Values) -> list[tuple[Values, float]]:
+def _binned(lengths: Sequence[int], corner: Values) -> list[tuple[Values, float]]:
     """A histogram of lengths with at most `SAMPLES` sizes, each the largest of its bin; the last one is the corner."""
-    if len(low) != 1:
-        raise InputError("lengths", f"{len(low)} sizes of the step vary, and which of them these are is not known")
-    (first,), (last,) = low, corner
-    ordered = sorted(min(max(length, first), last) for length in lengths)
-    bounds = sorted(
-        {ordered[min(len(ordered) - 1, len(ordered) * i // SAMPLES)] for i in range(1, SAMPLES + 1)} | {last}
-    )
+    ordered, (last,) = sorted(lengths), corner
+    count = len(ordered)
+    bounds = sorted({ordered[min(count - 1, count * i // SAMPLES)] for i in range(1, SAMPLES + 1)} | {last})
     found: Counter[int] = Counter(bounds[bisect.bisect_left(bounds, length)] for length in ordered)
     return [((bound,), float(found[bound])) for bound in bounds]

@@ -37,8 +37,9 @@ from ..measure import rounded
 from ..options import Options, check_budget
 from ..planning import Plans, SchedulePlan
 from ..problem.aten import StepProblem
+from ..problem.sized import has_symbols
 from .programs import planned, read_graph
-from .sized import SizedStep, has_symbols, varies
+from .sized import SizedStep, varies
 
 
 def train_step(
@@ -79,7 +80,7 @@ def train_step(
         Sizes of the arguments that vary, by the argument's name (of a tensor in a mapping: its key), as a range of the
         last dimension, `{"tokens": (128, 8192)}`, or by dimension, `{"images": {0: (1, 64)}}`. The first call captures
         the step for all of them, and plans the largest first: a `BudgetError` then comes before the first step. Other
-        sizes are refused. Without it, a size is known to vary once it has changed. Not with `fuse`, `arena`,
+        sizes are rejected. Without it, a size is known to vary once it has changed. Not with `fuse`, `arena`,
         `cuda_graph`, `slices` or `plan`.
     lengths : sequence of int
         How long the calls will be, such as the lengths of a data set: schedules are chosen for the smallest expected
@@ -235,10 +236,11 @@ class TrainStep:
             given, limit = asked.fixed_in_bytes(problem, limit)
             return given, limit
 
-        for captured in self._captured:
+        planned_now = [c for c in self._captured if not isinstance(c, SizedStep) or c.is_decided]
+        for captured in planned_now:
             in_bytes(options, captured.problem)
         found: list[Any] = []
-        for captured in self._captured:
+        for captured in planned_now:
             problem = captured.problem
             if isinstance(captured, SizedStep):
                 found.append(captured.decide(options, in_bytes))
@@ -251,7 +253,10 @@ class TrainStep:
                     raise  # each budget has regions, or addresses, of its own
                 raise refusal.knowing(captured.reached + problem.states + options.reserve) from None
         self.options, self._limit = options, limit
-        for captured, decision in zip(self._captured, found, strict=True):
+        for captured in self._captured:
+            if isinstance(captured, SizedStep):
+                captured.options = options
+        for captured, decision in zip(planned_now, found, strict=True):
             if isinstance(captured, SizedStep):
                 captured.adopt(decision)
             else:
@@ -309,7 +314,7 @@ class TrainStep:
         return self._runs(captured)
 
     def _runs(self, captured: _Captured | SizedStep) -> Callable[[list[Any]], list[Any]]:
-        """What Dynamo calls, which must not keep the step."""
+        """Gives what Dynamo calls, which must not keep the step."""
         self._captured.append(captured)
         if isinstance(captured, SizedStep):
             latest = weakref.WeakMethod(captured.latest_plan)
@@ -319,10 +324,10 @@ class TrainStep:
         def run(arguments: list[Any]) -> list[Any]:
             owner: TrainStep = alive(step)
             found = alive(weak)
+            sized = isinstance(found, SizedStep)
+            results: list[Any] = found.run(arguments, owner._in_bytes) if sized else owner._run(found, arguments)
             found.ran = next(calls)
-            if isinstance(found, SizedStep):
-                return found.run(arguments, owner._in_bytes)
-            return owner._run(found, arguments)
+            return results
 
         return boxed(run)
 
