@@ -32,11 +32,14 @@ class SliceCost:
         that costs nothing.
     temporaries : bool
         If kernels cannot write into a part of a tensor: the slice then counts as workspace, and is copied.
+    copies : bool
+        If kernels cannot read a part of a tensor: the rows that a slice reads of it are copied, which counts likewise.
     """
 
     overhead: int = 0
     bandwidth: int = 0
     temporaries: bool = False
+    copies: bool = False
 
 
 @dataclass(frozen=True)
@@ -116,14 +119,15 @@ def slice_words(slices: Slices) -> list[str]:
     return [string(word, "slices") for word in slices]
 
 
-def slice_run(cost: SliceCost | None) -> tuple[int, int, bool]:
+def slice_run(cost: SliceCost | None) -> tuple[int, int, bool, bool]:
     """The figures as the engine takes them."""
     if cost is None:
-        return 0, 0, False
+        return 0, 0, False, False
     if not isinstance(cost, SliceCost):
         raise TypeError(f"slice_cost: must be a remora.SliceCost, not {type(cost).__name__}")
     return (
         integer(cost.overhead, "slice_cost.overhead"),
         integer(cost.bandwidth, "slice_cost.bandwidth"),
         boolean(cost.temporaries, "slice_cost.temporaries"),
+        boolean(cost.copies, "slice_cost.copies"),
     )
