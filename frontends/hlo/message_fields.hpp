@@ -36,10 +36,14 @@ enum : std::uint64_t {
   metadata = 7,
   literal = 8,
   parameter_number = 9,
+  fusion_kind = 11,
   tuple_index = 13,
+  dimensions = 14,
   window = 15,
   convolution_dimensions = 16,
+  slice_dimensions = 17,
   slice_sizes = 20,
+  padding = 21,
   target = 28,
   dot_dimensions = 30,
   id = 35,
@@ -66,15 +70,32 @@ namespace literal_field {
 enum : std::uint64_t { shape = 1, preds, u8s, u64s = 7 };
 }
 
-/// Window and its dimensions, ConvolutionDimensionNumbers, DotDimensionNumbers.
+/// Window and its dimensions, SliceDimensions, PaddingConfig and its dimensions.
 namespace window_field {
-enum : std::uint64_t { dimensions = 1, size = 1 };
+enum : std::uint64_t {
+  dimensions = 1,
+  size = 1,
+  stride,
+  padding_low,
+  padding_high,
+  window_dilation,
+  base_dilation,
+  is_reversed
+};
 }
+namespace slice_field {
+enum : std::uint64_t { start = 1, limit, stride };
+}
+namespace padding_field {
+enum : std::uint64_t { dimensions = 1, low = 1, high, interior };
+}
+
+/// ConvolutionDimensionNumbers, DotDimensionNumbers.
 namespace convolution_field {
 enum : std::uint64_t { kernel_output_dimension = 4 };
 }
 namespace dot_field {
-enum : std::uint64_t { lhs_contracting = 1 };
+enum : std::uint64_t { lhs_contracting = 1, rhs_contracting, lhs_batch, rhs_batch };
 }
 
 /// An entry of OutputOperandAliasing or of HloInputOutputAliasProto, whose entries are its only field.

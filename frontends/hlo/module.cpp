@@ -522,6 +522,27 @@ std::string_view field_of(std::string_view message, std::uint64_t field) {
   return found;
 }
 
+std::vector<std::int64_t> numbers_of(std::string_view message, std::uint64_t field) {
+  std::vector<std::int64_t> numbers;
+  each_field(message, "message", [&](const wire::Field& one, std::string_view) {
+    if (one.number == field) add_numbers(one, numbers);
+  });
+  return numbers;
+}
+
+std::vector<std::string_view> messages_of(std::string_view message, std::uint64_t field) {
+  std::vector<std::string_view> messages;
+  each_field(message, "message", [&](const wire::Field& one, std::string_view) {
+    if (one.number == field) messages.push_back(bytes_of(one));
+  });
+  return messages;
+}
+
+std::int64_t number_of(std::string_view message, std::uint64_t field) {
+  const std::vector<std::int64_t> numbers = numbers_of(message, field);
+  return numbers.empty() ? 0 : numbers.back();
+}
+
 std::string fields_of(const Instruction& instruction, std::initializer_list<std::uint64_t> left_out) {
   std::string message;
   each_field(instruction.bytes, "instruction", [&](const wire::Field& field, std::string_view whole) {
@@ -548,19 +569,12 @@ std::string source_line(std::string_view bytes, const Module& module, const Inst
     });
     return found;
   };
-  const auto number = [](std::string_view message, std::uint64_t field) {
-    std::int64_t found = 0;
-    each_field(message, "metadata", [&](const wire::Field& one, std::string_view) {
-      if (one.number == field && one.type == 0) found = static_cast<std::int64_t>(one.value);
-    });
-    return found;
-  };
   std::string file(field_of(metadata, metadata_field::source_file));
-  std::int64_t line = number(metadata, metadata_field::source_line);
-  if (const std::int64_t frame = number(metadata, metadata_field::stack_frame_id); file.empty() && frame > 0) {
-    const std::string_view location = nth(locations, number(nth(frames, frame), location_of_frame));
-    file = nth(file_names, number(location, file_of_location));
-    line = number(location, frames_field::line);
+  std::int64_t line = number_of(metadata, metadata_field::source_line);
+  if (const std::int64_t frame = number_of(metadata, metadata_field::stack_frame_id); file.empty() && frame > 0) {
+    const std::string_view location = nth(locations, number_of(nth(frames, frame), location_of_frame));
+    file = nth(file_names, number_of(location, file_of_location));
+    line = number_of(location, frames_field::line);
   }
   if (!file.empty()) return file + ":" + std::to_string(line);
   if (instruction.opcode != "fusion") return "";

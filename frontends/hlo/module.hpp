@@ -150,6 +150,12 @@ struct WrittenComputation {
 /// A field of a message, the last one if there are several; empty if there is none.
 std::string_view field_of(std::string_view message, std::uint64_t field);
 
+/// The numbers of a repeated field, in their order, and the messages of one.
+std::vector<std::int64_t> numbers_of(std::string_view message, std::uint64_t field);
+std::vector<std::string_view> messages_of(std::string_view message, std::uint64_t field);
+/// A field that is one number; 0 if there is none, as in protobuf.
+std::int64_t number_of(std::string_view message, std::uint64_t field);
+
 /// The instruction's fields without name and ids, and without those of `left_out`.
 std::string fields_of(const Instruction& instruction, std::initializer_list<std::uint64_t> left_out = {});
 

@@ -20,7 +20,9 @@
 #include "frontends/cli/showing/summary.hpp"
 #include "frontends/formats/file.hpp"
 #include "frontends/hlo/reader.hpp"
+#include "frontends/hlo/sliceable.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
+#include "frontends/text/slices.hpp"
 #include "frontends/text/text.hpp"
 #include "frontends/tflite/arena.hpp"
 #include "frontends/tflite/writer.hpp"
@@ -113,9 +115,9 @@ void check_writable_form(const LoadedModel& model, const std::string& output) {
 
 /// A schedule of the module in which nothing is read that is destroyed: ops that would read so do not run again.
 Answer solve_module(const Arguments& arguments, const hlo::LoweredModule& module, LoadedGraph graph,
-                    const Request& request) {
+                    const Request& request, std::optional<Bytes> budget = {}) {
   while (true) {
-    Answer answer = solve_as_asked(arguments, graph, request);
+    Answer answer = solve_as_asked(arguments, graph, request, {}, budget);
     if (!answer.schedule.has_schedule()) return answer;
     const std::vector<OpId> stale = hlo::stale_reads(module, ops_of(answer.schedule));
     if (stale.empty()) return answer;
@@ -179,23 +181,79 @@ void show_temporaries(const Arguments& arguments, const hlo::LoweredModule& befo
             << text::bytes_text(is) << " in the module that was written\n";
 }
 
+/// A module, and the answer of which it is written.
+struct SolvedModule {
+  hlo::LoweredModule module{};
+  LoadedGraph graph{};
+  Answer answer{};
+};
+
+LoadedGraph loaded_graph(const hlo::LoweredModule& module, const FileText& file) {
+  return {std::make_shared<const Graph>(module.graph), text::sha256_hex(file.content)};
+}
+
+void show_regions(const Arguments& arguments, const Schedule& schedule) {
+  if (is_quiet(arguments)) return;
+  for (const std::string& line : text::region_lines(*schedule.slices, "ns")) std::cerr << "remora: " << line << "\n";
+}
+
+/// The module in the slices that the engine chooses, and a schedule of it as of any other: it says what copies and
+/// joins take. Where that is above the budget, less is asked for. Without slices where those do not help.
+SolvedModule solve_in_slices(const Arguments& arguments, const FileText& file, hlo::LoweredModule module,
+                             const Request& request) {
+  const hlo::SliceableGraph sliceable = hlo::sliceable_graph(module);
+  const LoadedGraph axes{std::make_shared<const Graph>(sliceable.graph), text::sha256_hex(file.content),
+                         hlo::slice_run(module.machine)};
+  Request whole = request;
+  whole.slices = {};
+  constexpr int kTries = 4;
+  Bytes withheld{};
+  for (int i = 0; i < kTries; ++i) {
+    const Answer chosen = solve_as_asked(arguments, axes, request, withheld);
+    if (!chosen.schedule.slices || !chosen.schedule.has_schedule()) break;
+    const Bytes budget = chosen.schedule.budget + withheld;
+    const std::vector<Region> regions = regions_of(sliceable.graph, chosen.schedule.slices->regions);
+    SolvedModule made{hlo::lower_module(hlo::slice_module(module, sliceable, regions), file.path, module.machine)};
+    made.graph = loaded_graph(made.module, file);
+    made.answer = solve_module(arguments, made.module, made.graph, whole, budget);
+    const bool is_ended = made.answer.schedule.solver.stop == Stop::cancelled;
+    if (made.answer.schedule.has_schedule() || is_ended) {
+      show_regions(arguments, chosen.schedule);
+      return made;
+    }
+    const Instance instance(made.graph.graph, {});
+    const Bytes excess = schedule_of(instance, input_order(instance)).peak_memory - chosen.schedule.peak_memory;
+    withheld += std::max(excess, Bytes(budget.count() / 64 + 1));
+  }
+  SolvedModule plain{std::move(module)};
+  plain.graph = loaded_graph(plain.module, file);
+  plain.answer = solve_module(arguments, plain.module, plain.graph, whole);
+  return plain;
+}
+
 int rewrite_module(const Arguments& arguments, const FileText& file, const std::optional<FileText>& made,
                    const Request& request) {
   if (arguments.has("check"))
     throw UsageError("--check: runs ONNX models in onnxruntime, and " + file.path + " is none");
-  if (request.slices.is_allowed) refuse_slices(arguments, "HLO modules");
   refuse_model_name(arguments.output("output"), "a rewritten HLO module is no ONNX model; name another file");
-  const hlo::LoweredModule module = load_module(file, arguments);
-  const LoadedGraph graph{std::make_shared<const Graph>(module.graph), text::sha256_hex(file.content)};
-  const Answer answer = made ? Answer{.schedule = load_made_schedule(*made, graph, file.path)}
-                             : solve_module(arguments, module, graph, request);
-  if (answer.schedule.has_schedule()) {
-    const Sequence ops = without_useless(Instance(graph.graph, {}), ops_of(answer.schedule));
-    const std::string bytes = hlo::rewrite_module(module, ops);
-    arguments.files().write(arguments.output("output"), [&](std::ostream& out) { out << bytes; });
-    show_temporaries(arguments, module, hlo::lower_module(bytes, "the module that was written", module.machine));
+  hlo::LoweredModule module = load_module(file, arguments);
+  const hlo::LoweredModule before = module;
+  SolvedModule solved;
+  if (made || !request.slices.is_allowed) {
+    solved = {std::move(module), loaded_graph(before, file)};
+    solved.answer = made ? Answer{.schedule = load_made_schedule(*made, solved.graph, file.path)}
+                         : solve_module(arguments, solved.module, solved.graph, request);
+  } else {
+    solved = solve_in_slices(arguments, file, std::move(module), request);
   }
-  show(arguments, *graph.graph, answer);
+  const Answer& answer = solved.answer;
+  if (answer.schedule.has_schedule()) {
+    const Sequence ops = without_useless(Instance(solved.graph.graph, {}), ops_of(answer.schedule));
+    const std::string bytes = hlo::rewrite_module(solved.module, ops);
+    arguments.files().write(arguments.output("output"), [&](std::ostream& out) { out << bytes; });
+    show_temporaries(arguments, before, hlo::lower_module(bytes, "the module that was written", before.machine));
+  }
+  show(arguments, *solved.graph.graph, answer);
   return solve_exit_code(answer.schedule.status);
 }
 

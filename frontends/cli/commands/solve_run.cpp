@@ -94,7 +94,8 @@ bool is_quiet(const Arguments& arguments) {
   return arguments.has("quiet") || arguments.has("json-progress");
 }
 
-Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request, Bytes withheld) {
+Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request, Bytes withheld,
+                      std::optional<Bytes> budget) {
   request.alignment = alignment_asked(arguments);
   request.graph = loaded.graph;
   request.slices.run = loaded.slice_run;
@@ -103,7 +104,7 @@ Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Req
   if (says_more(display)) warn_of_weaker_bound(request.options);
   SignalGuard signals;
   signals.watch_memory();
-  request.budget = budget_asked(arguments.get<std::string>("budget"), request);
+  request.budget = budget ? *budget : budget_asked(arguments.get<std::string>("budget"), request);
   request.budget = std::max(Bytes(1), request.budget - withheld);
   Answer answer = run(request, display, signals);
   answer.schedule.graph_sha256 = loaded.sha256;

@@ -3,6 +3,8 @@
 // One solve as the command line asks for it, for every command that begins with one.
 #pragma once
 
+#include <optional>
+
 #include "frontends/cli/reading/arguments.hpp"
 #include "frontends/cli/reading/graph_source.hpp"
 #include "frontends/cli/reading/solve_options.hpp"
@@ -17,8 +19,9 @@ bool is_quiet(const Arguments& arguments);
 
 /// Solves the graph under --budget, from --warm-start if there is one, and shows the progress on standard error as
 /// --progress and --quiet say. SIGINT and SIGTERM end the search. The schedule is verified. Throws as the options'
-/// readers do. `withheld`: bytes of the budget that something else needs.
-Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request, Bytes withheld = {});
+/// readers do. `withheld`: bytes of the budget that something else needs. `budget`: in place of --budget.
+Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request, Bytes withheld = {},
+                      std::optional<Bytes> budget = {});
 
 /// Exit code of a solve with this answer.
 int solve_exit_code(Status status);

@@ -15,8 +15,10 @@
 #include "frontends/hlo/loops.hpp"
 #include "frontends/hlo/reader.hpp"
 #include "frontends/hlo/repeat.hpp"
+#include "frontends/hlo/sliceable.hpp"
 #include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/graph.hpp"
+#include "frontends/python/extension/problem.hpp"
 #include "frontends/python/extension/schedule.hpp"
 
 namespace remora::python {
@@ -48,6 +50,23 @@ nb::bytes rewritten(const hlo::LoweredModule& module, const GraphHandle& graph, 
     bytes = hlo::rewrite_module(module, sequence);
   }
   return nb::bytes(bytes.data(), bytes.size());
+}
+
+/// In the slices of a schedule of the sliceable graph.
+nb::bytes in_slices(const hlo::LoweredModule& module, const ScheduleHandle& schedule) {
+  ensure(schedule.schedule.slices.has_value(), "hlo: the schedule has slices");
+  std::string bytes;
+  {
+    const nb::gil_scoped_release unlocked;
+    const hlo::SliceableGraph sliceable = hlo::sliceable_graph(module);
+    bytes = hlo::slice_module(module, sliceable, regions_of(sliceable.graph, schedule.schedule.slices->regions));
+  }
+  return nb::bytes(bytes.data(), bytes.size());
+}
+
+SliceRunRow slice_run_of(const hlo::LoweredModule& module) {
+  const SliceRun run = hlo::slice_run(module.machine);
+  return {run.overhead, run.bandwidth, run.temporaries, run.copies};
 }
 
 /// A pair of loops of a module that stays in memory with it.
@@ -116,6 +135,10 @@ void bind_hlo(nb::module_& module) {
           },
           nb::arg("graph"), nb::arg("ops"))
       .def("pairs", &pairs_of)
+      .def("sliceable_graph",
+           [](const hlo::LoweredModule& self) { return new GraphHandle(hlo::sliceable_graph(self).graph); })
+      .def_prop_ro("slice_run", &slice_run_of)
+      .def("in_slices", &in_slices, nb::arg("schedule"))
       .def("bodies",
            [](const hlo::LoweredModule& self) {
              std::vector<std::tuple<std::string, Bytes, std::int64_t>> bodies;

@@ -23,10 +23,8 @@ Asked asked_of(const GraphHandle& graph, const OptionTexts& texts, std::optional
                const SliceRunRow& run) {
   Request request{.max_computes = max_computes, .options = options_from(texts)};
   request.slices = slices_asked(slices);
-  request.slices.run = {.overhead = std::get<0>(run),
-                        .temporaries = std::get<2>(run),
-                        .copies = std::get<3>(run),
-                        .bandwidth = std::get<1>(run)};
+  const auto& [overhead, bandwidth, temporaries, copies] = run;
+  request.slices.run = {.overhead = overhead, .temporaries = temporaries, .copies = copies, .bandwidth = bandwidth};
   if (order) request.order = order_request_from_name(*order);
   check_request(request);
   request.graph = graph.snapshot();

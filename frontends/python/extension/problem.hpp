@@ -25,7 +25,7 @@ using OptionTexts = std::vector<std::pair<std::string, std::string>>;
 /// Throws InputError for a name that is none, and for a value out of its range.
 SolveOptions options_from(const OptionTexts& texts);
 
-/// The cost of slices (model/slices.hpp): overhead, bandwidth, temporaries.
+/// The cost of slices (model/slices.hpp): overhead, bandwidth, temporaries, copies.
 using SliceRunRow = std::tuple<Duration, Bytes, bool, bool>;
 
 /// Question of a call about a graph as it is now: as Python's Request all but the budget and what only one call takes.

@@ -83,7 +83,7 @@ def checkpoint_loops(
     jit : callable
         How the step will be compiled, if not by `jax.jit` alone: ``functools.partial(jax.jit, donate_argnums=0)``.
     limits : Limits, optional
-        Of each search; 2,000 units of work by default.
+        Of each search; 16,000 units of work by default.
     device : Roofline
         The device on which equations run.
 

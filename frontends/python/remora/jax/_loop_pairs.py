@@ -48,7 +48,7 @@ def plan_module(
     budget : int or str
         Maximum of its temporaries: bytes, or text: ``"2GiB"``, ``"60%"`` of their size without a plan.
     limits : Limits, optional
-        Of each search; 2,000 units of work by default.
+        Of each search; 16,000 units of work by default.
     device : Roofline
         Model of instruction times: the longer of their FLOPs and their bytes, and the overhead of a launch.
 

@@ -17,14 +17,14 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Literal
 
 import jax
 
 from remora import _engine
 from remora._arguments import Budget, budget_bytes
 from remora.errors import Error, InputError, warn_user
-from remora.jax._loop_pairs import plan as planned
+from remora.jax import _loop_pairs, _slices
 from remora.jax._planning import CPU, LIMITS, Plan
 from remora.limits import Limits
 from remora.onnx import Roofline
@@ -67,6 +67,7 @@ class _Settings:
     budget: Budget
     limits: Limits
     device: Roofline
+    slices: Literal["auto"] | None
     plans: Plans
 
 
@@ -210,6 +211,7 @@ class _Pass:
                     executables[written] = executable
                 return taken
 
+            planned = _loop_pairs.plan if settings.slices is None else _slices.plan
             written, plan = planned(content, before, allowed, measure, settings.limits, settings.device)
         except Error as error:
             warn_user(f"remora.jax: {name} is left unchanged: {error}", RuntimeWarning)
@@ -255,23 +257,30 @@ def _temporaries(executable: Any) -> int:
 _PASS = _Pass()
 
 
-def _settings(budget: Budget, limits: Limits | None, device: Roofline) -> _Settings:
+def _settings(
+    budget: Budget, limits: Limits | None, device: Roofline, slices: Literal["auto"] | None
+) -> _Settings:
     # Before XLA is asked, for what is wrong in its callback is told too late.
     budget_bytes(budget, 0, 1 << 40)
+    if slices not in (None, "auto"):
+        raise InputError("slices", f"must be 'auto' or None, not {slices!r}")
     if jax.config.jax_compilation_cache_dir and jax.config.jax_enable_compilation_cache:
         raise InputError(
             "budget",
             "JAX's persistent cache returns code compiled without a budget: unset jax_compilation_cache_dir",
         )
-    return _Settings(budget, limits or LIMITS, device, Plans())
+    return _Settings(budget, limits or LIMITS, device, slices, Plans())
 
 
 @contextmanager
-def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = CPU) -> Iterator[Plans]:
+def budget(
+    budget: Budget, *, limits: Limits | None = None, device: Roofline = CPU, slices: Literal["auto"] | None = None
+) -> Iterator[Plans]:
     """Plans what is compiled inside the ``with`` block.
 
-    Results are bitwise equal to those without it: the same instructions run, some of them again. A function that was
-    compiled before keeps its executable, and one that is compiled inside keeps its plan.
+    Results are bitwise equal to those without it: the same instructions run, some of them again. With slices they may
+    differ by rounding. A function that was compiled before keeps its executable, and one that is compiled inside keeps
+    its plan.
 
     Parameters
     ----------
@@ -280,9 +289,12 @@ def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = C
         Arguments, outputs and constants are not counted, as ``temp_size_in_bytes`` of JAX's
         ``compiled.memory_analysis()`` does not count them.
     limits : Limits, optional
-        Of each search; 2,000 units of work by default, so that the same plan comes out every time.
+        Of each search; 16,000 units of work by default, so that the same plan comes out every time.
     device : Roofline
         Model of instruction times.
+    slices : "auto", optional
+        Instructions may be computed in slices, where that meets the budget, or does so in less time. Sums over slices
+        are rounded in another order, and XLA may compute rows in another kernel.
 
     Yields
     ------
@@ -310,7 +322,7 @@ def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = C
             compiled = jax.jit(step).lower(parameters, batch).compile()
         print(plans.largest, compiled.memory_analysis().temp_size_in_bytes)
     """
-    settings = _settings(budget, limits, device)
+    settings = _settings(budget, limits, device, slices)
     _PASS.hold(settings)
     try:
         yield settings.plans
@@ -321,7 +333,9 @@ def budget(budget: Budget, *, limits: Limits | None = None, device: Roofline = C
 _INSTALLED: list[_Settings] = []
 
 
-def install(budget: Budget, *, limits: Limits | None = None, device: Roofline = CPU) -> Plans:
+def install(
+    budget: Budget, *, limits: Limits | None = None, device: Roofline = CPU, slices: Literal["auto"] | None = None
+) -> Plans:
     """Plans everything that this process compiles from now on, until `uninstall`.
 
     Parameters, warnings and exceptions are those of `budget`; an earlier call's budget does not hold any more.
@@ -331,7 +345,7 @@ def install(budget: Budget, *, limits: Limits | None = None, device: Roofline = 
     Plans
         Filled as modules are compiled.
     """
-    settings = _settings(budget, limits, device)
+    settings = _settings(budget, limits, device, slices)
     uninstall()
     _PASS.hold(settings)
     _INSTALLED.append(settings)

@@ -81,6 +81,8 @@ class Plan:
         gives back.
     note : str
         Why the module was left as it is; empty if it is planned, or fits within the budget as it is.
+    slices : int
+        The largest number of slices in which instructions are computed; 1 without.
     """
 
     module: str
@@ -93,6 +95,7 @@ class Plan:
     recomputes: int = 0
     undonated: int = 0
     note: str = ""
+    slices: int = 1
 
     def __str__(self) -> str:
         if self.note:
@@ -104,9 +107,10 @@ class Plan:
         overhead = f"{100 * self.overhead:.2f} % overhead{bound}"
         if self.overhead < 0:
             overhead = f"{-100 * self.overhead:.2f} % less time predicted, since loops stack fewer values"
+        slices = f"in {self.slices} slices " if self.slices > 1 else ""
         return (
             f"{self.module}: {_said(self.before)} of temporaries become {_said(self.temporaries)} "
-            f"(budget {_said(self.budget)}) with {self.recomputes} recomputes, {overhead}{donations}"
+            f"(budget {_said(self.budget)}) {slices}with {self.recomputes} recomputes, {overhead}{donations}"
         )
 
 

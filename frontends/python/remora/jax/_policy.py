@@ -52,7 +52,7 @@ def policy(
     length : int
         Iterations of the loop of which the function is the body (`jax.lax.scan`). Each saved value counts so often.
     limits : Limits, optional
-        Of each search; 2,000 units of work by default.
+        Of each search; 16,000 units of work by default.
     device : Roofline
         The device on which equations run.
 

@@ -1,0 +1,209 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Modules in slices: XLA's own figure is within the budget, and results are those of the module up to rounding.
+
+``REMORA_ALL_CASES=1`` runs 100 random programs, ``REMORA_SEED`` draws others.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy
+import pytest
+from checks import compiled, planned, temporaries
+
+import remora
+import remora.jax as rj
+from remora import _engine
+from remora.graph import Graph, made_graph
+from remora.jax._planning import CPU, read_module
+from remora.schedule import schedule_core_of
+
+SEED = int(os.environ.get("REMORA_SEED", "1"))
+CASES = 100 if os.environ.get("REMORA_ALL_CASES") == "1" else 15
+
+
+def normal(*shape: int, seed: int = 0) -> numpy.ndarray[Any, Any]:
+    return numpy.random.default_rng(seed).standard_normal(shape).astype(numpy.float32)
+
+
+def expect_close(one: Any, other: Any, name: str = "") -> None:
+    """Up to the rounding of sums over some hundred terms."""
+    for a, b in zip(jax.tree.leaves(one), jax.tree.leaves(other), strict=True):
+        a, b = numpy.asarray(a), numpy.asarray(b)
+        assert a.shape == b.shape and a.dtype == b.dtype, name
+        scale = numpy.max(numpy.abs(a), initial=1e-6)
+        numpy.testing.assert_allclose(a, b, rtol=1e-4, atol=2e-5 * scale, err_msg=name)
+
+
+def expect_slices(step: Any, arguments: tuple[Any, ...], part: int) -> rj.Plan:
+    """Within so many percent of the temporaries, in slices."""
+    plain = compiled(step, arguments)
+    budget = temporaries(plain) * part // 100
+    program, plans, told = planned(step, arguments, budget, slices="auto")
+    plan = max(plans, key=lambda one: one.before)
+    print(plan, told)
+    assert not plan.note
+    assert plan.slices > 1
+    assert temporaries(program) == plan.temporaries <= budget
+    assert f"in {plan.slices} slices" in str(plan)
+    expect_close(program(*arguments), plain(*arguments))
+    return plan
+
+
+def log_sum(x: jax.Array, w: jax.Array) -> jax.Array:
+    return jnp.sum(jax.nn.logsumexp(x @ w, axis=-1))
+
+
+def test_a_loss_over_a_large_product() -> None:
+    step = jax.value_and_grad(log_sum, argnums=(0, 1))
+    arguments = normal(2048, 64), normal(64, 8192, seed=1)
+    program, plans, _ = planned(step, arguments, "50%")
+    assert plans[0].note
+    assert temporaries(program) == plans[0].before
+    expect_slices(step, arguments, 50)
+
+
+def test_less_than_an_eighth() -> None:
+    step = jax.value_and_grad(log_sum, argnums=(0, 1))
+    expect_slices(step, (normal(512, 32), normal(32, 2048, seed=1)), 20)
+
+
+def test_an_mlp_over_its_rows() -> None:
+    def loss(x: jax.Array, first: jax.Array, second: jax.Array) -> jax.Array:
+        return jnp.mean((jax.nn.gelu(x @ first) @ second) ** 2)
+
+    arguments = normal(1024, 64), normal(64, 1024, seed=1) * 0.1, normal(1024, 64, seed=2) * 0.1
+    expect_slices(jax.value_and_grad(loss, argnums=(1, 2)), arguments, 50)
+
+
+def test_attention_over_its_heads() -> None:
+    def attention(x: jax.Array, q: jax.Array, k: jax.Array, v: jax.Array) -> jax.Array:
+        heads = [jnp.einsum("btd,dhe->bhte", x, weights) for weights in (q, k, v)]
+        scores = jnp.einsum("bhte,bhse->bhts", heads[0], heads[1]) / 4
+        return jnp.einsum("bhts,bhse->bhte", jax.nn.softmax(scores), heads[2])
+
+    weights = tuple(normal(64, 8, 16, seed=seed) * 0.1 for seed in range(3))
+    expect_slices(attention, (normal(2, 256, 64, seed=3), *weights), 50)
+
+
+def test_nothing_is_in_slices_where_that_is_not_asked_or_needed() -> None:
+    step = jax.value_and_grad(log_sum, argnums=(0, 1))
+    arguments = normal(512, 32), normal(32, 2048, seed=1)
+    _, plans, _ = planned(step, arguments, "50%")
+    assert plans[0].slices == 1
+    _, plans, _ = planned(step, arguments, "100%", slices="auto")
+    assert plans[0].slices == 1
+
+
+def test_what_has_no_slices_is_named() -> None:
+    def step(x: jax.Array) -> jax.Array:
+        return jnp.sort(jnp.tanh(x)) * 2
+
+    arguments = (normal(1 << 18),)
+    plain = compiled(step, arguments)
+    program, plans, told = planned(step, arguments, temporaries(plain) // 4, slices="auto")
+    assert temporaries(program) == temporaries(plain)
+    assert "slices" in plans[-1].note
+    assert "sort" in plans[-1].note
+    assert len(told) == 1
+
+
+def test_words_that_mean_nothing() -> None:
+    with pytest.raises(remora.InputError, match="slices: must be 'auto' or None"):
+        rj.install("50%", slices="all")  # type: ignore[arg-type]
+
+
+def drawn(seed: int) -> tuple[Any, tuple[Any, ...]]:
+    """A function of matrices: products, rows, sums, reshapes, and for most its gradient."""
+    draw = random.Random(seed)
+    rows, columns = draw.choice([(48, 32), (64, 64), (96, 40)])
+    kinds = [(draw.randrange(10), draw.random(), draw.random()) for _ in range(draw.randrange(3, 9))]
+
+    def run(a: jax.Array, b: jax.Array, w: jax.Array) -> jax.Array:
+        values = [a, b]
+        for kind, p, q in kinds:
+            x, y = values[int(p * len(values))], values[int(q * len(values))]
+            made = {
+                0: lambda: jnp.tanh(x @ w),
+                1: lambda: jnp.sin(x) * y + x,
+                2: lambda: jax.nn.softmax(x - y),
+                3: lambda: jax.nn.softmax(x @ y.T / 8) @ y,
+                4: lambda: (x - x.mean(0)) / (1 + jnp.abs(y)).sum(1, keepdims=True),
+                5: lambda: jnp.reshape(jnp.reshape(x, (4, -1, columns)) * 2, x.shape),
+                6: lambda: jnp.where(x > y, x, jnp.roll(y, 3, axis=1)),
+                7: lambda: jnp.transpose(jnp.exp(-jnp.abs(x.T)) * y.T),
+                8: lambda: x @ (y.T @ y) * 0.01,
+                9: lambda: jnp.concatenate([x[:, : columns // 2], y[:, columns // 2 :]], axis=1),
+            }[kind]()
+            values.append(made)
+        return values[-1] + values[-2]
+
+    def both(a: jax.Array, b: jax.Array, w: jax.Array) -> Any:
+        return run(a, b, w), jax.grad(lambda *given: (run(*given) ** 2).mean(), argnums=(0, 2))(a, b, w)
+
+    arguments = normal(rows, columns, seed=seed), normal(rows, columns, seed=seed + 1)
+    return (both if draw.random() < 0.7 else run), (*arguments, normal(columns, columns, seed=seed + 2) * 0.2)
+
+
+@pytest.mark.parametrize("seed", range(SEED, SEED + CASES))
+def test_random_programs(seed: int) -> None:
+    """Each region that the engine grows from an op with axes, in a number of slices that need not divide them."""
+    step, arguments = drawn(seed)
+    plain = compiled(step, arguments)
+    expected = plain(*arguments)
+    draw = random.Random(seed)
+
+    def in_slices(content: bytes, *_: Any) -> tuple[bytes | None, rj.Plan]:
+        module = read_module(content, CPU)
+        graph = made_graph(module.sliceable_graph(), Graph)
+        before = module.temporaries
+        written = None
+        ops = [op for op in graph.ops if op.axes]
+        for op in draw.sample(ops, min(len(ops), 4)):
+            axis = draw.randrange(len(op.axes))
+            words = [f"{op.name}={draw.choice([2, 3, 5])}@{axis}"]
+            try:
+                schedule = remora.solve(graph, 1 << 40, order="input", slices=words, work_limit=2000)
+            except remora.InputError as error:
+                print(words, error)
+                continue
+            written = module.in_slices(schedule_core_of(schedule))
+            break
+        return written, rj.Plan("drawn", 1 << 40, before, before, before)
+
+    program = in_pass(step, arguments, in_slices)
+    expect_close(program(*arguments), expected, str(seed))
+
+
+def in_pass(step: Any, arguments: tuple[Any, ...], plan: Any) -> Any:
+    """The program with what `plan` makes of its module, whatever the budget."""
+    from remora.jax import _pass, _slices
+
+    own, measured = _slices.plan, _pass._temporaries
+    written: list[bytes] = []
+
+    def planned_so(content: bytes, before: int, allowed: int, measure: Any, *rest: Any) -> Any:
+        made, found = plan(content)
+        if made is not None:
+            measure(made)
+            written.append(made)
+        return made, found
+
+    _slices.plan = planned_so
+    # No module is within the budget as it is, and each one in slices is.
+    _pass._temporaries = lambda executable: 2 if _pass._PASS.current is None and not written else 1
+    sizes = iter([2] + [1] * 100)
+    _pass._temporaries = lambda executable: next(sizes)
+    try:
+        with rj.budget(1, slices="auto"):
+            return compiled(step, arguments)
+    finally:
+        _slices.plan, _pass._temporaries = own, measured
+
+
+assert _engine
