@@ -8,6 +8,7 @@
 #include <utility>
 #include <vector>
 
+#include "engine/groups/fixed_modes.hpp"
 #include "engine/groups/mode_exchange.hpp"
 #include "engine/search/neighbourhood.hpp"
 #include "engine/search/solution.hpp"
@@ -184,6 +185,7 @@ namespace {
 
 /// Each with draws of its own.
 constexpr int kCompositionsARound = 3;
+constexpr int kFixedModesARound = 2;
 /// Rounds of one worker don't draw what another draws.
 constexpr std::uint64_t kRounds = 1'000'000;
 
@@ -217,6 +219,7 @@ Mix mode_crew(const Instance& instance, const SolveOptions& options, SearchPhase
   Crew crew(instance, options, {.most_ops = INT_MAX, .most_ops_of_every_round = INT_MAX});
   const int compositions = options.workers == Workers::complete ? 0 : kCompositionsARound;
   for (int i = 0; i < compositions; ++i) crew.add(std::make_unique<CompositionWorker>(options, crew.next_seed()));
+  if (instance.problem().order == OrderMode::input && compositions > 0) crew.add<FixedModesWorker>(kFixedModesARound);
   return crew.mix();
 }
 

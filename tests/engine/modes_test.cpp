@@ -15,6 +15,7 @@
 #include "engine/ask/ask.hpp"
 #include "engine/ask/problem.hpp"
 #include "engine/bound/modes/mode_proof.hpp"
+#include "engine/groups/fixed_modes.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
@@ -482,6 +483,35 @@ TEST(SolveModes, BeginFromAScheduleInItsModes) {
     ++begun;
   }
   EXPECT_GT(begun, 25);
+}
+
+TEST(FixedModes, NeedWhatTheirRunsNeed) {
+  std::mt19937 random(20261913);
+  int compared = 0;
+  for (int round = 0; round < 400; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Instance instance = random_modes_instance(random, OrderMode::input);
+    std::vector<ModeNumber> modes;
+    for (const OpId op : instance.ops()) {
+      const OpId leader = instance.leader(op);
+      const auto any = static_cast<ModeNumber>(random() % static_cast<unsigned>(instance.mode_count(op)));
+      modes.push_back(leader.valid() ? modes[leader.index()] : instance.offers(op, any) ? any : 0);
+    }
+    Sequence ops = input_order(instance);
+    ops.push_back(OpId(random() % ops.size()));
+    std::vector<Compute> runs = computes_of(ops);
+    for (Compute& run : runs) run.mode = modes[run.op.index()];
+    if (!modes_hold(instance, runs)) continue;
+    const std::optional<Instance> plain = with_fixed_modes(instance, modes);
+    if (!plain) continue;
+    EXPECT_FALSE(plain->has_modes());
+    const Evaluation fixed = evaluate(*plain, ops);
+    const Evaluation own = evaluate(instance, runs);
+    EXPECT_EQ(fixed.memory, own.memory);
+    EXPECT_EQ(fixed.duration, own.duration);
+    ++compared;
+  }
+  EXPECT_GT(compared, 50);
 }
 
 TEST(SolveModes, RefusesWhatTakesOneModePerOp) {
