@@ -77,6 +77,24 @@ def test_an_instruction_alone_takes_no_more_than_the_minimum(part: int) -> None:
     assert "refusals_test.py:" in said
 
 
+def test_one_instruction_that_is_too_large_is_for_slices_in_the_program() -> None:
+    x, w = jnp.ones((2048, 64)), jnp.ones((64, 8192))
+
+    def part(rows: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.nn.logsumexp(rows @ w, axis=-1).sum()
+
+    def sliced(x: jax.Array, w: jax.Array) -> jax.Array:
+        return jax.lax.map(jax.checkpoint(lambda rows: part(rows, w)), x.reshape(8, -1, 64)).sum()
+
+    told = "by jax.lax.map of a jax.checkpoint over parts of its rows"
+    with pytest.warns(RuntimeWarning, match=told), rj.budget("50%") as plans:
+        whole = jax.jit(jax.value_and_grad(part, argnums=(0, 1)))(x, w)
+    loop = jax.jit(jax.value_and_grad(sliced, argnums=(0, 1))).lower(x, w).compile()
+    assert loop.memory_analysis().temp_size_in_bytes <= plans.largest.budget
+    for a, b in zip(jax.tree.leaves(whole), jax.tree.leaves(loop(x, w)), strict=True):
+        assert jnp.allclose(a, b, rtol=1e-5)
+
+
 @pytest.mark.parametrize("loss", [scanned, mapped])
 def test_a_body_with_jax_checkpoint_is_not_told_to_have_it(loss: Any) -> None:
     _, said = refused(loss, 50)
