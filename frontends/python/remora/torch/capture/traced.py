@@ -98,7 +98,8 @@ def _settings() -> Iterator[None]:
         "specialize_float": True,
     }
     # Sizes that are equal in one call need not be so in the next one.
-    with config.patch(wanted), torch.fx.experimental._config.patch({"use_duck_shape": False}):
+    apart = torch.fx.experimental._config.patch({"use_duck_shape": False})  # type: ignore[attr-defined]
+    with config.patch(wanted), apart:
         yield
 
 

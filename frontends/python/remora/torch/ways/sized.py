@@ -335,11 +335,10 @@ class SizedStep:
         return decided.shown[values, scheduled]
 
     def _plan_of(self, values: Values, scheduled: Scheduled, problem: StepProblem, options: Options) -> SchedulePlan:
-        order = "input" if options.order == "input" else "free"
         plan = scheduled.plan
         if plan is None or scheduled.values != values or plan.budget != options.in_bytes(problem):
             plan = SchedulePlan.of(
-                replayed(problem.graph, scheduled.ops, order),
+                replayed(problem.graph, scheduled.ops, "input" if options.order == "input" else "free"),
                 budget=options.in_bytes(problem),
                 unscheduled_peak=problem.unscheduled,
                 whole=problem.of,
