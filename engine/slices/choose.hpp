@@ -65,8 +65,9 @@ struct RegionsWithEffects {
 /// The regions by names, with their effects, and the graph in them. Throws as slice() of several regions.
 RegionsWithEffects with_effects(const Graph& graph, const std::vector<Region>& regions, const SliceRun& run);
 
-/// Regions reach over tensors down to these parts of the largest one of their seed.
-inline constexpr std::array<int, 7> kReaches = {1, 2, 4, 16, 64, 256, 1024};
+/// Regions reach over tensors down to these parts of the largest one of their seed: the last over a number for each
+/// row, such as the maximum over the words of a vocabulary, without which a loss falls into several parts.
+inline constexpr std::array<int, 8> kReaches = {1, 2, 4, 16, 64, 256, 1024, 1 << 18};
 
 /// The largest tensor that the op reads or writes.
 Bytes largest_tensor(const Graph& graph, OpId op);

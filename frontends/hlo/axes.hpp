@@ -22,12 +22,12 @@
 
 namespace remora::hlo {
 
-/// What a range of iterations has of an array.
+/// The part of an array that a range of iterations has.
 struct ArrayPart {
   enum class Kind { whole, rows, term };
 
   Kind kind = Kind::whole;
-  /// Of rows: the dimension that is cut, and how many rows belong to an iteration.
+  /// The dimension that is cut, and the rows of an iteration.
   std::size_t dim = 0;
   std::int64_t step = 1;
 
@@ -45,16 +45,10 @@ struct InstructionAxis {
   std::vector<ArrayPart> inside{};
 };
 
-/// The axes of instruction i of a computation, of two iterations or more. Never throws for a module that was read.
+/// The axes of instruction i of a computation, of two iterations or more. Throws InputError for damaged messages.
 std::vector<InstructionAxis> axes_of(const Module& module, std::size_t computation, std::size_t i);
 
 /// The shapes of the arrays of a result, as messages: of a tuple its parts.
 std::vector<std::string> array_shapes(const Instruction& instruction);
-
-/// The size of an element, in bytes; 0 where it is not whole, and for arrays of no or of varying size.
-std::int64_t element_bytes(const Shape& array);
-
-/// Dimensions from the outermost in memory to the innermost. Empty where the layout is none.
-std::vector<std::size_t> major_to_minor(std::string_view shape);
 
 }  // namespace remora::hlo

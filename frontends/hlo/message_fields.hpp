@@ -51,6 +51,8 @@ enum : std::uint64_t {
   control_predecessor_ids,
   called_computation_ids,
   backend_config = 43,
+  feature_groups = 50,
+  batch_groups = 58,
   comparison = 63,
   has_side_effect = 65,
   output_operand_aliasing = 74
@@ -92,7 +94,14 @@ enum : std::uint64_t { dimensions = 1, low = 1, high, interior };
 
 /// ConvolutionDimensionNumbers, DotDimensionNumbers.
 namespace convolution_field {
-enum : std::uint64_t { kernel_output_dimension = 4 };
+enum : std::uint64_t {
+  kernel_input_dimension = 3,
+  kernel_output_dimension,
+  input_batch = 7,
+  input_feature,
+  output_batch,
+  output_feature
+};
 }
 namespace dot_field {
 enum : std::uint64_t { lhs_contracting = 1, rhs_contracting, lhs_batch, rhs_batch };

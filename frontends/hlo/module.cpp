@@ -69,7 +69,7 @@ void read_layout(std::string_view bytes, std::int64_t& element_bits) {
   });
 }
 
-void set_size(Shape& shape, std::int64_t element_bits, bool is_dynamic) {
+void set_size(Shape& shape, std::int64_t element_bits) {
   if (shape.type == kToken || shape.type == kOpaque) return;
   const auto type = static_cast<std::size_t>(shape.type);
   if (shape.type < 0 || type >= kElementBytes.size() || kElementBytes[type] == 0) {
@@ -83,7 +83,7 @@ void set_size(Shape& shape, std::int64_t element_bits, bool is_dynamic) {
   if (element_bits < 0 || element_bits > 1024) not_understood("elements of " + std::to_string(element_bits) + " bits");
   std::int64_t size = saturating_product(elements, kElementBytes[type]);
   if (element_bits > 0 && element_bits < 8) size = saturating_sum(elements, 8 / element_bits - 1) / (8 / element_bits);
-  if (is_dynamic) size = saturating_sum(size, static_cast<std::int64_t>(4 * shape.dimensions.size()));
+  if (shape.is_dynamic) size = saturating_sum(size, static_cast<std::int64_t>(4 * shape.dimensions.size()));
   if (size > kSaturated / 4) throw InputError("", "has an array of more than 2^60 bytes");
   shape.size = Bytes(size);
 }
@@ -117,8 +117,8 @@ Shape read_shape(std::string_view bytes, int depth = 0) {
   shape.tuple = shape.type == kTuple;
   if (!shape.tuple && !shape.parts.empty()) not_understood("a shape with parts that is no tuple");
   if (!shape.tuple) {
-    const bool is_dynamic = std::any_of(dynamic.begin(), dynamic.end(), [](std::int64_t is) { return is != 0; });
-    set_size(shape, element_bits, is_dynamic);
+    shape.is_dynamic = std::any_of(dynamic.begin(), dynamic.end(), [](std::int64_t is) { return is != 0; });
+    set_size(shape, element_bits);
   }
   return shape;
 }

@@ -25,6 +25,8 @@ struct Shape {
   /// XLA's number of the element type.
   int type = 0;
   std::vector<std::int64_t> dimensions{};
+  /// A dimension may have fewer entries.
+  bool is_dynamic = false;
   /// Size of an array, as XLA counts it for the CPU: elements times their bytes, and the sizes of dimensions that are
   /// not fixed. 0 for
   /// tokens.

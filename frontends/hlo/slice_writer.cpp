@@ -8,6 +8,7 @@
 
 #include "frontends/formats/wire.hpp"
 #include "frontends/hlo/dataflow.hpp"
+#include "frontends/hlo/dim_loops.hpp"
 #include "frontends/hlo/draft.hpp"
 #include "frontends/hlo/message_fields.hpp"
 #include "frontends/hlo/sliceable.hpp"

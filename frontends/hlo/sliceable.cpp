@@ -7,6 +7,7 @@
 #include <set>
 
 #include "frontends/hlo/dataflow.hpp"
+#include "frontends/hlo/dim_loops.hpp"
 #include "frontends/hlo/draft.hpp"
 
 namespace remora::hlo {
@@ -89,7 +90,7 @@ class Builder {
     return true;
   }
 
-  /// What is read in two ways is whole, and so are arguments and constants, which are no tensors.
+  /// Leaves out what is read in two ways, and is whole then, and arguments and constants, which are no tensors.
   void add_operands(std::size_t i, const InstructionAxis& axis, Axis& made) const {
     const std::vector<std::size_t>& operands = entry_.instructions[i].operands;
     std::set<TensorId> whole;

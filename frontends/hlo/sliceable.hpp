@@ -7,9 +7,9 @@
 //     slice: x -> rows of x            dot: rows of x, w -> rows of y
 //     dynamic-update-slice: y so far, rows of y, 512 -> y so far, in its memory
 //
-// What all readers read in the same slices is not put together. Terms of a sum are added. Arrays are taken as they lie in
-// memory, as blocks of bytes, so that bitcasts serve for every layout. The result is an ordinary module, which is planned
-// as any other.
+// What all readers read in the same slices is not put together. Terms of a sum are added. Arrays are taken as they lie
+// in memory, as blocks of bytes, so that bitcasts serve for every layout. The result is an ordinary module, which is
+// planned as any other.
 #pragma once
 
 #include <span>
@@ -29,7 +29,7 @@ struct SliceableGraph {
   std::vector<std::vector<InstructionAxis>> axes{};
   /// By tensor: its array, as a message.
   std::vector<std::string> shapes{};
-  /// By instruction whose result is one array: the tensor that it is, or is a view of; none of what is in memory anyway.
+  /// By instruction whose result is one array: the tensor that it is, or is a view of; none of arguments and constants.
   std::vector<TensorId> tensors{};
 };
 
@@ -39,8 +39,8 @@ SliceableGraph sliceable_graph(const LoweredModule& lowered);
 /// The cost of slices on the module's machine.
 SliceRun slice_run(const Machine& machine);
 
-/// The module with these regions of the sliceable graph in slices, in the order of `slice` of that graph. What comes out
-/// is read again. Throws InputError where it is refused there.
+/// The module with these regions of the sliceable graph in slices, in the order of `slice` of that graph. The result is
+/// read again. Throws InputError where `slice` or the reader does.
 std::string slice_module(const LoweredModule& lowered, const SliceableGraph& sliceable,
                          std::span<const Region> regions);
 

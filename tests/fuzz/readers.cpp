@@ -2,6 +2,7 @@
 //
 // What a reader takes, its writer writes, and the reader takes that again.
 #include <algorithm>
+#include <span>
 #include <sstream>
 #include <string>
 #include <vector>
@@ -11,6 +12,7 @@
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/hlo/reader.hpp"
+#include "frontends/hlo/sliceable.hpp"
 #include "frontends/machine/machine.hpp"
 #include "frontends/tflite/arena.hpp"
 #include "frontends/tflite/writer.hpp"
@@ -119,6 +121,13 @@ void fuzz_hlo(Input bytes) {
   for (std::size_t op = 0; op < module.graph.ops.size(); ++op) order.emplace_back(op);
   expect(hlo::stale_reads(module, order).empty(), "the order of the graph reads nothing that is destroyed");
   expect(!hlo::rewrite_module(module, order).empty(), "a module is written");
+  const hlo::SliceableGraph sliceable = hlo::sliceable_graph(module);
+  for (const OpId op : order) {
+    if (sliceable.graph[op].axes.empty()) continue;
+    const Region region{.parts = {{{op, 0}}}, .slices = 2};
+    expect(!hlo::slice_module(module, sliceable, std::span(&region, 1)).empty(), "a module in slices is written");
+    break;
+  }
 }
 
 void fuzz_tflite(Input bytes) {

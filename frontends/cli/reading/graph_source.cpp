@@ -21,6 +21,7 @@
 #include "frontends/formats/interchange.hpp"
 #include "frontends/formats/json.hpp"
 #include "frontends/hlo/reader.hpp"
+#include "frontends/hlo/sliceable.hpp"
 #include "frontends/onnx/write/onnx_writer.hpp"
 #include "frontends/text/text.hpp"
 #include "frontends/tflite/lowering.hpp"
@@ -135,7 +136,9 @@ std::shared_ptr<const Graph> read_graph_file(const std::string& path, const std:
   if (tflite::looks_like_model(content)) {
     graph = std::make_shared<Graph>(read_tflite({path, content}, arguments, options.axes != AxesWanted::none));
   } else if (hlo::looks_like_module(content)) {
-    graph = std::make_shared<Graph>(load_module({path, content}, arguments).graph);
+    const hlo::LoweredModule module = load_module({path, content}, arguments);
+    const bool wants_axes = options.axes != AxesWanted::none;
+    graph = std::make_shared<Graph>(wants_axes ? hlo::sliceable_graph(module).graph : module.graph);
   } else {
     graph = std::make_shared<Graph>(read_graph_text(content));
     refuse_model_options(arguments, path);
@@ -339,6 +342,7 @@ namespace {
 /// A slice launches its kernels anew.
 SliceRun slice_run_of(const std::string& content, const OnnxOptions& options) {
   if (tflite::looks_like_model(content)) return tflite::slice_run();
+  if (!looks_like_onnx(content) && hlo::looks_like_module(content)) return hlo::slice_run(options.machine);
   if (!looks_like_onnx(content) || options.cost != CostModel::roofline) return {};
   constexpr double kNanosecondsOfSecond = 1e9;
   return {
@@ -435,7 +439,8 @@ bool states_slices(const FileText& schedule) {
 
 LoadedGraph load_graph_of(const FileText& schedule, const FileText& file, const Arguments& arguments, bool quiet) {
   OnnxOptions options = read_onnx_options(arguments);
-  const bool has_axes = looks_like_onnx(file.content) || tflite::looks_like_model(file.content);
+  const bool has_axes = looks_like_onnx(file.content) || tflite::looks_like_model(file.content) ||
+                        hlo::looks_like_module(file.content);
   if (has_axes && states_slices(schedule)) options.axes = AxesWanted::all;
   return load_graph_by(file, arguments, std::move(options), quiet, {});
 }

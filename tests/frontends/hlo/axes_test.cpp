@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <map>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -99,12 +100,13 @@ class Builder {
   }
 
   /// The computation that was added last is the entry.
-  [[nodiscard]] LoweredModule lower() const {
+  [[nodiscard]] std::string bytes() const {
     std::string text = message(1, "module") + message(2, "main") + computations_;
     wire::put_number(text, 6, computation_);
     wire::put_bytes(text, 7, schedule_);
-    return lower_module(text, "module", {});
+    return text;
   }
+  [[nodiscard]] LoweredModule lower() const { return lower_module(bytes(), "module", {}); }
 
  private:
   std::uint64_t instruction_ = 0;
@@ -113,7 +115,7 @@ class Builder {
   std::string schedule_;
 };
 
-/// "8: 0.1 w > 0": 8 iterations, rows of dimension 0 (and 1, ..) or w(hole) of the operands, those or a t(erm) of results.
+/// "8: 0 w > 0x2": 8 iterations; rows of dimension 0, or w(hole), of operands; two rows each, or a t(erm), of results.
 std::string said(const InstructionAxis& axis) {
   std::string text = std::to_string(axis.extent) + ":";
   const auto add = [&](const ArrayPart& part) {
@@ -165,6 +167,17 @@ TEST(HloAxes, AProductHasItsRowsColumnsBatchesAndTerms) {
                     {"b", "parameter", array({3, 8, 5})},
                     {"y", "dot", array({3, 4, 5}), {"a", "b"}, dims}}),
             (Said{"3: 0 0 > 0", "4: 1 w > 1", "5: w 2 > 2", "8: 2 1 > t"}));
+}
+
+TEST(HloAxes, AConvolutionHasImagesAndFeatures) {
+  const auto of = [](std::int64_t groups) {
+    const std::string dims = message(16, numbers(3, {2}) + numbers(4, {3}) + numbers(8, {3}) + numbers(10, {3}));
+    return of_one({{"x", "parameter", array({5, 8, 8, 6})},
+                   {"k", "parameter", array({3, 3, 6 / groups, 4})},
+                   {"y", "convolution", array({5, 6, 6, 4}), {"x", "k"}, dims + numbers(50, {groups})}});
+  };
+  EXPECT_EQ(of(1), (Said{"4: w 3 > 3", "5: 0 w > 0", "6: 3 2 > t"}));
+  EXPECT_EQ(of(2), (Said{"5: 0 w > 0"}));
 }
 
 TEST(HloAxes, TermsOfHalfPrecisionAreNotAdded) {
@@ -269,7 +282,7 @@ TEST(HloAxes, AFusionIsFollowedThroughItsInstructions) {
 }
 
 /// x -> e = exp x, of which y is the sum of each row, and z reads columns.
-LoweredModule chain(const Numbers& layout = {}) {
+std::string chain_bytes(const Numbers& layout = {}) {
   Builder builder;
   const std::uint64_t reducer = builder.add_reducer("add");
   const std::string matrix = array({32, 16}, 11, layout);
@@ -278,7 +291,11 @@ LoweredModule chain(const Numbers& layout = {}) {
                        {"d", "negate", matrix, {"x"}},
                        {"e", "exponential", matrix, {"d"}},
                        {"y", "reduce", array({32}), {"e", "zero"}, dimensions({1}), {reducer}}});
-  return builder.lower();
+  return builder.bytes();
+}
+
+LoweredModule chain(const Numbers& layout = {}) {
+  return lower_module(chain_bytes(layout), "module", {});
 }
 
 int axis_of(const SliceableGraph& sliceable, int op, std::int64_t extent) {
@@ -332,13 +349,17 @@ TEST(HloSlices, WhatOthersReadIsPutTogether) {
   EXPECT_EQ(count["reduce"], 1);
 }
 
-TEST(HloSlices, AFusionCallsACopyForEachSlice) {
+std::string fusion_bytes() {
   Builder builder;
   const std::uint64_t fused = add_fusion(builder);
   builder.add("main", {{"x", "parameter", array({4, 8})},
                        {"b", "parameter", array({4})},
                        {"y", "fusion", array({4}), {"x", "b"}, message(11, "kLoop"), {fused}}});
-  const LoweredModule module = builder.lower();
+  return builder.bytes();
+}
+
+TEST(HloSlices, AFusionCallsACopyForEachSlice) {
+  const LoweredModule module = lower_module(fusion_bytes(), "module", {});
   const SliceableGraph sliceable = sliceable_graph(module);
   const Region region{.parts = {{{OpId(0), axis_of(sliceable, 0, 8)}}}, .slices = 2};
   const LoweredModule made = lower_module(slice_module(module, sliceable, std::vector{region}), "made", {});
@@ -351,6 +372,35 @@ TEST(HloSlices, AFusionCallsACopyForEachSlice) {
     }
   }
   EXPECT_EQ(shapes, (std::vector<Numbers>{{4, 4}, {4, 4}}));
+}
+
+/// Each axis of each op by itself, in three slices: a module, or one clear refusal.
+int slice_all(const std::string& bytes) {
+  int made = 0;
+  try {
+    const LoweredModule module = lower_module(bytes, "damaged", {});
+    const SliceableGraph sliceable = sliceable_graph(module);
+    for (const OpId op : Ids<OpId>(sliceable.graph.ops.size())) {
+      for (int axis = 0; axis < static_cast<int>(sliceable.graph[op].axes.size()); ++axis) {
+        const Region region{.parts = {{{op, axis}}}, .slices = 3};
+        made += slice_module(module, sliceable, std::vector{region}).empty() ? 0 : 1;
+      }
+    }
+  } catch (const InputError&) {
+  }
+  return made;
+}
+
+TEST(HloSlices, DamagedModulesAreRefusedOrRight) {
+  std::mt19937 random(1);
+  for (const std::string& whole : {chain_bytes(), fusion_bytes()}) {
+    EXPECT_GT(slice_all(whole), 1);
+    for (int round = 0; round < 2000; ++round) {
+      std::string bytes = whole;
+      for (unsigned k = 0; k <= random() % 3; ++k) bytes[random() % bytes.size()] = static_cast<char>(random() % 256);
+      slice_all(bytes);
+    }
+  }
 }
 
 }  // namespace

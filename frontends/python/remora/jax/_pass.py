@@ -211,7 +211,9 @@ class _Pass:
                     executables[written] = executable
                 return taken
 
-            planned = _loop_pairs.plan if settings.slices is None else _slices.plan
+            if settings.slices and platform != "cpu":
+                warn_user(f"remora.jax: {name} is planned without slices, which are for the CPU", RuntimeWarning)
+            planned = _slices.plan if settings.slices and platform == "cpu" else _loop_pairs.plan
             written, plan = planned(content, before, allowed, measure, settings.limits, settings.device)
         except Error as error:
             warn_user(f"remora.jax: {name} is left unchanged: {error}", RuntimeWarning)
@@ -257,9 +259,7 @@ def _temporaries(executable: Any) -> int:
 _PASS = _Pass()
 
 
-def _settings(
-    budget: Budget, limits: Limits | None, device: Roofline, slices: Literal["auto"] | None
-) -> _Settings:
+def _settings(budget: Budget, limits: Limits | None, device: Roofline, slices: Literal["auto"] | None) -> _Settings:
     # Before XLA is asked, for what is wrong in its callback is told too late.
     budget_bytes(budget, 0, 1 << 40)
     if slices not in (None, "auto"):
@@ -293,8 +293,8 @@ def budget(
     device : Roofline
         Model of instruction times.
     slices : "auto", optional
-        Instructions may be computed in slices, where that meets the budget, or does so in less time. Sums over slices
-        are rounded in another order, and XLA may compute rows in another kernel.
+        Instructions may be computed in slices on the CPU, where that meets the budget, or does so in less time. Sums
+        over slices are rounded in another order, and XLA may compute rows in another kernel.
 
     Yields
     ------

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A plan for one module of XLA with instructions in slices, where recomputation alone is too little or too dear.
+"""A plan for one module of XLA with instructions in slices, where recomputation alone is too little or too expensive.
 
 The engine chooses regions and numbers of slices on the module's graph with axes, as for every other front end. The
 module in these slices is an ordinary one: XLA measures it, it is planned as any other where it recomputes as well, and
@@ -94,9 +94,7 @@ class _Slicing:
         if asked <= 0:
             return None
         cost = SliceCost(*self.module.slice_run)
-        schedule = ask(
-            self.graph, self.room + asked, self.limits, order="input", slices="auto", slice_cost=cost
-        )
+        schedule = ask(self.graph, self.room + asked, self.limits, order="input", slices="auto", slice_cost=cost)
         if isinstance(schedule, NoSchedule):
             self.refusal = schedule
             return None
