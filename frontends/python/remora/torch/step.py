@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import gc
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -164,6 +165,7 @@ def outcome_and_peak(step: EagerStep, run: Callable[[], torch.Tensor]) -> tuple[
     def measured() -> torch.Tensor:
         nonlocal peak
         loss: torch.Tensor
+        gc.collect()  # what is collected while it runs would lower its peak
         loss, peak = allocated(run, step.device, "allocated_bytes")
         return loss
 
