@@ -67,6 +67,24 @@ def test_scheduled_modules_are_read_and_written(binary: Path, tmp_path: Path) ->
         assert rj.plan_module(file.read_bytes(), "1GiB")[1].module == "jit_step"
 
 
+def test_modules_are_written_in_slices(binary: Path, tmp_path: Path) -> None:
+    (step,) = binary.glob("*jit_step*after_optimizations.hlo.pb")
+    limits = ("--budget", "15%", "--work-limit", "20000")
+    assert remora("rewrite", step, *limits, "-o", tmp_path / "none.hlo.pb").returncode in (20, 21)
+    written = tmp_path / "slices.hlo.pb"
+    made = remora("rewrite", step, *limits, "--slices", "auto", "-o", written)
+    assert made.returncode == 0, made.stderr
+    assert " along axis 0 of " in made.stderr
+    assert rj.plan_module(written.read_bytes(), "1GiB")[1].module == "jit_step"
+    schedule = tmp_path / "schedule.json"
+    made = remora("solve", step, *limits, "--slices", "auto", "-o", schedule)
+    assert made.returncode == 0, made.stderr
+    assert remora("verify", step, schedule).returncode == 0
+    made = remora("rewrite", step, "--schedule", schedule, "-o", written)
+    assert made.returncode == 65
+    assert "$.slices: not for --schedule" in made.stderr
+
+
 def test_other_dumps_say_what_to_give(binary: Path, tmp_path: Path) -> None:
     text = dumped(tmp_path / "text", "")
     before = sorted(binary.glob("*before_optimizations.hlo.pb"))

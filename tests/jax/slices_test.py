@@ -15,6 +15,7 @@ import jax.numpy as jnp
 import numpy
 import pytest
 from checks import compiled, planned, temporaries
+from jaxlib._hlo import hlo_module_from_text
 from networks import NETWORKS
 
 import remora
@@ -126,7 +127,7 @@ def test_what_has_no_slices_is_named() -> None:
     assert len(told) == 1
 
 
-@pytest.mark.parametrize("name", NETWORKS)
+@pytest.mark.parametrize("name", ["mlp", "gpt", "vit"])
 def test_training_steps(name: str) -> None:
     """Within the budget or left as they are; never more memory than without slices."""
     step, arguments = NETWORKS[name]()
@@ -214,6 +215,44 @@ def test_random_programs(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
 
     program = in_pass(step, arguments, in_slices, monkeypatch)
     expect_close(program(*arguments), expected, str(seed))
+
+
+PAIR = """HloModule jit_pair, is_scheduled=true
+
+fused (x: f32[48,32]) -> (f32[48,32], f32[48,32]) {
+  x = f32[48,32]{1,0} parameter(0)
+  e = f32[48,32]{1,0} exponential(x)
+  m = f32[48,32]{1,0} multiply(x, x)
+  ROOT both = (f32[48,32]{1,0}, f32[48,32]{1,0}) tuple(e, m)
+}
+
+ENTRY main {
+  x = f32[48,32]{1,0} parameter(0)
+  n = f32[48,32]{1,0} negate(x)
+  two = (f32[48,32]{1,0}, f32[48,32]{1,0}) fusion(n), kind=kLoop, calls=fused
+  e = f32[48,32]{1,0} get-tuple-element(two), index=0
+  m = f32[48,32]{1,0} get-tuple-element(two), index=1
+  y = f32[48,32]{1,0} add(e, m)
+  flat = f32[1536]{0} bitcast(m)
+  ROOT all = (f32[48,32]{1,0}, f32[1536]{0}) tuple(y, flat)
+}
+"""
+
+
+@pytest.mark.parametrize("word", ["n=5@0", "n=3@1", "two,y=4@0", "n,two=2@1"])
+def test_a_fusion_of_several_results(word: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One is put together, and the other is not, or both are."""
+    x = normal(48, 32)
+
+    def in_slices(_: bytes) -> tuple[bytes, rj.Plan]:
+        module = read_module(hlo_module_from_text(PAIR).as_serialized_hlo_module_proto(), CPU)
+        graph = made_graph(module.sliceable_graph(), Graph)
+        schedule = remora.solve(graph, 1 << 40, order="input", slices=[word], work_limit=2000)
+        assert any(op.name == "two" for op in schedule.slices[0].ops)
+        return module.in_slices(schedule_core_of(schedule)), rj.Plan("pair", 1, 2, 1, 1)
+
+    program = in_pass(lambda a: (jnp.exp(-a) + a * a, (a * a).reshape(-1)), (x,), in_slices, monkeypatch)
+    expect_close(program(x), (numpy.exp(-x) + x * x, (x * x).reshape(-1)))
 
 
 def in_pass(step: Any, arguments: tuple[Any, ...], plan: Any, monkeypatch: pytest.MonkeyPatch) -> Any:

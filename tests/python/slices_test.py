@@ -83,6 +83,17 @@ def test_slices_cost_what_is_said() -> None:
     assert dear.duration == free.duration + dear.slices[0].cost
 
 
+def test_rows_that_are_copied_take_memory() -> None:
+    g = remora.Graph("rows")
+    x = g.op("x", duration=1, outputs={"x": 800})
+    rows = [remora.Axis(8, cut=["x", "y"])]
+    g.op("y", duration=1, inputs=[x], outputs={"y": 800}, keep=True, axes=rows)
+    read = remora.solve(g, "200%", work_limit=300, slices="y=8@0")
+    cost = remora.SliceCost(copies=True)
+    copied = remora.solve(g, "200%", work_limit=300, slices="y=8@0", slice_cost=cost)
+    assert copied.peak == read.peak + 100
+
+
 def test_no_slices_where_all_fits() -> None:
     g = loss()
     schedule = remora.solve(g, "100%", work_limit=300, slices="auto")

@@ -11,9 +11,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
+from jax.errors import JaxRuntimeError
+
 from remora import _engine
 from remora.asking import ask, ask_again
-from remora.errors import NoSchedule
+from remora.errors import InputError, NoSchedule
 from remora.graph import Graph, Op, made_graph
 from remora.jax import _loop_pairs
 from remora.jax._planning import EXPENSIVE, Plan, read_module
@@ -79,7 +81,7 @@ class _Slicing:
         self.least = before
         self.room = self.graph.fixed_memory + sum(one.size for op in self.graph.ops for one in op.outputs if one.keep)
         self.duration = max(1, sum(op.duration for op in self.graph.ops))
-        self.refusal: NoSchedule | None = None
+        self.fault = ""
 
     def run(self) -> tuple[bytes, Plan] | None:
         """The module in slices with its plan; None where no slices meet the budget."""
@@ -95,13 +97,14 @@ class _Slicing:
             return None
         cost = SliceCost(*self.module.slice_run)
         schedule = ask(self.graph, self.room + asked, self.limits, order="input", slices="auto", slice_cost=cost)
-        if isinstance(schedule, NoSchedule):
-            self.refusal = schedule
+        if isinstance(schedule, NoSchedule) or not schedule.slices:
             return None
-        if not schedule.slices:
+        try:
+            written = self.module.in_slices(schedule_core_of(schedule))
+            taken = self.measure(written)
+        except (InputError, JaxRuntimeError) as error:
+            self.fault = str(error).splitlines()[0]
             return None
-        written = self.module.in_slices(schedule_core_of(schedule))
-        taken = self.measure(written)
         self.least = min(self.least, taken)
         found = _Sliced(schedule, written, taken)
         recomputes = len(schedule.ops) > len(schedule.graph.ops)
@@ -133,7 +136,9 @@ class _Slicing:
         )
 
     def why(self) -> str:
-        """The largest instructions without slices, where no slices meet the budget."""
+        """Why no slices meet the budget: what XLA or the writer said, or the largest instructions without slices."""
+        if self.fault:
+            return f"; slices of it are not compiled: {self.fault}"
         without = [op for op in self.graph.ops if not op.axes and _size(op) > self.allowed]
         largest = sorted(without, key=lambda op: (-_size(op), op.name))[:_NAMED]
         if not largest:
