@@ -490,7 +490,7 @@ class Search:
         size = refusal.needed - self.graph.fixed_memory
         return (
             f"; one instruction ({self._where(refusal.op)}) takes {_said(size)} at once with what it reads and writes, "
-            "which no plan changes: split it, such as by smaller batches"
+            'which no plan changes: split it, such as by slices="auto" or smaller batches'
         )
 
     def _arrays_said(self) -> str:
