@@ -490,7 +490,8 @@ class Search:
         size = refusal.needed - self.graph.fixed_memory
         return (
             f"; one instruction ({self._where(refusal.op)}) takes {_said(size)} at once with what it reads and writes, "
-            'which no plan changes: split it, such as by slices="auto" or smaller batches'
+            'which no recomputation changes: compute it in slices, with slices="auto" or by jax.lax.map of a '
+            "jax.checkpoint over parts of its rows, or in smaller batches"
         )
 
     def _arrays_said(self) -> str:
