@@ -1,6 +1,8 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
 #include <charconv>
+#include <cstdint>
+#include <limits>
 #include <map>
 #include <optional>
 #include <unordered_set>
@@ -18,7 +20,9 @@
 namespace remora::hlo {
 namespace {
 
-constexpr int kIndexType = 4;
+/// XLA's numbers of the types of integers of 32 and 64 bits.
+constexpr int kIndex = 4;
+constexpr int kLongIndex = 5;
 
 /// An array of the new module.
 struct Piece {
@@ -358,8 +362,8 @@ class SliceWriter {
     const ArrayShape whole = flat_shape(part.shape.type, blocks, block / element);
     const Piece so_far = previous ? *previous : add("broadcast", whole, {constant(part.shape.type, 0)});
     const Piece flat = bitcast(part, flat_shape(part.shape.type, blocks, range.size()));
-    return add("dynamic-update-slice", whole,
-               {so_far.id, flat.id, constant(kIndexType, 0), constant(kIndexType, range.begin)});
+    const int index = block / element > std::numeric_limits<std::int32_t>::max() ? kLongIndex : kIndex;
+    return add("dynamic-update-slice", whole, {so_far.id, flat.id, constant(index, 0), constant(index, range.begin)});
   }
 
   void end_array(std::size_t i, TensorId t, const Piece& piece) {
