@@ -57,7 +57,7 @@ class Prover::Ration {
 };
 
 /// The work that the thread does, in counted nanoseconds; under a work limit, what it may still do. Under a time limit
-/// solvers are interrupted in steps that they have counted before: there it is no more than kMostOfCpu times its CPU time.
+/// solvers are interrupted in steps that they have counted before: there it is at most kMostOfCpu times its CPU time.
 class Prover::Budget {
  public:
   explicit Budget(Prover& prover)

@@ -44,8 +44,8 @@ struct SlicedNodes {
 };
 
 /// Replaces the nodes of the ops that are in slices. `lowered` has writable axes, `regions` are of its graph, `sliced`
-/// is the graph in them, and `table` is of the nodes. Throws UnevenSlices (onnx_writer.hpp), placed at the first node, and InputError for
-/// a node that reads what is in slices now, such as its shape.
+/// is the graph in them, and `table` is of the nodes. Throws UnevenSlices (onnx_writer.hpp), placed at the first node,
+/// and InputError for a node that reads what is in slices now, such as its shape.
 SlicedNodes write_slices(onnx::GraphProto& graph, const LoweredModel& lowered, std::span<const Region> regions,
                          const SlicedGraph& sliced, const NodeTable& table, FreshNames& fresh);
 
