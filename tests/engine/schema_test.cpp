@@ -20,6 +20,7 @@
 #include "frontends/generate/layered.hpp"
 #include "model/evaluate.hpp"
 #include "tests/support/asked.hpp"
+#include "tests/support/programs.hpp"
 #include "tests/support/random_graph.hpp"
 #include "tests/support/training_graphs.hpp"
 #include "tests/support/work_limited.hpp"
@@ -90,6 +91,13 @@ std::uint64_t all_answers() {
   for (const CurvePoint& point : sweep(test::asked(swept, limited_by(3'000)), {.budgets = budgets}).curve.points) {
     digest.add(point.duration.count());
     digest.add(point.lower_bound.count());
+  }
+  std::mt19937 random(1);
+  for (int i = 0; i < 4; ++i) {
+    const Instance whole(std::make_shared<const Graph>(test::random_program(random, {.most_ops = 12}).graph), {});
+    Request request = test::asked(whole.with_budget(Bytes(baseline_peak(whole).count() / 10 * 7)), limited_by(500));
+    request.slices.is_allowed = true;
+    digest.add(solve(request).schedule);
   }
   return digest.value();
 }
