@@ -439,8 +439,8 @@ bool states_slices(const FileText& schedule) {
 
 LoadedGraph load_graph_of(const FileText& schedule, const FileText& file, const Arguments& arguments, bool quiet) {
   OnnxOptions options = read_onnx_options(arguments);
-  const bool has_axes = looks_like_onnx(file.content) || tflite::looks_like_model(file.content) ||
-                        hlo::looks_like_module(file.content);
+  const bool has_axes =
+      looks_like_onnx(file.content) || tflite::looks_like_model(file.content) || hlo::looks_like_module(file.content);
   if (has_axes && states_slices(schedule)) options.axes = AxesWanted::all;
   return load_graph_by(file, arguments, std::move(options), quiet, {});
 }
