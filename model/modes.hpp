@@ -103,9 +103,9 @@ struct Op;
 
 /// Amounts of an op by the mode that has most: durations; sizes of an output, whose `own` size the graph says;
 /// workspaces, or inner peaks without their sign.
-[[nodiscard]] Duration longest_duration(const Op& op);
-[[nodiscard]] Bytes largest_size(const Op& op, std::size_t output, Bytes own);
-[[nodiscard]] Bytes largest_workspace(const Op& op);
+[[nodiscard]] REMORA_API Duration longest_duration(const Op& op);
+[[nodiscard]] REMORA_API Bytes largest_size(const Op& op, std::size_t output, Bytes own);
+[[nodiscard]] REMORA_API Bytes largest_workspace(const Op& op);
 
 /// One step of a sequence: an op and how it is computed.
 struct Compute {

@@ -429,7 +429,7 @@ class ArenaReplay {
       const Bytes size = sizes_[t.index()];
       if (size == Bytes()) continue;
       if (entry == given.end()) {
-        error(here + ": no offset for " + name);
+        error(std::string(here).append(": no offset for ").append(name));
       } else if (lay(name, entry->second, size, here)) {
         lies_at_[t.index()] = entry->second;
       }

@@ -69,6 +69,11 @@ class ModesReader {
 };
 
 class ModesWriter {
+  // Before its users: its type is deduced.
+  [[nodiscard]] auto name() const {
+    return [this](TensorId tensor) -> const std::string& { return graph_[tensor].name; };
+  }
+
  public:
   ModesWriter(std::string& out, const Op& op, const Graph& graph) : out_(out), op_(op), graph_(graph) {}
 
@@ -110,10 +115,6 @@ class ModesWriter {
   }
 
  private:
-  [[nodiscard]] auto name() const {
-    return [this](TensorId tensor) -> const std::string& { return graph_[tensor].name; };
-  }
-
   void write_freed(ObjectText& object, const std::vector<FreedInput>& freed) const {
     object.key("freed");
     for (std::size_t i = 0; i < freed.size(); ++i) {

@@ -380,6 +380,7 @@ class SliceWriter {
     const std::vector<TensorId>& outputs = sliceable_.graph[op].outputs;
     tuples_[i] = outputs;
     std::vector<std::int64_t> operands;
+    operands.reserve(outputs.size());
     for (const TensorId t : outputs) operands.push_back(wholes_[t]);
     if (std::ranges::find(operands, -1) == operands.end()) put_as(i, "tuple", std::move(operands));
   }

@@ -24,8 +24,9 @@ import jax
 from remora import _engine
 from remora._arguments import Budget, budget_bytes
 from remora.errors import Error, InputError, warn_user
-from remora.jax import _loop_pairs, _slices
+from remora.jax._loop_pairs import plan as planned_whole
 from remora.jax._planning import CPU, LIMITS, Plan
+from remora.jax._slices import plan as planned_in_slices
 from remora.limits import Limits
 from remora.onnx import Roofline
 
@@ -213,7 +214,7 @@ class _Pass:
 
             if settings.slices and platform != "cpu":
                 warn_user(f"remora.jax: {name} is planned without slices, which are for the CPU", RuntimeWarning)
-            planned = _slices.plan if settings.slices and platform == "cpu" else _loop_pairs.plan
+            planned = planned_in_slices if settings.slices and platform == "cpu" else planned_whole
             written, plan = planned(content, before, allowed, measure, settings.limits, settings.device)
         except Error as error:
             warn_user(f"remora.jax: {name} is left unchanged: {error}", RuntimeWarning)
