@@ -17,7 +17,7 @@ from remora import _engine
 from remora.asking import ask, ask_again
 from remora.errors import InputError, NoSchedule
 from remora.graph import Graph, Op, made_graph
-from remora.jax import _loop_pairs
+from remora.jax._loop_pairs import plan as plan_whole
 from remora.jax._planning import EXPENSIVE, Plan, read_module
 from remora.limits import Limits
 from remora.onnx import Roofline
@@ -38,7 +38,7 @@ def plan(
     content: bytes, before: int, allowed: int, measure: Measure, limits: Limits, device: Roofline
 ) -> tuple[bytes | None, Plan]:
     """A plan as `_loop_pairs.plan` gives one, with slices where they take less time or make it possible."""
-    written, whole = _loop_pairs.plan(content, before, allowed, measure, limits, device)
+    written, whole = plan_whole(content, before, allowed, measure, limits, device)
     if written is not None and whole.overhead <= EXPENSIVE:
         return written, whole
     slicing = _Slicing(content, before, allowed, measure, limits, device)
@@ -111,9 +111,7 @@ class _Slicing:
         return self._with_recomputes(found) if taken > self.allowed and recomputes else found
 
     def _with_recomputes(self, found: _Sliced) -> _Sliced:
-        written, planned = _loop_pairs.plan(
-            found.written, found.taken, self.allowed, self.measure, self.limits, self.device
-        )
+        written, planned = plan_whole(found.written, found.taken, self.allowed, self.measure, self.limits, self.device)
         self.least = min(self.least, planned.least)
         return found if written is None else replace(found, written=written, taken=planned.temporaries, planned=planned)
 
