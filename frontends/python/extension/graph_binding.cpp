@@ -153,6 +153,7 @@ std::int32_t add_op(GraphHandle& graph, std::string name, Duration duration, std
                     OpId backward_of, std::vector<OpId> after, std::vector<TakenStorage> in_place,
                     std::vector<NewAxis> axes, const std::optional<OpModesRow>& modes) {
   std::vector<Bytes> sizes;
+  sizes.reserve(outputs.size() + made.size());
   for (const TensorId t : outputs) sizes.push_back(graph.read()[graph.tensor_id(t)].size);
   for (const NewTensor& tensor : made) sizes.emplace_back(std::get<1>(tensor));
   return graph.add_op({.name = std::move(name),
