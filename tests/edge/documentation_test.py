@@ -14,8 +14,9 @@ def test_examples(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     page = (Path(__file__).resolve().parents[2] / "docs/guide/edge.md").read_text()
     blocks = re.findall(r"^```python\n(.*?)^```", page, re.MULTILINE | re.DOTALL)
-    assert len(blocks) == 3
+    assert len(blocks) == 4
     names: dict[str, Any] = {"__name__": "page"}
     exec(compile("\n".join(blocks), "page", "exec"), names)
     assert (tmp_path / "model.pte").stat().st_size > 0
     assert names["recompute"].schedule.overhead > 0
+    assert names["sliced"].regions
