@@ -68,7 +68,7 @@ struct REMORA_API OrderChoice {
 
 /// A question to the engine, which chooses whatever is left out.
 struct Request {
-  /// Ops may have several modes; not with addresses, nor for sweeps.
+  /// Ops may have several modes.
   std::shared_ptr<const Graph> graph{};
   /// Maximum memory at any step, fixed memory and the graph's inputs included. For solve() alone.
   Bytes budget = Bytes::max();

@@ -18,7 +18,7 @@ bool is_one_of(std::string_view opcode, const std::array<std::string_view, n>& o
   return std::find(opcodes.begin(), opcodes.end(), opcode) != opcodes.end();
 }
 
-/// Opcodes with one leaf that work element by element (HloInstruction::IsElementwise); a copy shares no memory.
+/// A copy shares no memory.
 constexpr std::array<std::string_view, 58> kElementwise{"abs",
                                                         "add",
                                                         "and",
@@ -149,6 +149,10 @@ std::vector<bool> unchanged(const std::vector<ValueId>& given, const std::vector
 }
 
 }  // namespace
+
+bool is_elementwise(std::string_view opcode) {
+  return is_one_of(opcode, kElementwise);
+}
 
 bool is_alias(const Instruction& instruction) {
   static constexpr std::array<std::string_view, 6> kAliases{
@@ -442,7 +446,7 @@ bool Dataflow::is_elementwise_path(std::size_t c, ValueId parameter) const {
     const bool is_reached = std::any_of(instruction.operands.begin(), instruction.operands.end(),
                                         [&](std::size_t operand) { return reached[operand]; });
     if (!is_reached) continue;
-    if (instruction.opcode != "tuple" && !is_one_of(instruction.opcode, kElementwise)) return false;
+    if (instruction.opcode != "tuple" && !is_elementwise(instruction.opcode)) return false;
     reached[i] = true;
   }
   return true;
@@ -453,7 +457,7 @@ std::vector<Pair> Dataflow::may_share(std::size_t c, std::size_t i) const {
   const Instruction& instruction = computation.instructions[i];
   std::vector<Pair> pairs;
   const bool is_fusion = instruction.opcode == "fusion";
-  if (instruction.opcode == "copy" || (!is_fusion && !is_one_of(instruction.opcode, kElementwise))) return pairs;
+  if (instruction.opcode == "copy" || (!is_fusion && !is_elementwise(instruction.opcode))) return pairs;
   const std::size_t count = instruction.shape.leaves();
   for (std::size_t k = 0; k < instruction.operands.size(); ++k) {
     const Shape& shape = computation.instructions[instruction.operands[k]].shape;

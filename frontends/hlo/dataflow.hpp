@@ -15,6 +15,7 @@
 #include <cstdint>
 #include <optional>
 #include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
@@ -43,6 +44,8 @@ struct Pair {
 
 /// True if the instruction is no work: it gives what it is given, in parts or together.
 bool is_alias(const Instruction& instruction);
+/// True for opcodes with one leaf that work element by element (HloInstruction::IsElementwise).
+bool is_elementwise(std::string_view opcode);
 
 class Dataflow {
  public:

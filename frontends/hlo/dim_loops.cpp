@@ -6,6 +6,7 @@
 #include <set>
 
 #include "frontends/formats/wire.hpp"
+#include "frontends/hlo/dataflow.hpp"
 #include "frontends/hlo/draft.hpp"
 #include "frontends/hlo/message_fields.hpp"
 
@@ -37,53 +38,10 @@ bool is_addition(const Computation& computation) {
          std::ranges::all_of(root.operands, [&](std::size_t k) { return all[k].opcode == "parameter"; });
 }
 
-const std::set<std::string_view>& elementwise() {
-  static const std::set<std::string_view> kNames{"abs",
-                                                 "add",
-                                                 "and",
-                                                 "atan2",
-                                                 "bitcast-convert",
-                                                 "cbrt",
-                                                 "ceil",
-                                                 "clamp",
-                                                 "compare",
-                                                 "convert",
-                                                 "copy",
-                                                 "cosine",
-                                                 "count-leading-zeros",
-                                                 "divide",
-                                                 "erf",
-                                                 "exponential",
-                                                 "exponential-minus-one",
-                                                 "floor",
-                                                 "is-finite",
-                                                 "log",
-                                                 "log-plus-one",
-                                                 "logistic",
-                                                 "maximum",
-                                                 "minimum",
-                                                 "multiply",
-                                                 "negate",
-                                                 "not",
-                                                 "or",
-                                                 "popcnt",
-                                                 "power",
-                                                 "reduce-precision",
-                                                 "remainder",
-                                                 "round-nearest-afz",
-                                                 "round-nearest-even",
-                                                 "rsqrt",
-                                                 "select",
-                                                 "shift-left",
-                                                 "shift-right-arithmetic",
-                                                 "shift-right-logical",
-                                                 "sign",
-                                                 "sine",
-                                                 "sqrt",
-                                                 "subtract",
-                                                 "tan",
-                                                 "tanh",
-                                                 "xor"};
+/// Elementwise, but never cut.
+const std::set<std::string_view>& whole_only() {
+  static const std::set<std::string_view> kNames{"acos", "acosh", "asin", "asinh", "atanh", "complex",
+                                                 "cosh", "imag",  "map",  "real",  "sinh",  "stochastic-convert"};
   return kNames;
 }
 
@@ -146,9 +104,12 @@ void DimLoops::add(std::size_t n) {
   const std::string_view opcode = nodes_[n].opcode;
   if (opcode == "parameter" || opcode == "tuple") return;
   const auto rule = rules().find(opcode);
-  const bool is_known = elementwise().contains(opcode) ? same_dimensions(n)
-                        : rule != rules().end()        ? (this->*rule->second)(n)
-                                                       : false;
+  bool is_known = false;
+  if (rule != rules().end()) {
+    is_known = (this->*rule->second)(n);
+  } else if (is_elementwise(opcode) && !whole_only().contains(opcode)) {
+    is_known = same_dimensions(n);
+  }
   if (!is_known) refuse_all(n);
 }
 
@@ -161,7 +122,6 @@ const std::map<std::string_view, DimLoops::Rule>& DimLoops::rules() {
                                                        {"bitcast", &DimLoops::reshape},
                                                        {"dot", &DimLoops::dot},
                                                        {"convolution", &DimLoops::convolution},
-
                                                        {"concatenate", &DimLoops::concatenate},
                                                        {"slice", &DimLoops::slice},
                                                        {"pad", &DimLoops::pad},

@@ -14,25 +14,16 @@
 #include "frontends/formats/wire.hpp"
 #include "frontends/hlo/sliceable.hpp"
 #include "model/error.hpp"
+#include "tests/frontends/hlo/module_builder.hpp"
 
 namespace remora::hlo::axes_tests {
 namespace {
 
 using Kind = ArrayPart::Kind;
 using Numbers = std::vector<std::int64_t>;
-
-std::string array(const Numbers& dimensions, int type = 11, Numbers minor_to_major = {}) {
-  if (minor_to_major.empty()) {
-    for (std::size_t k = dimensions.size(); k-- > 0;) minor_to_major.push_back(static_cast<std::int64_t>(k));
-  }
-  std::string layout;
-  for (const std::int64_t one : minor_to_major) wire::put_number(layout, 1, static_cast<std::uint64_t>(one));
-  std::string text;
-  wire::put_number(text, 2, static_cast<std::uint64_t>(type));
-  for (const std::int64_t one : dimensions) wire::put_number(text, 3, static_cast<std::uint64_t>(one));
-  wire::put_bytes(text, 5, layout);
-  return text;
-}
+using test::array;
+using test::Builder;
+using test::Line;
 
 std::string numbers(std::uint64_t field, const Numbers& all) {
   std::string text;
@@ -46,15 +37,6 @@ std::string message(std::uint64_t field, const std::string& content) {
   return text;
 }
 
-struct Line {
-  std::string name{};
-  std::string opcode{};
-  std::string shape{};
-  std::vector<std::string> operands{};
-  std::string more{};
-  std::vector<std::uint64_t> called{};
-};
-
 std::string dimensions(const Numbers& all) {
   return numbers(14, all);
 }
@@ -65,55 +47,16 @@ Line zero() {
   return {"zero", "constant", array({}), {}, message(8, literal)};
 }
 
-class Builder {
- public:
-  std::uint64_t add(const std::string& name, const std::vector<Line>& lines) {
-    std::map<std::string, std::uint64_t> ids;
-    std::string text = message(1, name);
-    std::string order;
-    std::uint64_t parameters = 0;
-    for (const Line& line : lines) {
-      ids[line.name] = ++instruction_;
-      std::string one = message(1, line.name) + message(2, line.opcode) + message(3, line.shape) + line.more;
-      if (line.opcode == "parameter") wire::put_number(one, 9, parameters++);
-      wire::put_number(one, 35, instruction_);
-      for (const std::string& operand : line.operands) wire::put_number(one, 36, ids.at(operand));
-      for (const std::uint64_t called : line.called) wire::put_number(one, 38, called);
-      wire::put_bytes(text, 2, one);
-      wire::put_number(order, 1, instruction_);
-    }
-    wire::put_number(text, 5, ++computation_);
-    wire::put_number(text, 6, instruction_);
-    wire::put_bytes(computations_, 3, text);
-    std::string pair;
-    wire::put_number(pair, 1, computation_);
-    wire::put_bytes(pair, 2, order);
-    wire::put_bytes(schedule_, 1, pair);
-    return computation_;
-  }
+/// (a, b) -> a opcode b, of scalars.
+std::uint64_t add_reducer(Builder& builder, const std::string& opcode) {
+  const std::string scalar = array({});
+  return builder.add(opcode + "er",
+                     {{"a", "parameter", scalar}, {"b", "parameter", scalar}, {"r", opcode, scalar, {"a", "b"}}});
+}
 
-  /// (a, b) -> a opcode b, of scalars.
-  std::uint64_t add_reducer(const std::string& opcode) {
-    const std::string scalar = array({});
-    return add(opcode + "er",
-               {{"a", "parameter", scalar}, {"b", "parameter", scalar}, {"r", opcode, scalar, {"a", "b"}}});
-  }
-
-  /// The computation that was added last is the entry.
-  [[nodiscard]] std::string bytes() const {
-    std::string text = message(1, "module") + message(2, "main") + computations_;
-    wire::put_number(text, 6, computation_);
-    wire::put_bytes(text, 7, schedule_);
-    return text;
-  }
-  [[nodiscard]] LoweredModule lower() const { return lower_module(bytes(), "module", {}); }
-
- private:
-  std::uint64_t instruction_ = 0;
-  std::uint64_t computation_ = 0;
-  std::string computations_;
-  std::string schedule_;
-};
+LoweredModule lowered(const Builder& builder) {
+  return lower_module(builder.module(), "module", {});
+}
 
 /// "8: 0 w > 0x2": 8 iterations; rows of dimension 0, or w(hole), of operands; two rows each, or a t(erm), of results.
 std::string said(const InstructionAxis& axis) {
@@ -143,7 +86,7 @@ using Said = std::vector<std::string>;
 Said of_one(const std::vector<Line>& lines) {
   Builder builder;
   builder.add("main", lines);
-  return said_of(builder.lower());
+  return said_of(lowered(builder));
 }
 
 TEST(HloAxes, ElementwiseInstructionsHaveOneForEachDimension) {
@@ -191,13 +134,13 @@ TEST(HloAxes, TermsOfHalfPrecisionAreNotAdded) {
 TEST(HloAxes, AReductionSumsOnlyWhatIsAddedToZero) {
   const auto of = [](const std::string& opcode, bool from_zero) {
     Builder builder;
-    const std::uint64_t reducer = builder.add_reducer(opcode);
+    const std::uint64_t reducer = add_reducer(builder, opcode);
     Line init = zero();
     if (!from_zero) init = {"zero", "parameter", array({})};
     builder.add("main", {{"x", "parameter", array({4, 8})},
                          init,
                          {"y", "reduce", array({4}), {"x", "zero"}, dimensions({1}), {reducer}}});
-    return said_of(builder.lower());
+    return said_of(lowered(builder));
   };
   EXPECT_EQ(of("add", true), (Said{"4: 0 w > 0", "8: 1 w > t"}));
   EXPECT_EQ(of("maximum", true), (Said{"4: 0 w > 0"}));
@@ -250,12 +193,12 @@ TEST(HloAxes, AnArrayIsCutInOneDimension) {
       builder.add("fused", {{"x", "parameter", array({4, 8})}, {"y", "dot", array({4, 4}), {"x", "x"}, dims}});
   builder.add("main", {{"x", "parameter", array({4, 8})},
                        {"y", "fusion", array({4, 4}), {"x"}, message(11, "kLoop"), {fused}}});
-  EXPECT_EQ(said_of(builder.lower()), (Said{"8: 1 > t"}));
+  EXPECT_EQ(said_of(lowered(builder)), (Said{"8: 1 > t"}));
 }
 
 /// s[n] = -sum over m of exp(x[n, m] - b[n]).
 std::uint64_t add_fusion(Builder& builder, const std::string& after = "negate") {
-  const std::uint64_t reducer = builder.add_reducer("add");
+  const std::uint64_t reducer = add_reducer(builder, "add");
   const std::string matrix = array({4, 8});
   return builder.add("fused", {{"x", "parameter", matrix},
                                {"b", "parameter", array({4})},
@@ -274,7 +217,7 @@ TEST(HloAxes, AFusionIsFollowedThroughItsInstructions) {
     builder.add("main", {{"x", "parameter", array({4, 8})},
                          {"b", "parameter", array({4})},
                          {"y", "fusion", array({4}), {"x", "b"}, message(11, kind), {fused}}});
-    return said_of(builder.lower());
+    return said_of(lowered(builder));
   };
   EXPECT_EQ(of("negate", "kLoop"), (Said{"4: 0 0 > 0", "8: 1 w > t"}));
   EXPECT_EQ(of("exponential", "kLoop"), (Said{"4: 0 0 > 0"}));
@@ -284,14 +227,14 @@ TEST(HloAxes, AFusionIsFollowedThroughItsInstructions) {
 /// x -> e = exp x, of which y is the sum of each row, and z reads columns.
 std::string chain_bytes(const Numbers& layout = {}) {
   Builder builder;
-  const std::uint64_t reducer = builder.add_reducer("add");
+  const std::uint64_t reducer = add_reducer(builder, "add");
   const std::string matrix = array({32, 16}, 11, layout);
   builder.add("main", {{"x", "parameter", matrix},
                        zero(),
                        {"d", "negate", matrix, {"x"}},
                        {"e", "exponential", matrix, {"d"}},
                        {"y", "reduce", array({32}), {"e", "zero"}, dimensions({1}), {reducer}}});
-  return builder.bytes();
+  return builder.module();
 }
 
 LoweredModule chain(const Numbers& layout = {}) {
@@ -355,7 +298,7 @@ std::string fusion_bytes() {
   builder.add("main", {{"x", "parameter", array({4, 8})},
                        {"b", "parameter", array({4})},
                        {"y", "fusion", array({4}), {"x", "b"}, message(11, "kLoop"), {fused}}});
-  return builder.bytes();
+  return builder.module();
 }
 
 TEST(HloSlices, AFusionCallsACopyForEachSlice) {

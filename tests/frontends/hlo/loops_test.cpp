@@ -14,30 +14,25 @@
 #include "frontends/formats/wire.hpp"
 #include "frontends/hlo/repeat.hpp"
 #include "model/error.hpp"
+#include "tests/frontends/hlo/module_builder.hpp"
 
 namespace remora::hlo::loop_tests {
 namespace {
+
+using test::array;
+using test::Builder;
+using test::Line;
 
 constexpr std::int64_t kTrips = 3;
 constexpr std::int64_t kElements = 256;
 constexpr std::int64_t kRow = 4 * kElements;
 
-std::string array(int type, const std::vector<std::int64_t>& dimensions) {
-  std::string layout;
-  for (std::size_t k = dimensions.size(); k-- > 0;) wire::put_number(layout, 1, k);
-  std::string text;
-  wire::put_number(text, 2, static_cast<std::uint64_t>(type));
-  for (const std::int64_t one : dimensions) wire::put_number(text, 3, static_cast<std::uint64_t>(one));
-  wire::put_bytes(text, 5, layout);
-  return text;
-}
-
-const std::string kIndex = array(4, {});
-const std::string kTruth = array(1, {});
-const std::string kScalar = array(11, {});
-const std::string kVector = array(11, {kElements});
-const std::string kSlice = array(11, {1, kElements});
-const std::string kStack = array(11, {kTrips, kElements});
+const std::string kIndex = array({}, 4);
+const std::string kTruth = array({}, 1);
+const std::string kScalar = array({}, 11);
+const std::string kVector = array({kElements}, 11);
+const std::string kSlice = array({1, kElements}, 11);
+const std::string kStack = array({kTrips, kElements}, 11);
 
 std::string tuple(const std::vector<std::string>& parts) {
   std::string text;
@@ -47,15 +42,6 @@ std::string tuple(const std::vector<std::string>& parts) {
 }
 
 const std::string kState = tuple({kIndex, kVector, kStack});
-
-struct Line {
-  std::string name{};
-  std::string opcode{};
-  std::string shape{};
-  std::vector<std::string> operands{};
-  /// Further fields.
-  std::string more{};
-};
 
 std::string number_field(std::uint64_t field, std::int64_t number) {
   std::string text;
@@ -76,54 +62,6 @@ Line element(const std::string& name, const std::string& shape, const std::strin
   return {name, "get-tuple-element", shape, {of}, number_field(13, leaf)};
 }
 
-class Builder {
- public:
-  /// `root`: the last line. Instructions are scheduled as they stand.
-  std::uint64_t add(const std::string& name, const std::vector<Line>& lines) {
-    const std::uint64_t id = ++computation_;
-    std::map<std::string, std::uint64_t> ids;
-    std::string text;
-    wire::put_bytes(text, 1, name);
-    std::string order;
-    for (const Line& line : lines) {
-      ids[line.name] = ++instruction_;
-      std::string one;
-      wire::put_bytes(one, 1, line.name);
-      wire::put_bytes(one, 2, line.opcode);
-      wire::put_bytes(one, 3, line.shape);
-      one += line.more;
-      wire::put_number(one, 35, instruction_);
-      for (const std::string& operand : line.operands) wire::put_number(one, 36, ids.at(operand));
-      wire::put_bytes(text, 2, one);
-      wire::put_number(order, 1, instruction_);
-    }
-    wire::put_number(text, 5, id);
-    wire::put_number(text, 6, instruction_);
-    wire::put_bytes(computations_, 3, text);
-    std::string pair;
-    wire::put_number(pair, 1, id);
-    wire::put_bytes(pair, 2, order);
-    wire::put_bytes(schedule_, 1, pair);
-    return id;
-  }
-
-  /// The computation that was added last is the entry.
-  [[nodiscard]] std::string module() const {
-    std::string text;
-    wire::put_bytes(text, 1, "loops");
-    text += computations_;
-    wire::put_number(text, 6, computation_);
-    wire::put_bytes(text, 7, schedule_);
-    return text;
-  }
-
- private:
-  std::uint64_t computation_ = 0;
-  std::uint64_t instruction_ = 0;
-  std::string computations_;
-  std::string schedule_;
-};
-
 /// What the backward loop reads: the slot `last - i`, or `i + last` where it goes the same way.
 struct Case {
   std::int64_t last = kTrips - 1;
@@ -139,7 +77,7 @@ std::uint64_t condition(Builder& builder, const std::string& name, bool depends_
   lines.push_back(element(name + ".i", kIndex, name + ".p", 0));
   if (depends_on_data) {
     lines.push_back(element(name + ".x", kVector, name + ".p", 1));
-    lines.push_back({name + ".c", "bitcast-convert", array(4, {kElements}), {name + ".x"}});
+    lines.push_back({name + ".c", "bitcast-convert", array({kElements}, 4), {name + ".x"}});
     lines.push_back({name + ".m", "reduce-like", kIndex, {name + ".c"}});
     lines.push_back({name + ".r", "compare", kTruth, {name + ".i", name + ".m"}, less});
   } else {
@@ -359,8 +297,8 @@ LoweredModule branches(bool both_pass_it) {
   wire::put_number(place, 4, 12);
   std::string metadata;
   wire::put_bytes(metadata, 7, place);
-  builder.add("main", {{"w", "parameter", kVector, {}, number_field(9, 0)},
-                       {"k", "parameter", kIndex, {}, number_field(9, 1)},
+  builder.add("main", {{"w", "parameter", kVector},
+                       {"k", "parameter", kIndex},
                        {"x", "sine", kVector, {"w"}},
                        {"g", "tuple", given, {"x"}},
                        {"c", "conditional", tuple({kVector, kVector}), {"k", "g", "g"}, calls},
@@ -407,8 +345,8 @@ TEST(Loops, WhatIsSwappedAndTheSameIsNotDestroyed) {
                                                   {"root", "tuple", state, {"next", "b", "a"}}});
   std::string calls;
   for (const std::uint64_t one : {runs, asks}) wire::put_number(calls, 38, one);
-  builder.add("main", {{"w", "parameter", kVector, {}, number_field(9, 0)},
-                       {"k", "parameter", kIndex, {}, number_field(9, 1)},
+  builder.add("main", {{"w", "parameter", kVector},
+                       {"k", "parameter", kIndex},
                        {"x", "sine", kVector, {"w"}},
                        {"n", "negate", kIndex, {"k"}},
                        {"g", "tuple", state, {"n", "x", "x"}},

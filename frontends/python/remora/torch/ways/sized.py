@@ -346,7 +346,7 @@ class SizedStep:
             )
         if scheduled.program is None:
             scheduled.program = self._written(scheduled)
-        plan.source, plan.checkpoints, plan.sizes = scheduled.program.source, self.part.checkpoints, ""
+        plan.source, plan.checkpoints = scheduled.program.source, self.part.checkpoints
         plan.sizes = self._sized.text(values, values)
         plan.seconds = {**self.seconds, **plan.seconds}
         return plan

@@ -58,23 +58,24 @@ def planned_in_slices(
     """
     budget = options.in_bytes(problem.sizes)
     given = replace(options, budget=budget + options.reserve)
-    heads, modules = _heads(step), _modules(step)
     found = [whole] if isinstance(whole, CheckpointPlan) else []
-    begun = len(found)
     refusals: list[BudgetError] = []
     spare = problem.sizes.unscheduled - budget
     tried: list[dict[str, int]] = []
-    for sites in (heads, [*heads, *modules]):
-        for slices in _numbers(sites, spare):
-            if slices in tried or len(found) > begun:
+    numbers: list[dict[str, int]] = [{}, {}, {}]
+    for sites_of in (_heads, _modules):
+        for known, more in zip(numbers, _numbers(sites_of(step), spare), strict=True):
+            known.update(more)
+        for slices in map(dict, numbers):
+            if not slices or slices in tried:
                 continue
             tried.append(slices)
             answer = _tried(step, reference, problem, given, slices)
-            found += [answer] if isinstance(answer, CheckpointPlan) else []
+            if isinstance(answer, CheckpointPlan):
+                return min([*found, answer], key=lambda plan: plan.predicted_time)
             refusals += [answer] if isinstance(answer, BudgetError) else []
-    if found:
-        return min(found, key=lambda plan: plan.predicted_time)
-    assert isinstance(whole, BudgetError)
+    if isinstance(whole, CheckpointPlan):
+        return whole
     least = min([whole.least, *(refusal.least for refusal in refusals)])
     raise whole if least == whole.least else whole.changed(least=least, lower=0, proved=False)
 
@@ -89,7 +90,7 @@ def _numbers(sites: list[_Site], spare: int) -> list[dict[str, int]]:
         for bytes in (spare, ALL)
     )
     more = {name: min(MOST, 2 * count) for name, count in many.items()}
-    return [slices for slices in (few, many, more) if slices]
+    return [few, many, more]
 
 
 def _number(site: _Site, spare: int) -> int:
