@@ -138,14 +138,18 @@ def ds_cnn(kind: str) -> bytes:
     return b.finish([x], [b.dense(b.mean(y), 12)])
 
 
+def inverted_residual(b: Builder, x: int, factor: int, width: int, stride: int) -> int:
+    y = b.convolution(x, factor * b.shape(x)[-1], size=1)
+    y = b.convolution(b.convolution(y, 0, stride=stride, depthwise=True), width, size=1)
+    return b.add(x, y) if b.shape(x) == b.shape(y) else y
+
+
 def mobilenet(kind: str) -> bytes:
     b = Builder(kind)
     x = b.tensor((1, 24, 24, 3))
     y = b.convolution(x, 8, stride=2)
     for width, stride in ((8, 1), (12, 2), (12, 1), (16, 2), (16, 1)):
-        z = b.convolution(y, 4 * b.shape(y)[-1], size=1)
-        z = b.convolution(b.convolution(z, 0, stride=stride, depthwise=True), width, size=1)
-        y = b.add(y, z) if b.shape(y) == b.shape(z) else z
+        y = inverted_residual(b, y, 4, width, stride)
     return b.finish([x], [b.dense(b.mean(y), 10)])
 
 
@@ -158,6 +162,19 @@ def mobilenet_1_224() -> bytes:
     for width, stride in halves:
         y = b.convolution(b.convolution(y, 0, stride=stride, depthwise=True), width, size=1)
     return b.finish([x], [b.dense(b.mean(y), 1000)])
+
+
+def mobilenet_v2_224() -> bytes:
+    """MobileNetV2 1.0 for images of 224 x 224 pixels, in 8-bit integers (Sandler et al. 2018)."""
+    b = Builder("int8")
+    x = b.tensor((1, 224, 224, 3))
+    y = b.convolution(x, 32, stride=2)
+    y = b.convolution(b.convolution(y, 0, depthwise=True), 16, size=1)
+    stages = [(24, 2, 2), (32, 3, 2), (64, 4, 2), (96, 3, 1), (160, 3, 2), (320, 1, 1)]
+    for width, count, stride in stages:
+        for i in range(count):
+            y = inverted_residual(b, y, 6, width, stride if i == 0 else 1)
+    return b.finish([x], [b.dense(b.mean(b.convolution(y, 1280, size=1)), 1000)])
 
 
 def inception(kind: str) -> bytes:
