@@ -132,16 +132,64 @@ def test_a_copy_of_a_weight_is_folded_and_not_split() -> None:
     assert recompute.schedule is not None and recompute.schedule.arena.size == 1024
 
 
+class Rows(nn.Module):
+    """Wide branches over rows whose number is known at run time; one shape is computed from it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.up, self.down = nn.Linear(8, 64), nn.Linear(64, 8)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        wide = [torch.tanh(self.up(x) * scale) for scale in (1.0, 2.0, 3.0)]
+        y = x
+        for one in wide + wide[::-1]:
+            y = y + self.down(one).reshape(x.shape[0] * 2, 4).view(-1, 8) + torch.ones(x.shape[0], 1)
+        return y
+
+
+@pytest.mark.parametrize("factor", [1, 2])
 @pytest.mark.parametrize("strict", [False, True])
-def test_symbolic_sizes_have_the_users_names(strict: bool) -> None:
+def test_symbolic_sizes_are_planned_at_their_bounds(strict: bool, factor: int) -> None:
+    rows = torch.export.Dim("rows", min=4, max=64)
+    exported = torch.export.export(
+        Rows().eval(), (torch.rand(16, 8),), dynamic_shapes=({0: factor * rows},), strict=strict
+    )
+    edge = to_edge(exported)
+    whole = programs.planned(edge, planning_algo)
+    recompute = RecomputePass("80%")
+    small = programs.planned(edge.transform([recompute]), planning_algo)
+    assert recompute.sizes == {"rows": 64}
+    assert recompute.schedule is not None and recompute.schedule.overhead > 0
+    assert programs.arenas(small)[0] <= recompute.schedule.budget < programs.arenas(whole)[0]
+    methods = [programs.loaded(program) for program in (whole, small)]
+    for count in (4, 64, 17):
+        inputs = (torch.rand(factor * count, 8),)
+        first, second = (method.execute(inputs) for method in methods)
+        assert first[0].shape == (factor * count, 8) and programs.same(first, second)
+
+
+def test_a_refusal_names_the_size() -> None:
     height = torch.export.Dim("height", min=4, max=64)
-    for size, named in ((height, "height"), (2 * height, "2*height")):
-        shapes: Any = ({2: size},)
-        module = torch.nn.Sequential(torch.nn.ReLU())
-        exported = torch.export.export(module, (torch.rand(1, 2, 8, 3),), dynamic_shapes=shapes, strict=strict)
+    exported = torch.export.export(nn.ReLU(), (torch.rand(2, 8),), dynamic_shapes=({1: height},))
+    for options, text in ({}, "within 50 bytes, at height = 64: "), ({"slices": "auto"}, "height may vary"):
         with pytest.raises(Exception, match="RecomputePass") as caught:
-            to_edge(exported).transform([RecomputePass("50%")])
-        assert f"has the shape [1, 2, {named}, 3], which is not constant" in str(caught.value.__cause__)
+            to_edge(exported).transform([RecomputePass(50, **options)])
+        assert text in str(caught.value.__cause__)
+
+
+class Unbounded(nn.Module):
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        count = x[0].item()
+        torch._check(count >= 0)
+        return torch.ones(count)
+
+
+def test_a_size_without_a_bound_is_refused() -> None:
+    edge, _ = programs.exported((Unbounded(), (torch.tensor([3]),)))
+    with pytest.raises(Exception, match="RecomputePass") as caught:
+        edge.transform([RecomputePass("100%")])
+    assert isinstance(caught.value.__cause__, remora.InputError)
+    assert "which has no upper bound" in str(caught.value.__cause__)
 
 
 class Mask(nn.Module):

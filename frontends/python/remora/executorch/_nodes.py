@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-import re
+import contextlib
+import math
 from collections.abc import Container, Iterable
 from typing import Any
 
@@ -11,6 +12,7 @@ import torch
 from executorch.exir import memory
 from executorch.exir.delegate import executorch_call_delegate
 from executorch.exir.dialects._ops import ops
+from executorch.exir.sym_util import eval_shape_upper_bound, eval_upper_bound
 from torch.fx import Node
 
 from remora.errors import InputError
@@ -19,6 +21,8 @@ OFFSETS = "remora_offsets"
 """The key of `Node.meta` under which `RecomputePass` keeps addresses: an offset for each place of a node's results."""
 
 _VIEWS = (ops.edge.aten.view_copy.default, torch.ops.aten.view_copy.default)
+SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
+"""What is computed from symbolic sizes, and lies in no arena."""
 _CONTROL_FLOW = ("cond", "while_loop", "map_impl", "scan")
 
 
@@ -34,6 +38,21 @@ def values(node: Node) -> list[Any]:
 def results(node: Node) -> dict[int, torch.Tensor]:
     """The tensors that it returns, by their places: a gradient that is not asked for is None."""
     return {place: value for place, value in enumerate(values(node)) if isinstance(value, torch.Tensor)}
+
+
+def as_planned(value: Any) -> Any:
+    """Tensors without memory, and numbers: of symbolic sizes the upper bounds, for which ExecuTorch plans."""
+    if isinstance(value, torch.Tensor):
+        return torch.empty(eval_shape_upper_bound(value.shape), dtype=value.dtype, device="meta")
+    if isinstance(value, torch.SymInt):
+        return eval_upper_bound(value)
+    return type(value)(map(as_planned, value)) if isinstance(value, (list, tuple)) else value
+
+
+def bytes_of(tensor: torch.Tensor) -> int:
+    """Bytes of its elements at the largest sizes."""
+    elements: int = math.prod(eval_shape_upper_bound(tensor.shape))
+    return elements * tensor.element_size()
 
 
 def is_view(node: Node) -> bool:
@@ -110,25 +129,32 @@ def expect_supported(node: Node) -> None:
     for value in values(node):
         if value is None and several:
             continue
-        if not isinstance(value, torch.Tensor):
+        if not isinstance(value, (torch.Tensor, *SYMBOLIC)):
             raise InputError(f"node {node.name}", f"gives {type(value).__name__}, and recomputes are for tensors alone")
-        if not all(isinstance(size, int) for size in value.shape):
-            raise InputError(f"node {node.name}", f"has the shape {_shape_text(value.shape)}, which is not constant")
+        if isinstance(value, torch.Tensor):
+            try:
+                bytes_of(value)
+            except RuntimeError as error:
+                shape = ", ".join(map(str, value.shape))
+                raise InputError(f"node {node.name}", f"has the shape [{shape}], which has no upper bound") from error
 
 
-def _shape_text(shape: Iterable[int | torch.SymInt]) -> str:
-    """A shape, in which symbolic sizes have the names that the user gave them (``Dim("height")``), if any."""
-    return f"[{', '.join(_named(size) if isinstance(size, torch.SymInt) else str(size) for size in shape)}]"
+def largest_sizes(nodes: Iterable[Node]) -> dict[str, int]:
+    """The symbolic sizes of a program with the largest of each, by the names that the user gave them, if any."""
+    found: dict[str, int] = {}
+    for size in (size for node in nodes for tensor in results(node).values() for size in tensor.shape):
+        if isinstance(size, torch.SymInt):
+            shapes: Any = size.node.shape_env
+            for symbol in sorted(size.node.expr.free_symbols, key=str):
+                with contextlib.suppress(RuntimeError):  # none: expect_supported rejects what has no bound
+                    largest = eval_upper_bound(shapes.create_symintnode(symbol, hint=None))
+                    found.setdefault(_name(shapes, symbol), largest)
+    return found
 
 
-def _named(size: torch.SymInt) -> str:
-    shapes: Any = size.node.shape_env
-    text = str(size)
-    for symbol in size.node.expr.free_symbols:
-        sources = [source.name for source in shapes.var_to_sources.get(symbol, ())]
-        texts = [name if isinstance(name, str) else name() for name in sources]  # a method in older versions
-        # Of a multiple of a dimension, the dimension itself is a source.
-        known = [shapes.source_name_to_debug_name.get(name, name) for name in texts]
-        name = next((name for name in known if name.isidentifier()), str(symbol))
-        text = re.sub(rf"\b{symbol}\b", name, text)
-    return text
+def _name(shapes: Any, symbol: Any) -> str:
+    sources = [source.name for source in shapes.var_to_sources.get(symbol, ())]
+    texts = [name if isinstance(name, str) else name() for name in sources]  # a method in older versions
+    # Of a multiple of a dimension, the dimension itself is a source.
+    known = [shapes.source_name_to_debug_name.get(name, name) for name in texts]
+    return next((name for name in known if name.isidentifier()), str(symbol))

@@ -15,7 +15,17 @@ from torch.fx import Graph as FxGraph
 from torch.fx import GraphModule, Node
 
 import remora
-from remora.executorch._nodes import OFFSETS, base, expect_supported, is_item, is_view, may_repeat, place_of, results
+from remora.executorch._nodes import (
+    OFFSETS,
+    base,
+    bytes_of,
+    expect_supported,
+    is_item,
+    is_view,
+    may_repeat,
+    place_of,
+    results,
+)
 
 _CONSTANTS = (InputKind.PARAMETER, InputKind.BUFFER, InputKind.CONSTANT_TENSOR, InputKind.CUSTOM_OBJ, InputKind.TOKEN)
 _XNNPACK_PADDING = 64
@@ -66,7 +76,7 @@ class Program:
         """The results of a node, without empty ones that nothing uses."""
         used = {place_of(user) for user in node.users if is_item(user)}
         several = isinstance(node.meta.get("val"), (list, tuple))
-        return {i: made for i, made in results(node).items() if made.nbytes or i in used or not several}
+        return {i: made for i, made in results(node).items() if bytes_of(made) or i in used or not several}
 
     def sizes(self, alignment: int) -> dict[Node, dict[str, int]]:
         """The nodes whose results have memory of their own, and the bytes of each as ExecuTorch plans them, by name."""
@@ -76,7 +86,7 @@ class Program:
                 continue
             expect_supported(node)
             sizes[node] = {
-                name_of(node, place): -(-tensor.nbytes // alignment) * alignment
+                name_of(node, place): -(-bytes_of(tensor) // alignment) * alignment
                 for place, tensor in self.results(node).items()
             }
         return sizes

@@ -33,7 +33,7 @@ import remora
 from remora._arguments import Budget
 from remora.asking import ask, plan_in_slices
 from remora.errors import InputError
-from remora.executorch._nodes import folded, overload, results
+from remora.executorch._nodes import as_planned, bytes_of, folded, largest_sizes, overload, results
 from remora.executorch._program import Program
 from remora.executorch._refusal import refusal_text
 from remora.executorch._slices import COST, Axes, in_slices
@@ -50,9 +50,9 @@ def work_of(node: Node) -> int:
     count = flop_registry.get(getattr(overload(node), "overloadpacket", None))
     operations = 0
     if count is not None:
-        arguments, words = map_arg((node.args, dict(node.kwargs)), lambda other: other.meta["val"])
-        operations = int(count(*arguments, **words, out_val=node.meta["val"]))
-    return operations + sum(tensor.nbytes for tensor in tensors)
+        arguments, words = map_arg((node.args, dict(node.kwargs)), lambda other: as_planned(other.meta["val"]))
+        operations = int(count(*arguments, **words, out_val=as_planned(node.meta["val"])))
+    return operations + sum(bytes_of(tensor) for tensor in tensors)
 
 
 @dataclass(frozen=True)
@@ -94,12 +94,15 @@ class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
         Its cost beyond that of the unchanged program, relative to this.
     regions : tuple of SlicedRegion
         What is in slices.
+    sizes : dict of str to int
+        The symbolic sizes of the program, and the largest of each (``Dim(max=)``), for which it is planned, as
+        ExecuTorch does; the arena is the same for smaller ones.
 
     Raises
     ------
     InputError
-        For a program with control flow, with nodes that write into their arguments, with shapes that are not constant,
-        or with values that are no tensors.
+        For a program with control flow, with nodes that write into their arguments, with values that are no tensors,
+        or, in slices, with symbolic sizes.
     Infeasible, NoSchedule
         No schedule fits the budget, or none was found. ``transform`` raises an exception of ExecuTorch's, with
         these as its ``__cause__``.
@@ -124,10 +127,14 @@ class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
         self.slices = slices
         self.overhead = 0.0
         self.regions: tuple[SlicedRegion, ...] = ()
+        self.sizes: dict[str, int] = {}
         self.schedule: remora.Schedule | None = None
 
     def call(self, exported_program: ExportedProgram) -> ExportedProgramPassResult:
         """Called by ``transform``."""
+        self.sizes = largest_sizes(exported_program.graph_module.graph.nodes)
+        if self.sizes and self.slices == "auto":
+            raise InputError("slices", f"are for constant shapes, and {', '.join(self.sizes)} may vary")
         planned = whole = self._planned(exported_program, self.budget)
         if self.slices == "auto" and (isinstance(planned.found, remora.NoSchedule) or planned.found.overhead > 0):
             planned = self._in_slices(planned)
@@ -145,7 +152,7 @@ class RecomputePass(ExportedProgramPassBase):  # type: ignore[misc]
         found = ask(graph, budget, self.limits, order="input", addresses=True, alignment=self.alignment)
         if isinstance(found, remora.NoSchedule):
             constant = folded(program.nodes, program.constants)
-            found.args = (refusal_text(found, nodes, constant, self.alignment, self.slices),)
+            found.args = (refusal_text(found, nodes, constant, self.alignment, self.slices, self.sizes),)
         return _Planned(program, graph, nodes, found)
 
     def _in_slices(self, whole: _Planned) -> _Planned:

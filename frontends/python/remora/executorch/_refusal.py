@@ -18,13 +18,19 @@ _SLICES = '; slices="auto" does that where it can'
 
 
 def refusal_text(
-    error: NoSchedule, nodes: Mapping[Op, Node], folded: Container[Node], alignment: int, slices: str
+    error: NoSchedule,
+    nodes: Mapping[Op, Node],
+    folded: Container[Node],
+    alignment: int,
+    slices: str,
+    sizes: Mapping[str, int],
 ) -> str:
     """Text of a refusal for users who know the program but not its graph; arenas are multiples of `alignment`.
 
-    `folded`: nodes that are computed from constants alone; `slices`: as the user gave it.
+    `folded`: nodes that are computed from constants alone; `slices`: as the user gave it;
+    `sizes`: the largest ones, by name.
     """
-    split = _SPLIT.format(_SLICES if slices == "none" else "")
+    split = _SPLIT.format(_SLICES if slices == "none" and not sizes else "")
     refusal = error.refusal
     node = nodes.get(refusal.op) if refusal.op is not None else None
     what = "the program's start, with all its inputs," if node is None else _described(node)
@@ -39,7 +45,8 @@ def refusal_text(
         "limits": "none was found within the limits; limits= takes larger ones",
     }
     budgets = _budgets(error, alignment)
-    text = f"no schedule stays within {error.answer.budget} bytes: {reasons[refusal.reason]}"
+    largest = "".join(f", at {name} = {size}" for name, size in sizes.items())
+    text = f"no schedule stays within {error.answer.budget} bytes{largest}: {reasons[refusal.reason]}"
     return f"{text}; {budgets}" if budgets else text
 
 
