@@ -36,7 +36,7 @@ from remora.torch.cost.calls import Call, memory_of
 from remora.torch.fit._absent import _Engine
 from remora.torch.fit._fit import LEAST, PART
 from remora.torch.fit._memory import size_of
-from remora.torch.fit._optimizer import OPTIMIZERS, optimizer_memory, optimizer_of
+from remora.torch.capture.optimizer import OPTIMIZERS, optimizer_memory, optimizer_of
 from remora.torch.fit._rates import device_json
 from remora.torch.fit._smaller import Smaller
 from remora.torch.fit._subject import subject_of

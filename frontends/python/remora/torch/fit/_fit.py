@@ -3,7 +3,7 @@
 
 subject     model, batch and loss on tensors without memory      _subject.py
 graph       the step as that device would run it                 _absent.py
-memory      what else is allocated on it                         _memory.py, _optimizer.py
+memory      what else is allocated on it                         _memory.py, capture/optimizer.py
 costs       time and workspaces of its ops there                 _rates.py
 schedule    the engine's, under what the rest leaves of the budget
 """
@@ -32,7 +32,7 @@ from ..options import Options
 from ..planning import SchedulePlan
 from ..problem.aten import StepProblem
 from ._memory import Item, Sharding, shard_graph, size_of, throughout
-from ._optimizer import OptimizerMemory, optimizer_memory, optimizer_of
+from ..capture.optimizer import OptimizerMemory, optimizer_memory, optimizer_of
 from ._question import Question, asks
 from ._rates import FitDevice, device_of
 from ._result import FitPlan, holes_of

@@ -23,7 +23,7 @@ from remora.errors import InputError
 
 from ..capture.graph import StepGraph, storage_bytes, storages_bytes
 from ..measure import rounded
-from ._optimizer import OptimizerMemory
+from ..capture.optimizer import OptimizerMemory
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,7 @@ import torch
 from remora.errors import InputError
 
 from ..options import Options, Solving, check_budget
-from ._optimizer import Optimizer
+from ..capture.optimizer import Optimizer
 from ._rates import FitDevice
 
 P = ParamSpec("P")

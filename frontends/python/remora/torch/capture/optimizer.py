@@ -9,20 +9,20 @@ state. So foreach and fused variants are counted as PyTorch chooses them for the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
+from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
 from torch.optim.optimizer import _foreach_supported_types
 from torch.overrides import TorchFunctionMode
 
 from remora.errors import InputError
 
-from ..capture.graph import storages_bytes, tensors_in
-from ..capture.launches import Held
 from ..errors import first_line
+from .graph import storages_bytes, tensors_in
+from .launches import Held
 
 Optimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 OPTIMIZERS: dict[str, Optimizer] = {
@@ -46,6 +46,11 @@ class OptimizerMemory:
     # that a later one takes beyond these and the state
     first: int = 0
     later: int = 0
+
+    @property
+    def temporaries(self) -> int:
+        """The most that a step takes beyond parameters, gradients and the state, as if this were there before."""
+        return max(self.later, self.first - self.state)
 
     def part(self, share: float) -> OptimizerMemory:
         """That of a process that holds such a share of the parameters."""
@@ -99,6 +104,31 @@ def optimizer_memory(
             for parameter in trained:
                 parameter.grad = None
     return OptimizerMemory(state, first.peak + numbers, later.peak)
+
+
+def memory_like(
+    kind: Callable[..., torch.optim.Optimizer], options: Mapping[str, Any], parameter: torch.nn.Parameter
+) -> OptimizerMemory:
+    """Memory of an optimizer of one parameter, that it updates without its foreach variant."""
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode:
+        made = torch.empty_strided(
+            parameter.shape, parameter.stride(), dtype=parameter.dtype, device=parameter.device, requires_grad=True
+        )
+        fake = torch.nn.Parameter(made)
+
+    def make(given: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        return one_by_one(kind([{**options, "params": list(given)}]))
+
+    return optimizer_memory(make, [fake], parameter.device, mode)
+
+
+def one_by_one(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """The optimizer, without its foreach variant."""
+    for group in optimizer.param_groups:
+        if "foreach" in group:
+            group["foreach"] = False
+    return optimizer
 
 
 @contextlib.contextmanager
