@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -35,6 +35,10 @@ OPTIMIZERS: dict[str, Optimizer] = {
     "adafactor": torch.optim.Adafactor,
 }
 """By the name that `remora fit` and `plan` take; training_memory.cpp has what they allocate, for ONNX models."""
+
+
+SCALARS = 64
+"""Bytes that an optimizer computes at most of an option that is a tensor of one number."""
 
 
 @dataclass(frozen=True)
@@ -77,6 +81,35 @@ def optimizer_of(given: str | Optimizer | None) -> Optimizer | None:
     return given
 
 
+FORMS = ("fused", "foreach", "in backward")
+"""How an optimizer updates: by one kernel, by lists of all parameters, or each as soon as its gradient is there."""
+
+
+def in_form(make: Optimizer | None, form: str | None) -> Optimizer | None:
+    """An optimizer's maker, of one that updates in a form; None: as PyTorch chooses.
+
+    Raises InputError if it has no such form, or there is no optimizer.
+    """
+    if form is None:
+        return make
+    if form not in FORMS:
+        raise InputError("update", f"{form!r} is none of {', '.join(FORMS)}")
+    if make is None:
+        raise InputError("update", f"{form!r}, but there is no optimizer")
+
+    def made(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        optimizer = make(parameters)
+        if form == "in backward":
+            return one_by_one(optimizer)
+        for group in optimizer.param_groups:
+            if form not in group:
+                raise InputError("update", f"{type(optimizer).__name__} has no {form} form")
+            group.update({other: other == form for other in ("fused", "foreach") if other in group})
+        return optimizer
+
+    return made
+
+
 def optimizer_memory(
     make: Optimizer | None, parameters: Iterable[torch.nn.Parameter], device: torch.device, mode: Any
 ) -> OptimizerMemory:
@@ -109,7 +142,12 @@ def optimizer_memory(
 def memory_like(
     kind: Callable[..., torch.optim.Optimizer], options: Mapping[str, Any], parameter: torch.nn.Parameter
 ) -> OptimizerMemory:
-    """Memory of an optimizer of one parameter, that it updates without its foreach variant."""
+    """Memory of an optimizer of one parameter, which it updates without its foreach variant.
+
+    Options that are tensors, as a learning rate may be, count as numbers, with a bound for what is computed of them.
+    """
+    tensors = {name: value for name, value in options.items() if isinstance(value, torch.Tensor)}
+    options = {**options, **{name: value.item() for name, value in tensors.items()}}
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     with mode:
         made = torch.empty_strided(
@@ -120,7 +158,8 @@ def memory_like(
     def make(given: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
         return one_by_one(kind([{**options, "params": list(given)}]))
 
-    return optimizer_memory(make, [fake], parameter.device, mode)
+    found = optimizer_memory(make, [fake], parameter.device, mode)
+    return replace(found, later=found.later + SCALARS * len(tensors))
 
 
 def one_by_one(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
@@ -173,10 +212,15 @@ class _Counted(Held):  # type: ignore[no-untyped-call]
 
 
 def wrapped_number(function: Any, arguments: tuple[Any, ...]) -> int:
-    """Size of a number next to a tensor while an op of the CPU runs: eight bytes, and one of the tensor's type."""
-    if function.overloadpacket.__name__.rstrip("_") not in ("add", "sub", "mul", "div") or len(arguments) < 2:
+    """Size of a number next to a tensor while an op of the CPU runs: eight bytes, and one of the tensor's type.
+
+    Ops of lists run on each tensor of theirs.
+    """
+    name = function.overloadpacket.__name__.rstrip("_").removeprefix("_foreach_")
+    if name not in ("add", "sub", "mul", "div") or len(arguments) < 2:
         return 0
-    tensor = next((a for a in arguments[:2] if isinstance(a, torch.Tensor)), None)
-    if tensor is None or not any(isinstance(a, (int, float)) for a in arguments[:2]):
+    given = [a[0] if isinstance(a, (list, tuple)) and a else a for a in arguments[:2]]
+    tensor = next((a for a in given if isinstance(a, torch.Tensor)), None)
+    if tensor is None or not any(isinstance(a, (int, float)) for a in given):
         return 0
     return 8 if tensor.itemsize == 8 else 8 + tensor.itemsize

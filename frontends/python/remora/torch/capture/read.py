@@ -16,7 +16,7 @@ from ..symbols import SYMBOLS, lengths_of, plain, same_lengths, surely
 from .graph import Cut, Op, StepGraph, Storage, is_random, may_run_again, tensors_in
 from .regions import Region
 from .shapes import reads_shape_only, without_source
-from .updates import is_update, refuse_global_norm, update_of
+from .updates import EMPTY, is_update, update_of
 
 _NORMALIZATIONS = (
     torch.ops.aten.native_layer_norm,
@@ -229,7 +229,6 @@ class _Reader:
 
     def _add_parameter_update(self, node: fx.Node) -> None:
         """An op that updates a parameter, and releases its gradient; the optimizer's state is always allocated."""
-        refuse_global_norm(node)
         done, state = len(self.storages), update_of(node).memory.state
         self.storages += [Storage(f"{node.name} done", 0, keep=True), Storage(f"{node.name} state", state, fixed=True)]
         self._append(node, self._read_by(node), [done], recompute=False)
@@ -298,7 +297,7 @@ class _Reader:
         As autograd itself does: a gradient is handed out as it is if it lies like its parameter in memory of its own.
         """
         place, source = (self.step.resolve(n) for n in node.args[:2])  # type: ignore[arg-type]
-        if place.target not in (torch.ops.aten.empty_strided.default, torch.ops.aten.empty_like.default):
+        if place.target not in EMPTY:
             return False
         like, value = self.value[place], self.value[source]
         if (like.dtype, like.device) != (value.dtype, value.device) or not same_lengths(like.shape, value.shape):

@@ -18,8 +18,6 @@ import itertools
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import Any
 
 import torch
@@ -46,11 +44,12 @@ UPDATE = has_side_effect(torch.ops.remora.update.default)
 class Update:
     """The step of an optimizer for one parameter alone.
 
-    `place`: of the parameter's group. `memory`: what it takes.
+    `place`: of the parameter's group. `memory`: what it takes, once that is known.
     """
 
     def __init__(self, optimizer: Optimizer, place: int, parameter: torch.nn.Parameter) -> None:
         self.optimizer, self.place, self.parameter = optimizer, place, parameter
+        self.memory = OptimizerMemory()
         self.number = next(_numbers)
         _known[self.number] = self
 
@@ -70,13 +69,6 @@ class Update:
             self.optimizer.param_groups = groups
             group.update(own)
 
-    @cached_property
-    def memory(self) -> OptimizerMemory:
-        """The state that it keeps, and its temporaries; not to be asked for first while something is traced."""
-        parameter, group = self.parameter, self.optimizer.param_groups[self.place]
-        given = {name: value for name, value in group.items() if name not in ("params", "param_names", "foreach")}
-        return memory_like(type(self.optimizer), given, parameter)
-
 
 class Updates:
     """Optimizers whose updates run inside a step.
@@ -91,8 +83,22 @@ class Updates:
         rows = [(o, i, p) for o in self.optimizers for i, group in enumerate(o.param_groups) for p in group["params"]]
         self._updates = [Update(*row) for row in rows]
         self._parameters = self._listed()
+        self._is_measured = False
         if len({id(p) for p in self._parameters}) < len(rows):
             raise InputError("update", "a parameter is listed twice, and would be updated twice")
+
+    def _measure(self) -> None:
+        """Finds what the updates take; an optimizer behaves otherwise while Dynamo traces."""
+        known: dict[Any, OptimizerMemory] = {}
+        for update in self._updates:
+            p, optimizer = update.parameter, update.optimizer
+            key = id(optimizer), update.place, p.shape, p.stride(), p.dtype, p.device
+            if key not in known:
+                group = optimizer.param_groups[update.place]
+                options = {k: value for k, value in group.items() if k not in ("params", "param_names", "foreach")}
+                known[key] = memory_like(type(optimizer), options, p)
+            update.memory = known[key]
+        self._is_measured = True
 
     def _listed(self) -> list[torch.nn.Parameter]:
         return [p for o in self.optimizers for group in o.param_groups for p in group["params"]]
@@ -121,10 +127,10 @@ class Updates:
         """
         for optimizer in self.optimizers:
             _refuse_hooks(optimizer)
-        for update in self._updates:
-            _ = update.memory
+        if not self._is_measured:
+            self._measure()
         listed = self._listed()
-        if len(listed) != len(self._parameters) or any(a is not b for a, b in zip(listed, self._parameters)):
+        if [id(p) for p in listed] != [id(p) for p in self._parameters]:
             raise CaptureError("update: the optimizer's parameters have changed; make a train_step of it anew")
         there = next((i for i, p in enumerate(listed) if p.grad is not None), None)
         if there is not None:
@@ -193,30 +199,31 @@ def updates_in(step: StepGraph) -> Iterator[Op]:
     return (op for op in step.ops if op.nodes and is_update(op.nodes[0]))
 
 
-def refuse_global_norm(node: fx.Node) -> None:
-    """Rejects an update whose gradient is made of several parameters' gradients, as clipping by a global norm does."""
-    waiting, seen, gradients = [node.args[1]], set[Any](), 0
-    while waiting:
-        read = waiting.pop()
-        if read in seen or not isinstance(read, fx.Node):
-            continue
-        seen.add(read)
-        if _is_gradient(read):
-            gradients += 1
-        else:
-            waiting += read.all_input_nodes
-    if gradients > 1:
-        raise CaptureError(
-            "update: an update waits for the gradients of other parameters, as clipping by a global norm does, and all "
-            "of them stay until then. Clip and call the optimizer's step() outside, without update"
-        )
+def refuse_global_norm(module: fx.GraphModule) -> None:
+    """Rejects updates whose gradients are made of several parameters' gradients, as clipping by a global norm does."""
+    for update in module.graph.find_nodes(op="call_function", target=UPDATE):
+        parameter, waiting, seen = update.args[0], [update.args[1]], set[fx.Node]()
+        while waiting:
+            read = waiting.pop()
+            if read in seen:
+                continue
+            seen.add(read)
+            if not _is_gradient(read):
+                waiting += read.all_input_nodes
+            elif read.args[0].all_input_nodes not in ([], [parameter]):
+                raise CaptureError(
+                    "update: an update waits for the gradients of other parameters, as clipping by a global norm does, "
+                    "and all of them stay until then. Clip and call the optimizer's step() outside, without update"
+                )
+
+
+EMPTY = (torch.ops.aten.empty_strided.default, torch.ops.aten.empty_like.default)
+"""What Dynamo makes for a gradient, which it copies there."""
 
 
 def _is_gradient(node: fx.Node) -> bool:
-    """True for the gradient that Dynamo gives a parameter: a copy into empty memory."""
     place = node.args[0] if node.target is torch.ops.aten.copy.default else None
-    empty = (torch.ops.aten.empty_like.default, torch.ops.aten.empty_strided.default)
-    return isinstance(place, fx.Node) and place.target in empty
+    return isinstance(place, fx.Node) and place.target in EMPTY
 
 
 def place_updates(step: StepGraph) -> None:

@@ -27,7 +27,7 @@ from remora.errors import InputError
 from ..capture.declared import Declared
 from ..capture.dynamo import alive, boxed, compiled_step
 from ..capture.graph import replayable, tensors_in
-from ..capture.updates import OF_A_SCALER, Updates
+from ..capture.updates import OF_A_SCALER, Updates, refuse_global_norm
 from ..carry.arena import Memory
 from ..carry.cuda_graph import Recorded, workspace_in_graph
 from ..carry.program import Program
@@ -303,6 +303,7 @@ class TrainStep:
 
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         part = self.ledger.parts[-1]
+        refuse_global_norm(module)
         name = str(getattr(self.function, "__qualname__", "step"))
         if varies(self.options) and not self.ledger.by_size and has_symbols(module):
             ranges = self._declared.ranges if self._declared is not None else set()
