@@ -284,8 +284,11 @@ class Drawn(nn.Module):
         ]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        values = [x]
+        values, unread = [x], dict[int, None]()
         for kind, number, far, near in self.moves:
+            for read in (near, *((far,) if kind in ("add", "mul") else ())):
+                unread.pop(read, None)
+            unread[len(values)] = None
             a, b = values[near], values[far]
             made = {
                 "linear": lambda a=a, n=number: self.layers[n % len(self.layers)](a),
@@ -300,7 +303,7 @@ class Drawn(nn.Module):
                 "same": lambda a=a, n=number: F.linear(a, self.layers[n % len(self.layers)].weight.t().square()),
             }[kind]()
             values.append(made)
-        result: torch.Tensor = self.head(self.norms[0](values[-1] + values[-2]))
+        result: torch.Tensor = self.head(self.norms[0](sum(values[i] for i in unread)))
         return result
 
 
@@ -376,9 +379,9 @@ class Own(torch.optim.SGD):
 
 
 REFUSED: dict[str, tuple[Make, str]] = {
-    "LBFGS": (torch.optim.LBFGS, "LBFGS cannot run inside the step: it evaluates a closure"),
-    "SparseAdam": (torch.optim.SparseAdam, "SparseAdam cannot run inside the step: its gradients are sparse"),
-    "foreign": (Own, "Own cannot run inside the step: it is none of torch.optim's"),
+    "LBFGS": (torch.optim.LBFGS, "LBFGS cannot run inside: it evaluates a closure"),
+    "SparseAdam": (torch.optim.SparseAdam, "SparseAdam cannot run inside: captured gradients"),
+    "foreign": (Own, "Own cannot run inside: it is none of torch.optim's"),
     "hooks": (hooked, "SGD has hooks of its step"),
     "none": (lambda _: torch.optim.SGD, "type is no optimizer"),  # type: ignore[arg-type, return-value]
     "differentiable": (functools.partial(torch.optim.SGD, differentiable=True), "it is differentiable"),

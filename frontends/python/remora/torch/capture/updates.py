@@ -44,7 +44,7 @@ UPDATE = has_side_effect(torch.ops.remora.update.default)
 class Update:
     """The step of an optimizer for one parameter alone.
 
-    `place`: of the parameter's group. `memory`: what it takes, once that is known.
+    `place`: of the parameter's group. `memory`: of its state and its temporaries, once that is known.
     """
 
     def __init__(self, optimizer: Optimizer, place: int, parameter: torch.nn.Parameter) -> None:
@@ -88,7 +88,7 @@ class Updates:
             raise InputError("update", "a parameter is listed twice, and would be updated twice")
 
     def _measure(self) -> None:
-        """Finds what the updates take; an optimizer behaves otherwise while Dynamo traces."""
+        """Finds the memory of the updates, before Dynamo traces: optimizers then do something else."""
         known: dict[Any, OptimizerMemory] = {}
         for update in self._updates:
             p, optimizer = update.parameter, update.optimizer
@@ -121,7 +121,7 @@ class Updates:
         return types.FunctionType(code, updating.__globals__, code.co_name, None, updating.__closure__)
 
     def check(self, given: Any) -> None:
-        """Refuses a call that would not do what the optimizers' steps do after it; `given`: its arguments.
+        """Rejects a call that would not do what the optimizers' steps do after it; `given`: its arguments.
 
         Raises CaptureError.
         """
@@ -135,14 +135,13 @@ class Updates:
         there = next((i for i, p in enumerate(listed) if p.grad is not None), None)
         if there is not None:
             raise CaptureError(
-                f"update: parameter {there} of {_names(self.optimizers)} has a gradient already. Gradients that "
-                "accumulate over calls are taken by no update inside: set them to None, or leave update out and call "
-                "the optimizer's step() outside"
+                f"update: parameter {there} of {_names(self.optimizers)} has a gradient already, and those that "
+                "accumulate are no update's: set them to None, or call step() outside, without update"
             )
         if self.optimizers and any(hasattr(t, OF_A_SCALER) for t in tensors_in(given)):
             raise CaptureError(
-                "update: a GradScaler's scale is among the arguments, and its gradients are to be unscaled and checked "
-                "together before any update: leave update out, and call scaler.step(optimizer) outside"
+                "update: a GradScaler unscales and checks all gradients before any update: call "
+                "scaler.step(optimizer) outside, without update"
             )
 
 
@@ -161,15 +160,15 @@ def _refuse(optimizer: Any) -> None:
         raise InputError("update", f"{name} is no optimizer: give one, such as torch.optim.AdamW(model.parameters())")
     why = ""
     if isinstance(optimizer, LBFGS):
-        why = "it evaluates a closure, and updates all parameters together"
+        why = "it evaluates a closure"
     elif isinstance(optimizer, SparseAdam):
-        why = "its gradients are sparse, and those of a captured step are not"
-    elif type(optimizer).__module__.partition(".step")[0].split(".")[:2] != ["torch", "optim"]:
-        why = "it is none of torch.optim's, and whether it updates each parameter by itself is not known"
+        why = "captured gradients are not sparse"
+    elif type(optimizer).__module__.split(".")[:2] != ["torch", "optim"]:
+        why = "it is none of torch.optim's, and may not update each parameter by itself"
     elif any(group.get("differentiable") for group in optimizer.param_groups):
         why = "it is differentiable, and a captured step has no autograd nodes"
     if why:
-        raise InputError("update", f"{name} cannot run inside the step: {why}. Call its step() outside")
+        raise InputError("update", f"{name} cannot run inside: {why}; call its step() outside")
     _refuse_hooks(optimizer)
 
 
@@ -177,8 +176,7 @@ def _refuse_hooks(optimizer: Optimizer) -> None:
     if optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks:
         raise InputError(
             "update",
-            f"{type(optimizer).__name__} has hooks of its step, which would run for each parameter, most of whose "
-            "gradients are gone: call its step() outside",
+            f"{type(optimizer).__name__} has hooks of its step, which would run once a parameter; call it outside",
         )
 
 
@@ -212,13 +210,13 @@ def refuse_global_norm(module: fx.GraphModule) -> None:
                 waiting += read.all_input_nodes
             elif read.args[0].all_input_nodes not in ([], [parameter]):
                 raise CaptureError(
-                    "update: an update waits for the gradients of other parameters, as clipping by a global norm does, "
-                    "and all of them stay until then. Clip and call the optimizer's step() outside, without update"
+                    "update: an update waits for other parameters' gradients, as with clipping by a global norm, so "
+                    "all would stay: clip and call step() outside, without update"
                 )
 
 
 EMPTY = (torch.ops.aten.empty_strided.default, torch.ops.aten.empty_like.default)
-"""What Dynamo makes for a gradient, which it copies there."""
+"""Calls by which Dynamo makes memory for a gradient, which it copies there."""
 
 
 def _is_gradient(node: fx.Node) -> bool:
@@ -252,7 +250,7 @@ def place_updates(step: StepGraph) -> None:
 
 
 def late_reads(step: StepGraph, runs: Sequence[Run]) -> list[Op]:
-    """What must not run twice, where a schedule reads a parameter behind its update: ops that it runs again there."""
+    """Ops that must not run twice: a schedule reads a parameter behind its update, and runs them again there."""
     written = {_parameter_of(step, op): op for op in updates_in(step)}
     gone, seen, again = set[int](), set[Op](), list[Op]()
     is_late = False
