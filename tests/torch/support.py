@@ -1035,6 +1035,6 @@ for what, kind in {
     "update= with clip_grad_norm_": "norm",
     "update= with the scale of a GradScaler": "scaler",
     "update=LBFGS": "LBFGS",
-    "update= with an optimizer of one's own": "foreign",
+    "update= with an optimizer of your own": "foreign",
 }.items():
     row(M, what, train_step=lambda k=kind: updated(k))

@@ -177,6 +177,33 @@ def test_two_optimizers() -> None:
     assert all(checking.same(a, b) for a, b in zip(model.parameters(), twin.parameters(), strict=True))
 
 
+def test_a_step_with_its_optimizer_is_right() -> None:
+    model = net()
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.01)
+    step = rt.train_step(checking.Case.body(model, classified), budget="80%", update=optimizer, **checking.OPTIONS)
+    given = rows()
+    found = rt.check(step, *given)
+    assert found.equal, found
+    assert not optimizer.state
+    step(*given)
+    found = rt.check(step, *given)
+    assert found.equal and found.compared, found
+
+
+def test_options_that_change_the_memory_of_an_update_are_refused() -> None:
+    model = net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    step = rt.train_step(checking.Case.body(model, classified), update=optimizer, **checking.OPTIONS)
+    step(*rows())
+    for group in optimizer.param_groups:
+        group["lr"] = 0.0
+    step(*rows())
+    for group in optimizer.param_groups:
+        group["weight_decay"] = 0.1
+    with pytest.raises(rt.CaptureError, match="options have changed"):
+        step(*rows())
+
+
 # -- Where an update comes ---------------------------------------------------------------------------------------------
 
 
@@ -282,13 +309,12 @@ class Drawn(nn.Module):
             (draw.choice(kinds), draw.randint(0, 99), draw.randint(0, i), draw.randint(max(0, i - 1), i))
             for i in range(count)
         ]
+        read = {near for *_, near in self.moves} | {far for k, _, far, _ in self.moves if k in ("add", "mul")}
+        self.unread = [i for i in range(count + 1) if i not in read]
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        values, unread = [x], dict[int, None]()
+        values = [x]
         for kind, number, far, near in self.moves:
-            for read in (near, *((far,) if kind in ("add", "mul") else ())):
-                unread.pop(read, None)
-            unread[len(values)] = None
             a, b = values[near], values[far]
             made = {
                 "linear": lambda a=a, n=number: self.layers[n % len(self.layers)](a),
@@ -303,7 +329,7 @@ class Drawn(nn.Module):
                 "same": lambda a=a, n=number: F.linear(a, self.layers[n % len(self.layers)].weight.t().square()),
             }[kind]()
             values.append(made)
-        result: torch.Tensor = self.head(self.norms[0](sum(values[i] for i in unread)))
+        result: torch.Tensor = self.head(self.norms[0](sum(values[i] for i in self.unread)))
         return result
 
 

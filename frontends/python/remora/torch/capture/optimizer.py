@@ -14,7 +14,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import FakeTensor, FakeTensorMode, unset_fake_temporarily
+from torch._subclasses import FakeTensorMode
+from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.optim.optimizer import _foreach_supported_types
 from torch.overrides import TorchFunctionMode
 

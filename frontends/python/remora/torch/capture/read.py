@@ -229,7 +229,7 @@ class _Reader:
 
     def _add_parameter_update(self, node: fx.Node) -> None:
         """An op that updates a parameter, and releases its gradient; the optimizer's state is always allocated."""
-        done, state = len(self.storages), update_of(node).memory.state
+        done, state = len(self.storages), update_of(node).memory_on(self.step.device).state
         self.storages += [Storage(f"{node.name} done", 0, keep=True), Storage(f"{node.name} state", state, fixed=True)]
         self._append(node, self._read_by(node), [done], recompute=False)
         self.step.owner[node].backward = True

@@ -69,6 +69,10 @@ class Update:
             self.optimizer.param_groups = groups
             group.update(own)
 
+    def memory_on(self, device: torch.device) -> OptimizerMemory:
+        """The memory on a device."""
+        return self.memory if self.parameter.device.type == device.type else OptimizerMemory()
+
 
 class Updates:
     """Optimizers whose updates run inside a step.
@@ -83,22 +87,30 @@ class Updates:
         rows = [(o, i, p) for o in self.optimizers for i, group in enumerate(o.param_groups) for p in group["params"]]
         self._updates = [Update(*row) for row in rows]
         self._parameters = self._listed()
-        self._is_measured = False
+        self._forms: list[Any] = []
         if len({id(p) for p in self._parameters}) < len(rows):
             raise InputError("update", "a parameter is listed twice, and would be updated twice")
 
     def _measure(self) -> None:
-        """Finds the memory of the updates, before Dynamo traces: optimizers then do something else."""
+        """Finds the memory of the updates, before Dynamo traces: optimizers then do something else.
+
+        Raises CaptureError if options have changed such that updates need more memory than was planned.
+        """
+        forms = [[_form(group) for group in optimizer.param_groups] for optimizer in self.optimizers]
+        if forms == self._forms:
+            return
         known: dict[Any, OptimizerMemory] = {}
         for update in self._updates:
             p, optimizer = update.parameter, update.optimizer
             key = id(optimizer), update.place, p.shape, p.stride(), p.dtype, p.device
             if key not in known:
                 group = optimizer.param_groups[update.place]
-                options = {k: value for k, value in group.items() if k not in ("params", "param_names", "foreach")}
+                options = {k: value for k, value in group.items() if k not in (*_NAMES, "foreach")}
                 known[key] = memory_like(type(optimizer), options, p)
+            if self._forms and known[key] != update.memory:
+                raise CaptureError("update: the optimizer's options have changed, and its memory: make the step anew")
             update.memory = known[key]
-        self._is_measured = True
+        self._forms = forms
 
     def _listed(self) -> list[torch.nn.Parameter]:
         return [p for o in self.optimizers for group in o.param_groups for p in group["params"]]
@@ -106,13 +118,12 @@ class Updates:
     def inside(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """The function, with the updates at its end: what is traced."""
         rows = tuple((update.number, update.parameter) for update in self._updates)
-        call = UPDATE
 
         def updating(*arguments: Any, **named: Any) -> Any:
             result = function(*arguments, **named)
             for number, parameter in rows:
                 if parameter.grad is not None:
-                    call(parameter, parameter.grad, number)
+                    UPDATE(parameter, parameter.grad, number)
                     parameter.grad = None
             return result
 
@@ -127,8 +138,7 @@ class Updates:
         """
         for optimizer in self.optimizers:
             _refuse_hooks(optimizer)
-        if not self._is_measured:
-            self._measure()
+        self._measure()
         listed = self._listed()
         if [id(p) for p in listed] != [id(p) for p in self._parameters]:
             raise CaptureError("update: the optimizer's parameters have changed; make a train_step of it anew")
@@ -147,6 +157,15 @@ class Updates:
 
 OF_A_SCALER = "remora_of_a_scaler"
 """An attribute of a tensor that is the scale of a GradScaler."""
+
+
+_NAMES = ("params", "param_names")
+
+
+def _form(group: dict[str, Any]) -> list[Any]:
+    """The options of a group on which its memory may depend; of numbers, whether they are 0."""
+    plain = {k: v for k, v in group.items() if k not in (*_NAMES, "lr", "initial_lr") and not torch.is_tensor(v)}
+    return [(k, v != 0 if isinstance(v, float) else v) for k, v in plain.items() if not isinstance(v, tuple)]
 
 
 def _names(optimizers: Iterable[Optimizer]) -> str:

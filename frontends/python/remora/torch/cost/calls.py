@@ -304,9 +304,9 @@ def _gradients_of_convolution(arguments: tuple[Any, ...]) -> int:
     return int(sum(wanted[:2]) * 2 * spread.numel() * weight[0].numel())
 
 
-def workspace_of(node: fx.Node) -> int:
+def workspace_of(step: StepGraph, node: fx.Node) -> int:
     """Bytes that a node takes beyond its outputs, as far as they are known without running it."""
-    return update_of(node).memory.temporaries if is_update(node) else 0
+    return update_of(node).memory_on(step.device).temporaries if is_update(node) else 0
 
 
 def roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
@@ -314,4 +314,4 @@ def roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
     operations, moved = work_of(step, node)
     seconds = generic_machine(device.type).seconds(operations, moved)
     made = tensors_in(step.value[node])
-    return Cost(max(1, round(seconds * 1e9)), workspace_of(node), tuple(step.bytes_of(t) for t in made))
+    return Cost(max(1, round(seconds * 1e9)), workspace_of(step, node), tuple(step.bytes_of(t) for t in made))

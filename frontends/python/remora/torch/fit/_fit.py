@@ -178,7 +178,7 @@ def capture(question: Question) -> Captured:
     items = throughout(subject.model, tensors_in(subject.batch), state, trained, sharding, question.average)
     given = {s for n in step.placeholders for s in step.needs.get(n, ())}
     problem = StepProblem(step, by_flops(step), subject.name)
-    states = sum(update_of(op.nodes[0]).memory.state for op in updates_in(step))
+    states = sum(update_of(op.nodes[0]).memory_on(step.device).state for op in updates_in(step))
     constants = problem.fixed - states - sum(step.storages[s].size for s in given)
     if constants:
         items.append(Item("constants of the step", constants, "throughout", True))

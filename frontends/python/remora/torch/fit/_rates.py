@@ -82,7 +82,9 @@ class FitDevice:
         costs, machine = {}, self.machine
         for node in (node for op in step.ops for node in op.nodes):
             sizes = tuple(step.bytes_of(t) for t in tensors_in(step.value[node]))
-            costs[node] = Cost(max(1, round(work_in(step, node).seconds(machine) * 1e9)), workspace_of(node), sizes)
+            costs[node] = Cost(
+                max(1, round(work_in(step, node).seconds(machine) * 1e9)), workspace_of(step, node), sizes
+            )
         return costs
 
     def step_seconds(self, seconds: float, ops: int) -> float:

@@ -33,7 +33,7 @@ from ..carry.cuda_graph import Recorded, workspace_in_graph
 from ..carry.program import Program
 from ..decide.schedules import sweep_graph
 from ..errors import BudgetError, CaptureError
-from ..ledger import Ledger, Part
+from ..ledger import Ledger, Part, place_of_function
 from ..measure import rounded
 from ..options import Options, check_budget
 from ..planning import Plans, SchedulePlan
@@ -202,10 +202,9 @@ class TrainStep:
         self._declared = Declared(function, sizes) if sizes else None
         if self._declared is not None and lengths and len(self._declared.ranges) > 1:
             raise InputError("lengths", "several ranges in sizes: which of them the lengths are of is not known")
-        self.ledger = Ledger()
-        traced = function
-        if self._updates.optimizers:
-            traced = self._updates.inside(function)
+        has_updates = bool(self._updates.optimizers)
+        self.ledger = Ledger(place_of_function(function) if has_updates else "")
+        traced = self._updates.inside(function) if has_updates else function
         self._limit: int | None = None  # a percentage, in bytes
         self._captured: list[_Captured | SizedStep] = []
         self._memory = Memory() if options.arena else None
