@@ -107,9 +107,12 @@ class Updates:
                 group = optimizer.param_groups[update.place]
                 options = {k: value for k, value in group.items() if k not in (*_NAMES, "foreach")}
                 known[key] = memory_like(type(optimizer), options, p)
-            if self._forms and known[key] != update.memory:
-                raise CaptureError("update: the optimizer's options have changed, and its memory: make the step anew")
-            update.memory = known[key]
+            planned, needed = ((m.state, m.temporaries) for m in (update.memory, known[key]))
+            if self._forms and any(a > b for a, b in zip(needed, planned, strict=True)):
+                raise CaptureError(
+                    "update: the optimizer's options have changed, and it needs more memory: make the train_step anew"
+                )
+            update.memory = update.memory if self._forms else known[key]
         self._forms = forms
 
     def _listed(self) -> list[torch.nn.Parameter]:
