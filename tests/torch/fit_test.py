@@ -31,12 +31,12 @@ import remora.torch as rt
 from remora.errors import InputError
 from remora.torch import fit
 from remora.torch.capture.graph import tensors_in
+from remora.torch.capture.optimizer import OPTIMIZERS, optimizer_memory, optimizer_of
 from remora.torch.capture.read import read_step
 from remora.torch.cost.calls import Call, memory_of
 from remora.torch.fit._absent import _Engine
 from remora.torch.fit._fit import LEAST, PART
 from remora.torch.fit._memory import size_of
-from remora.torch.fit._optimizer import OPTIMIZERS, optimizer_memory, optimizer_of
 from remora.torch.fit._rates import device_json
 from remora.torch.fit._smaller import Smaller
 from remora.torch.fit._subject import subject_of
@@ -211,6 +211,62 @@ def test_an_optimizers_memory_is_what_it_takes(name: str) -> None:
         t.untyped_storage()._cdata: t.nbytes for s in made[0].state.values() for t in s.values() if torch.is_tensor(t)
     }
     assert found.state == sum(kept.values())
+
+
+PERCEPTRON: zoo.Entry = (
+    torch.nn.Sequential(torch.nn.Linear(128, 128), torch.nn.Linear(128, 128), torch.nn.Linear(128, 10)),
+    (torch.randn(4, 128), torch.randint(0, 10, (4,))),
+    lambda model, x, y: F.cross_entropy(model(x), y),
+)
+UPDATED: dict[str, Callable[[], zoo.Entry]] = {
+    "perceptron": lambda: PERCEPTRON,
+    "gpt": lambda: (models.Gpt(width=64, dropout=0.0), (WORDS[:1],), next_word),
+    "unet": lambda: (
+        models.Unet(width=16),
+        (torch.randn(1, 3, 8, 8), torch.randint(0, 2, (1, 8, 8))),
+        lambda model, x, y: F.cross_entropy(model(x), y),
+    ),
+}
+
+
+@pytest.mark.parametrize("form", ["fused", "foreach", "in backward"])
+@pytest.mark.parametrize("name", UPDATED)
+def test_the_total_is_what_each_form_of_an_update_allocates(name: str, form: str) -> None:
+    model, inputs, loss = UPDATED[name]()
+    plan = rt.plan(lambda: UPDATED[name]()[0], inputs, loss, optimizer=ADAMW, update=form, **HERE)
+    optimizer = ADAMW(model.parameters(), foreach=form == "foreach", fused=form == "fused")
+    inside = {"update": optimizer} if form == "in backward" else {}
+    step = rt.train_step(checking.Case.body(model, loss), **inside, **checking.OPTIONS)
+
+    def iteration() -> None:
+        step(*inputs)
+        if not inside:
+            optimizer.step()
+            optimizer.zero_grad()
+
+    for _ in range(2):
+        iteration()
+    peak, _ = checking.peak_of(iteration)
+    state = [t for row in optimizer.state.values() for t in row.values() if isinstance(t, torch.Tensor)]
+    there = [*model.parameters(), *model.buffers(), *inputs, *state]
+    lying = sum({t.untyped_storage()._cdata: t.untyped_storage().nbytes() for t in there}.values())
+    print(f"{name}, {form}: planned {plan.total:,}, allocated {lying + peak:,}")
+    assert plan.total == lying + max(0, plan.step.fixed_memory - lying) + peak
+    assert (plan.update == 0) == (form == "in backward")
+
+
+def test_a_plan_with_the_update_inside_is_run_by_a_step_with_it(tmp_path: Path) -> None:
+    model, inputs, loss = PERCEPTRON
+    plan = rt.plan(lambda: PERCEPTRON[0], inputs, loss, optimizer=ADAMW, update="in backward", budget="80%", **HERE)
+    assert plan.fits and "updates included" in str(plan) and "peak of the update" not in str(plan)
+    plan.save(tmp_path / "plan.json")
+    assert rt.FitPlan.load(tmp_path / "plan.json").update == 0
+    given = {**checking.OPTIONS, "plan": str(tmp_path / "plan.json")}
+    step = rt.train_step(
+        checking.Case.body(model, loss), budget=plan.step.budget, update=ADAMW(model.parameters()), **given
+    )
+    step(*inputs)
+    assert step.plan.predicted_peak <= plan.step.budget
 
 
 def test_a_gpus_optimizer_takes_its_foreach_variant() -> None:
@@ -492,6 +548,12 @@ def test_what_does_not_fit_is_told() -> None:
         ({"device": "none.json"}, "cannot be read"),
         ({"precision": "int3"}, "fp32, bf16"),
         ({"optimizer": "newton"}, "adamw"),
+        ({"optimizer": "adamw", "update": "lazily"}, "in backward"),
+        ({"update": "fused"}, "there is no optimizer"),
+        ({"optimizer": "rmsprop", "update": "fused"}, "RMSprop has no fused form"),
+        ({"optimizer": torch.optim.LBFGS, "update": "in backward"}, "it evaluates a closure"),
+        ({"optimizer": "adamw", "update": "in backward", "accumulate": 2}, "not 'in backward' with accumulate"),
+        ({"optimizer": "adamw", "update": "in backward", "ranks": 2}, "not 'in backward' with ranks"),
         ({"optimizer": torch.optim.SGD([torch.zeros(1)])}, "torch.optim.AdamW"),
         ({"sharding": "zero"}, "ddp, fsdp"),
         ({"ranks": 0}, "at least 1"),

@@ -987,3 +987,54 @@ for what, given in {
     "an unknown option": {"bugdet": "80%"},
 }.items():
     row(M, what, train_step=lambda g=given: mistaken("train_step", **g), wrap=lambda g=given: mistaken("wrap", **g))
+
+
+def updated(kind: str) -> str:
+    """Four steps with the optimizer inside, beside eager ones with its step behind."""
+    mine = nn.Sequential(nn.Linear(16, 16), nn.Dropout(0.1), nn.Linear(16, 4))
+    eager = copy.deepcopy(mine)
+    make = {"LBFGS": torch.optim.LBFGS, "foreign": type("Own", (torch.optim.SGD,), {})}.get(kind, torch.optim.AdamW)
+
+    def body(model: nn.Module) -> Callable[..., torch.Tensor]:
+        def run(x: torch.Tensor, scale: torch.Tensor) -> torch.Tensor:
+            value = squared(model, x) * scale
+            value.backward()
+            if kind == "norm":
+                torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+            return value.detach()
+
+        return run
+
+    optimizers = [make(model.parameters()) for model in (mine, eager)]
+    schedules = [torch.optim.lr_scheduler.ExponentialLR(optimizer, 0.9) for optimizer in optimizers]
+    step = rt.train_step(body(mine), update=optimizers[0], **OPTIONS)
+    scale = rt.scale_of(torch.amp.GradScaler("cpu", init_scale=8.0)) if kind == "scaler" else torch.ones(())
+    if kind == "accumulation":
+        squared(mine, X).backward()
+    for i in range(4):
+        found = []
+        for model, run in ((mine, step), (eager, body(eager))):
+            torch.manual_seed(i)
+            value = run(X, scale)
+            if model is eager:
+                optimizers[1].step()
+                optimizers[1].zero_grad()
+            found.append(left_behind(model, value, ()))
+        different = checking.differences(found[1], found[0])
+        weights = zip(mine.parameters(), eager.parameters(), strict=True)
+        if different or not all(checking.same(a, b) for a, b in weights):
+            return f"WRONG: round {i}: {', '.join(different[:3])}"
+        for schedule in schedules:
+            schedule.step()
+    return "works"
+
+
+row(L, "update=optimizer and a scheduler", train_step=lambda: updated("AdamW"))
+for what, kind in {
+    "update= where gradients exist": "accumulation",
+    "update= with clip_grad_norm_": "norm",
+    "update= with the scale of a GradScaler": "scaler",
+    "update=LBFGS": "LBFGS",
+    "update= with an optimizer of your own": "foreign",
+}.items():
+    row(M, what, train_step=lambda k=kind: updated(k))

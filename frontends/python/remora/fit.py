@@ -49,6 +49,7 @@ def _parser() -> argparse.ArgumentParser:
         "-b", "--budget", help="bytes for everything on the device, such as 20GiB (default: its memory)"
     )
     parser.add_argument("--optimizer", default="adamw", help="adamw (default), sgd, adafactor, …, none")
+    parser.add_argument("--update", choices=("fused", "foreach", "in backward"), help="how it updates")
     parser.add_argument(
         "--precision", default="bf16", help="bf16 (autocast, default), fp32, fp16, pure-bf16, pure-fp16"
     )
@@ -90,6 +91,7 @@ def _run(words: argparse.Namespace) -> int:
     model, batch = _model_of(words), _batch_of(words)
     options = {
         "optimizer": words.optimizer,
+        "update": words.update,
         "precision": words.precision,
         "ranks": words.ranks,
         "sharding": words.sharding,

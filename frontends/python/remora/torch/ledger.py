@@ -276,6 +276,16 @@ def place_of_capture(otherwise: str) -> str:
     code, module = compiling["code"], compiling.get("locals", {}).get("self")
     if isinstance(module, torch.nn.Module) and getattr(type(module).forward, "__code__", None) is code:
         return place_of_module(module)
+    return _place_of_code(code)
+
+
+def place_of_function(function: Callable[..., Any]) -> str:
+    """A function's name, file and line; "" for other callables."""
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    return _place_of_code(code) if code is not None else ""
+
+
+def _place_of_code(code: types.CodeType) -> str:
     return f"{code.co_name} ({code.co_filename}:{code.co_firstlineno})"
 
 

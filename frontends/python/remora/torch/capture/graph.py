@@ -59,6 +59,7 @@ class Op:
     recompute: bool = True  # whether it may run again
     random: bool = False  # whether it draws from a generator, whose state is restored when it runs again
     backward: bool = False
+    once: bool = False  # whether a schedule may not run it again, though it could
 
 
 @dataclass(frozen=True)
@@ -120,6 +121,7 @@ class StepGraph:
         self.swapped: set[fx.Node] = set()  # nodes that are run with their two arguments exchanged
         self.takes: dict[Op, Taking] = {}  # ops that may take over the storage of an input that is released behind them
         self.updates: list[tuple[fx.Node, fx.Node]] = []  # placeholder, and what is copied into it in the end
+        self.after: dict[Op, list[Op]] = {}  # ops whose first runs come before another's, which reads none of them
         self.outside = 0  # bytes of results that have no place in an arena, and are always counted
         self.beside = 0  # bytes that a CUDA graph takes beside its tensors: its workspace, and copies of the batch
         self.accumulates = False  # whether gradients exist, to which the step adds

@@ -16,6 +16,7 @@ from ..symbols import SYMBOLS, lengths_of, plain, same_lengths, surely
 from .graph import Cut, Op, StepGraph, Storage, is_random, may_run_again, tensors_in
 from .regions import Region
 from .shapes import reads_shape_only, without_source
+from .updates import EMPTY, is_update, update_of
 
 _NORMALIZATIONS = (
     torch.ops.aten.native_layer_norm,
@@ -115,6 +116,9 @@ class _Reader:
             return
         if target is torch.ops.aten.detach.default and self.step.resolve(node.all_input_nodes[0]).op != "placeholder":
             self.step.alias[node] = node.all_input_nodes[0]  # nothing here has a gradient to be detached from
+            return
+        if is_update(node):
+            self._add_parameter_update(node)
             return
         schema = getattr(target, "_schema", None)
         if schema is not None and schema.name == "_c10d_functional::wait_tensor":
@@ -223,6 +227,14 @@ class _Reader:
                 needed.append(done)
         self._changed |= {storage} if fixed else set()
 
+    def _add_parameter_update(self, node: fx.Node) -> None:
+        """An op that updates a parameter, and releases its gradient; the optimizer's state is always allocated."""
+        done, state = len(self.storages), update_of(node).memory_on(self.step.device).state
+        self.storages += [Storage(f"{node.name} done", 0, keep=True), Storage(f"{node.name} state", state, fixed=True)]
+        self._append(node, self._read_by(node), [done], recompute=False)
+        self.step.owner[node].backward = True
+        self.value[node], self.needs[node] = None, []
+
     def _is_there(self, read: Iterable[int], op: Op) -> bool:
         made = {s for o in self.step.ops[: self.step.ops.index(op) + 1] for s in o.outputs}
         return all(s in made or self.storages[s].fixed for s in read)
@@ -285,12 +297,12 @@ class _Reader:
         As autograd itself does: a gradient is handed out as it is if it lies like its parameter in memory of its own.
         """
         place, source = (self.step.resolve(n) for n in node.args[:2])  # type: ignore[arg-type]
-        if place.target not in (torch.ops.aten.empty_strided.default, torch.ops.aten.empty_like.default):
+        if place.target not in EMPTY:
             return False
         like, value = self.value[place], self.value[source]
         if (like.dtype, like.device) != (value.dtype, value.device) or not same_lengths(like.shape, value.shape):
             return False
-        if any(user.op == "output" for user in node.users):
+        if any(user.op == "output" or is_update(user) for user in node.users):
             (storage,) = self.step.storages_of(source)
             alone = not self.storages[storage].fixed and storage not in self._given
             whole = surely(value.untyped_storage().nbytes() == value.numel() * value.itemsize)

@@ -31,6 +31,7 @@ from torch import fx
 
 from ..symbols import same_lengths, surely
 from .graph import GROWS, Op, StepGraph, Storage, Taking, is_random
+from .updates import place_updates
 
 
 def simplify(step: StepGraph) -> None:
@@ -40,6 +41,7 @@ def simplify(step: StepGraph) -> None:
             _join(step, op)
     _update_in_place(step)
     _offer_storages(step)
+    place_updates(step)
 
 
 def write_rows(

@@ -28,6 +28,7 @@ from torch.utils.flop_counter import flop_registry
 from remora.onnx import Roofline
 
 from ..capture.graph import GROWS, Op, StepGraph, has_effect, is_own, is_random, storage_bytes, tensors_in
+from ..capture.updates import is_update, update_of
 from ..errors import CaptureError, first_line
 from ..job import same_answer
 from ..measure import (
@@ -291,6 +292,8 @@ def work_of(step: StepGraph, node: fx.Node) -> tuple[int, int]:
     sizes = (
         min(t.numel() * t.itemsize, int(t.untyped_storage().nbytes())) for t in tensors_in((arguments, options, result))
     )
+    if is_update(node):  # writes the parameter, and reads and writes the state
+        return operations, sum(sizes) + arguments[0].nbytes + 2 * update_of(node).memory.state
     return operations, sum(sizes)
 
 
@@ -301,9 +304,14 @@ def _gradients_of_convolution(arguments: tuple[Any, ...]) -> int:
     return int(sum(wanted[:2]) * 2 * spread.numel() * weight[0].numel())
 
 
+def workspace_of(step: StepGraph, node: fx.Node) -> int:
+    """Bytes that a node takes beyond its outputs, as far as they are known without running it."""
+    return update_of(node).memory_on(step.device).temporaries if is_update(node) else 0
+
+
 def roofline(step: StepGraph, node: fx.Node, device: torch.device) -> Cost:
     """Cost of a node by its FLOPs and the bytes that it moves, on a device; nothing runs."""
     operations, moved = work_of(step, node)
     seconds = generic_machine(device.type).seconds(operations, moved)
     made = tensors_in(step.value[node])
-    return Cost(max(1, round(seconds * 1e9)), 0, tuple(step.bytes_of(t) for t in made))
+    return Cost(max(1, round(seconds * 1e9)), workspace_of(step, node), tuple(step.bytes_of(t) for t in made))

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from remora.asking import within
 
 from ..capture.graph import Run
+from ..capture.updates import late_reads
 from ..errors import BudgetError, SolverError
 from ..options import Options
 from ..planning import SchedulePlan
@@ -34,7 +35,13 @@ def solve(
         nonlocal refused, is_lowest_open
         left = share * options.time_limit - (time.perf_counter() - start)
         try:
-            return problem.replayed(schedule_for(problem.graph, asked, options, max(LEAST_SECONDS, left), before))
+            while True:
+                seconds = max(LEAST_SECONDS, left)
+                replayed = problem.replayed(schedule_for(problem.graph, asked, options, seconds, before))
+                late = late_reads(problem.step, replayed.runs)
+                if not late:
+                    return replayed
+                problem.forbid(late)
         except BudgetError as refusal:
             least = refusal.least + problem.states
             least = least if options.arena else min(least, problem.unscheduled)

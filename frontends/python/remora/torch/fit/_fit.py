@@ -3,7 +3,7 @@
 
 subject     model, batch and loss on tensors without memory      _subject.py
 graph       the step as that device would run it                 _absent.py
-memory      what else is allocated on it                         _memory.py, _optimizer.py
+memory      what else is allocated on it                         _memory.py, capture/optimizer.py
 costs       time and workspaces of its ops there                 _rates.py
 schedule    the engine's, under what the rest leaves of the budget
 """
@@ -22,8 +22,10 @@ from torch import fx
 from remora.errors import InputError
 
 from ..capture.graph import StepGraph, tensors_in
+from ..capture.optimizer import OptimizerMemory, in_form, optimizer_memory, optimizer_of
 from ..capture.read import read_step
 from ..capture.simplify import simplify
+from ..capture.updates import Updates, update_of, updates_in
 from ..cost.calls import Cost, adopt_sizes, by_flops, measured
 from ..decide.slices import cost_of_slices, solve_with_slices
 from ..decide.step import solve
@@ -32,7 +34,6 @@ from ..options import Options
 from ..planning import SchedulePlan
 from ..problem.aten import StepProblem
 from ._memory import Item, Sharding, shard_graph, size_of, throughout
-from ._optimizer import OptimizerMemory, optimizer_memory, optimizer_of
 from ._question import Question, asks
 from ._rates import FitDevice, device_of
 from ._result import FitPlan, holes_of
@@ -57,6 +58,7 @@ class Captured:
     # micro-steps to an update. Where there are several the step is a later one, and `items` has the gradients.
     accumulate: int = 1
     checkpoints: int = 0  # the model's own, which are taken out of the step
+    updates: Updates | None = None  # that run inside the step
     # reads another graph of the step, and finds its costs on the device
     reader: Callable[[fx.GraphModule, Captured], StepProblem] | None = None
     seconds: dict[str, float] = field(default_factory=dict)
@@ -73,7 +75,9 @@ class Captured:
 
     @property
     def update(self) -> int:
-        """The most that is there while the optimizer works, in bytes."""
+        """The most that is there while the optimizer works, in bytes; 0 where it works inside the step."""
+        if self.updates is not None:
+            return 0
         gradients = self.gradients if self.accumulate == 1 else 0  # else they are resident already
         first = self.resident - self.optimizer.state + self.optimizer.first
         return gradients + max(self.resident + self.optimizer.later, first)
@@ -119,6 +123,10 @@ def plan(question: Question) -> FitPlan:
         "bf16" and "fp16" are autocast; the pure ones have parameters of that type, too.
     ranks, sharding : int and {"ddp", "fsdp"}
         So many processes, each of which has all of the model, or a part of it.
+    update : {"fused", "foreach", "in backward"}, optional
+        How the optimizer updates, by default as PyTorch chooses: by one kernel without temporaries; by lists of all
+        parameters, with temporaries of their size; or, as `train_step(update=)` does, each parameter as soon as
+        nothing reads it any more, after which its gradient is released.
     average : bool
         Whether a moving average of the weights is kept (`torch.optim.swa_utils.AveragedModel`).
     accumulate : int
@@ -157,10 +165,11 @@ def capture(question: Question) -> Captured:
     here = question.cost == "measured" or (question.cost is None and target is None)
     if here and place.type == "cuda" and not torch.cuda.is_available():
         raise InputError("cost", '"measured" runs ops on the device, which is not there')
-    make = optimizer_of(question.optimizer)
+    make = in_form(optimizer_of(question.optimizer), question.update)
+    inside = make if question.update == "in backward" else None
     start = time.perf_counter()
     subject = subject_of(question.model, question.batch, question.loss, question.precision, place, question.train)
-    found = subject.graph(question.accumulate > 1)
+    found = subject.graph(question.accumulate > 1, inside)
     step, trained = found.step, found.trained
     state = optimizer_memory(make, trained, place, subject.mode)
     gradients = sum(sharding.part(p) for p in trained)
@@ -169,7 +178,8 @@ def capture(question: Question) -> Captured:
     items = throughout(subject.model, tensors_in(subject.batch), state, trained, sharding, question.average)
     given = {s for n in step.placeholders for s in step.needs.get(n, ())}
     problem = StepProblem(step, by_flops(step), subject.name)
-    constants = problem.fixed - sum(step.storages[s].size for s in given)
+    states = sum(update_of(op.nodes[0]).memory_on(step.device).state for op in updates_in(step))
+    constants = problem.fixed - states - sum(step.storages[s].size for s in given)
     if constants:
         items.append(Item("constants of the step", constants, "throughout", True))
     if question.accumulate > 1:
@@ -181,6 +191,7 @@ def capture(question: Question) -> Captured:
     captured = Captured(
         problem, shapes, items, state, gradients, accumulate=question.accumulate, checkpoints=found.checkpoints
     )
+    captured.updates = found.updates
     costs = _measured_here(captured, step, place) if here else problem.costs
     shard_graph(step, trained, sharding)
     captured.problem = StepProblem(step, costs, subject.name)
@@ -246,7 +257,8 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
         proved, op = proved or refusal.proved, refusal.op
     if found is not None:
         found.checkpoints = captured.checkpoints
-    gradients = [Item("gradients", captured.gradients, "update", True)] if captured.accumulate == 1 else []
+    is_new = captured.accumulate == 1 and captured.updates is None
+    gradients = [Item("gradients", captured.gradients, "update", True)] if is_new else []
     return FitPlan(
         name=problem.name,
         shapes=captured.shapes,

@@ -78,8 +78,8 @@ def largest(question: SizeQuestion) -> Largest:
         "batch", "length", or with a function a name for what grows.
     multiple, most : int
         Only multiples up to a size are tried.
-    budget, device, optimizer, precision, ranks, sharding, average, accumulate, reserve, train, cost, order, pure,
-    time_limit, threads, seed, cache, progress, plan
+    budget, device, optimizer, update, precision, ranks, sharding, average, accumulate, reserve, train, cost, order,
+    pure, time_limit, threads, seed, cache, progress, plan
         As in `plan`.
 
     Raises
@@ -187,8 +187,8 @@ def fit_table(question: TableQuestion) -> FitTable:
     models : mapping of str to tuple
         By name: model and batch, and where it is needed the loss, as `plan` takes them.
     devices : iterable of str or FitDevice
-    budget, optimizer, precision, ranks, sharding, average, accumulate, reserve, train, cost, order, pure, time_limit,
-    threads, seed, cache, progress, plan
+    budget, optimizer, update, precision, ranks, sharding, average, accumulate, reserve, train, cost, order, pure,
+    time_limit, threads, seed, cache, progress, plan
         As in `plan`.
     """
     targets = [device_of(device) for device in question.devices]

@@ -22,8 +22,8 @@ import torch
 from remora.errors import InputError
 
 from ..capture.graph import StepGraph, storage_bytes, storages_bytes
+from ..capture.optimizer import OptimizerMemory
 from ..measure import rounded
-from ._optimizer import OptimizerMemory
 
 
 @dataclass(frozen=True)

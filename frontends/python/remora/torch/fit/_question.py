@@ -14,8 +14,8 @@ import torch
 
 from remora.errors import InputError
 
+from ..capture.optimizer import Optimizer
 from ..options import Options, Solving, check_budget
-from ._optimizer import Optimizer
 from ._rates import FitDevice
 
 P = ParamSpec("P")
@@ -32,6 +32,7 @@ class Setting(Solving):
 
     budget: int | str | None = None
     optimizer: str | Optimizer | None = None
+    update: str | None = None
     precision: str = "fp32"
     ranks: int = 1
     sharding: str = "ddp"
@@ -51,6 +52,10 @@ class Setting(Solving):
             value = getattr(self, name)
             if isinstance(value, bool) or not isinstance(value, int) or value < least:
                 raise InputError(name, f"{value!r} is not a whole number of at least {least}")
+        if self.update == "in backward":
+            why = {"ranks": self.ranks > 1, "accumulate": self.accumulate > 1}
+            for name in (name for name, given in why.items() if given):
+                raise InputError("update", f"not 'in backward' with {name}: all gradients are there before the update")
         self.solver = Options(**{f.name: getattr(self, f.name) for f in fields(Solving)}).checked()
 
 

@@ -25,7 +25,7 @@ from remora._arguments import write_text
 from remora.errors import InputError
 
 from ..capture.graph import StepGraph, tensors_in
-from ..cost.calls import Cost, work_of
+from ..cost.calls import Cost, work_of, workspace_of
 from ..measure import device_name, measuring, timed
 
 _PRODUCTS = ("mm", "addmm", "bmm", "baddbmm", "_scaled_mm")
@@ -78,11 +78,13 @@ class FitDevice:
     aliases: tuple[str, ...] = field(default=())
 
     def costs(self, step: StepGraph) -> dict[fx.Node, Cost]:
-        """Cost of each node of a step; workspaces are not modelled."""
+        """Cost of each node of a step; workspaces are not modelled, but for those of updates."""
         costs, machine = {}, self.machine
         for node in (node for op in step.ops for node in op.nodes):
             sizes = tuple(step.bytes_of(t) for t in tensors_in(step.value[node]))
-            costs[node] = Cost(max(1, round(work_in(step, node).seconds(machine) * 1e9)), 0, sizes)
+            costs[node] = Cost(
+                max(1, round(work_in(step, node).seconds(machine) * 1e9)), workspace_of(step, node), sizes
+            )
         return costs
 
     def step_seconds(self, seconds: float, ops: int) -> float:

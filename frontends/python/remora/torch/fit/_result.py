@@ -53,7 +53,7 @@ class FitPlan:
     unscheduled, peak : int
         Bytes: all that is there at the peak of a step without recompute; of the planned step, 0 without one.
     update : int
-        Bytes at the peak of the optimizer's step.
+        Bytes at the peak of the optimizer's step; 0 with `update="in backward"`, where it is part of the step.
     least : int
         If it does not fit: a budget that is enough; otherwise 0.
     proved : bool
@@ -211,6 +211,7 @@ class FitPlan:
         if self.step is not None:
             tensors = self.peak - sum(item.size for item in rows if item.when != "update")
             note = "gradients included" if self.accumulate == 1 else "each new gradient included"
+            note = note if self.update else "gradients and updates included"
             rows.append(Item("tensors of the step", tensors, "step", True, note))
         width = max(len(row.name) for row in rows)
         for row in rows:
@@ -218,7 +219,8 @@ class FitPlan:
             note = f"; {row.note}" if row.note else ""
             yield f"  {row.name:{width}}  {bytes_text(row.size):>10}  {row.when}, {kind}{note}"
         yield f"  {'peak of the step':{width}}  {bytes_text(self.peak or self.unscheduled):>10}"
-        yield f"  {'peak of the update':{width}}  {bytes_text(self.update):>10}  with the optimizer's temporaries"
+        if self.update:
+            yield f"  {'peak of the update':{width}}  {bytes_text(self.update):>10}  with the optimizer's temporaries"
         if self.upper > self.total:
             allocator = f"{bytes_text(self.upper):>10}  {HOLES:.0%} of all tensors more, for gaps"
             yield f"  {'with the allocator':{width}}  {allocator}"

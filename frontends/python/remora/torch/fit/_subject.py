@@ -26,8 +26,10 @@ from remora.errors import InputError
 
 from ..capture.dynamo import boxed, compiled_step, results_of
 from ..capture.graph import StepGraph, tensors_in
+from ..capture.optimizer import Optimizer
 from ..capture.read import read_step
 from ..capture.simplify import simplify
+from ..capture.updates import Updates, refuse_global_norm, update_of, updates_in
 from ..errors import CaptureError
 from ..ledger import Ledger
 from ..state import State
@@ -63,8 +65,10 @@ class Subject:
         """Name of the model's class."""
         return type(self.model).__name__
 
-    def graph(self, accumulate: bool = False) -> CapturedStep:
+    def graph(self, accumulate: bool = False, make: Optimizer | None = None) -> CapturedStep:
         """Captures the step; with `accumulate` that of a later micro-step, where the gradients of the first one exist.
+
+        `make`: of an optimizer whose updates run inside the step.
 
         Raises CaptureError where PyTorch cannot capture it.
         """
@@ -72,6 +76,7 @@ class Subject:
         ledger = Ledger()
 
         def compiler(module: Any, _: Any) -> Any:
+            refuse_global_norm(module)
             found.append(read_step(module))
             return _program(module, self.mode)
 
@@ -83,6 +88,12 @@ class Subject:
 
         # Dynamo keeps what it captured by code object, and each plan is of its own.
         own = types.FunctionType(step.__code__.replace(), step.__globals__, "step", None, step.__closure__)
+        updates = None
+        if make is not None:
+            with self.mode:
+                updates = Updates(make([p for p in self.model.parameters() if p.requires_grad]))
+            updates.check(self.batch)
+            own = updates.inside(own)
         # What hooks and the loss do to lists and counters, Dynamo does as well.
         state = State({**hooked(self.model), "the loss": self.loss}, lazily=True)
         with state.run(), self.mode, standing_in(self.device):
@@ -91,7 +102,8 @@ class Subject:
                 compiled(self.batch)
                 for given in tensors_in(self.batch):
                     given.grad = None  # each micro-step has a batch of its own
-        trained = [p for p in self.model.parameters() if p.grad is not None]
+        updated = {update_of(op.nodes[0]).parameter for op in updates_in(found[-1])}
+        trained = [p for p in self.model.parameters() if p.grad is not None or p in updated]
         self.model.zero_grad(set_to_none=True)
         if not trained:
             raise CaptureError("the step has no gradients: no parameter that the loss reaches requires one")
@@ -99,7 +111,7 @@ class Subject:
         simplify(graph)
         graph.accumulates = part.accumulates
         assert graph.accumulates == accumulate, "the second micro-step is captured with the gradients of the first"
-        return CapturedStep(graph, trained, part.checkpoints)
+        return CapturedStep(graph, trained, part.checkpoints, updates)
 
 
 @dataclass
@@ -109,6 +121,7 @@ class CapturedStep:
     step: StepGraph
     trained: list[torch.nn.Parameter]  # the parameters that have gradients behind it
     checkpoints: int  # the model's own, which were taken out of it
+    updates: Updates | None = None  # what runs inside
 
 
 def _program(module: fx.GraphModule, mode: FakeTensorMode) -> Callable[[list[Any]], list[Any]]:

@@ -74,6 +74,12 @@ class StepProblem:
         count = sum(op.random for op in self.step.ops)
         return _state_bytes(self.step) * (1 + count) if count else 0
 
+    def forbid(self, ops: Sequence[Op]) -> None:
+        """Lets some ops run once only."""
+        for op in ops:
+            op.once = True
+        self.__dict__.pop("graph", None)
+
     def replayed(self, schedule: remora.Schedule) -> Replayed:
         """A schedule of the graph, replayed as the program allocates."""
         runs = runs_of(self.step, schedule)
@@ -122,7 +128,8 @@ def graph_of(
             phase="backward" if op.backward else "forward",
             backward_of=ops[forward[op]] if op in forward else None,
             recompute=op.recompute,
-            after=last if runs_once else (),
+            max_computes=1 if op.once else None,
+            after=[*(last if runs_once else ()), *(ops[o] for o in step.after.get(op, ()))],
             axes=engine_axes(axes.get(op, ()), tensors, workspace),
         )
         if runs_once:

@@ -27,12 +27,13 @@ from remora.errors import InputError
 from ..capture.declared import Declared
 from ..capture.dynamo import alive, boxed, compiled_step
 from ..capture.graph import replayable, tensors_in
+from ..capture.updates import OF_A_SCALER, Updates, refuse_global_norm
 from ..carry.arena import Memory
 from ..carry.cuda_graph import Recorded, workspace_in_graph
 from ..carry.program import Program
 from ..decide.schedules import sweep_graph
 from ..errors import BudgetError, CaptureError
-from ..ledger import Ledger, Part
+from ..ledger import Ledger, Part, place_of_function
 from ..measure import rounded
 from ..options import Options, check_budget
 from ..planning import Plans, SchedulePlan
@@ -63,6 +64,7 @@ def train_step(
     sizes: Mapping[str, Any] | None = None,
     lengths: Sequence[int] = (),
     plans: int = 4,
+    update: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] = (),
 ) -> Any:
     """Makes a training step run under a memory budget; loss and `loss.backward()` are inside the function.
 
@@ -70,7 +72,7 @@ def train_step(
     ----------
     function : callable
         Runs the model, calls `backward()` on a loss, and returns what the caller wants, detached. The optimizer's step
-        stands outside.
+        stands outside, unless it is given as `update`.
     budget : int or str
         Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of the memory that
         the captured step uses beyond that if nothing is recomputed. The largest batch so far turns it into bytes.
@@ -87,6 +89,12 @@ def train_step(
         time. Otherwise all sizes of a range count alike. Only with one range in `sizes`.
     plans : int
         The largest number of schedules for all sizes together.
+    update : torch.optim.Optimizer or sequence of them
+        Optimizers of `torch.optim` whose updates run inside the step: each parameter is updated as soon as nothing
+        reads it any more, its gradient is then released, and `grad` is None after the step. Parameters and states are
+        those of `optimizer.step()` after the function, with `foreach=False` (or `fused=True`), bit for bit. The state
+        counts as permanently resident from the first step on. Not with gradients that exist already, clipping by a
+        global norm, a GradScaler, hooks of the optimizer's step, `fuse`, `arena` or `cuda_graph`.
 
     Returns
     -------
@@ -103,8 +111,8 @@ def train_step(
     ...     return loss.detach()
     """
     given = locals()
-    options = Options.of({n: given[n] for n in given if n not in ("function", "sizes", "lengths", "plans")})
-    words: dict[str, Any] = {"options": options, "sizes": sizes, "lengths": lengths, "most": plans}
+    options = Options.of({n: given[n] for n in given if n not in ("function", "sizes", "lengths", "plans", "update")})
+    words: dict[str, Any] = {"options": options, "sizes": sizes, "lengths": lengths, "most": plans, "update": update}
     return functools.partial(TrainStep, **words) if function is None else TrainStep(function, **words)
 
 
@@ -119,6 +127,7 @@ def scale_of(scaler: torch.amp.GradScaler) -> torch.Tensor:
     if scaler._scale is None:
         scaler._lazy_init_scale_growth_tracker(device)
     assert scaler._scale is not None
+    setattr(scaler._scale, OF_A_SCALER, True)
     return scaler._scale
 
 
@@ -176,6 +185,7 @@ class TrainStep:
         sizes: Mapping[str, Any] | None = None,
         lengths: Sequence[int] = (),
         most: int = 4,
+        update: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] = (),
     ) -> None:
         if type(most) is not int or most < 1:
             raise InputError("plans", f"{most!r} is not a whole number of at least 1")
@@ -183,13 +193,18 @@ class TrainStep:
             raise ValueError("sizes: not with fuse, arena, cuda_graph, slices or plan, which are for one size")
         if not all(isinstance(n, int) and n > 0 for n in lengths) or (len(lengths) and not sizes):
             raise InputError("lengths", "must be whole numbers of at least 1, with a range in sizes")
+        self._updates = Updates(update)
+        if self._updates.optimizers and (options.fuse or options.arena or options.cuda_graph):
+            raise ValueError("update: not with fuse, arena or cuda_graph")
         functools.update_wrapper(self, function)
         self.function, self.options = function, options
         self._lengths, self._most = [int(n) for n in lengths], most
         self._declared = Declared(function, sizes) if sizes else None
         if self._declared is not None and lengths and len(self._declared.ranges) > 1:
             raise InputError("lengths", "several ranges in sizes: which of them the lengths are of is not known")
-        self.ledger = Ledger()
+        has_updates = bool(self._updates.optimizers)
+        self.ledger = Ledger(place_of_function(function) if has_updates else "")
+        traced = self._updates.inside(function) if has_updates else function
         self._limit: int | None = None  # a percentage, in bytes
         self._captured: list[_Captured | SizedStep] = []
         self._memory = Memory() if options.arena else None
@@ -197,7 +212,7 @@ class TrainStep:
         # Dynamo's cache outlives the step, and must not keep its model.
         weak = weakref.WeakMethod(self._compile)
         vary: Any = ("marked" if sizes else "later") if varies(options) else ""
-        self._compiled = compiled_step(function, lambda module, inputs: alive(weak)(module, inputs), self.ledger, vary)
+        self._compiled = compiled_step(traced, lambda module, inputs: alive(weak)(module, inputs), self.ledger, vary)
 
     @property
     def plans(self) -> Plans:
@@ -217,6 +232,7 @@ class TrainStep:
     def __call__(self, *arguments: Any, **options: Any) -> Any:
         """Runs the step."""
         self.ledger.begun = time.perf_counter()
+        self._updates.check((arguments, options))
         if self._declared is not None:
             self._declared.mark(arguments, options)
         result = self._compiled(*arguments, **options)
@@ -286,6 +302,7 @@ class TrainStep:
 
     def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         part = self.ledger.parts[-1]
+        refuse_global_norm(module)
         name = str(getattr(self.function, "__qualname__", "step"))
         if varies(self.options) and not self.ledger.by_size and has_symbols(module):
             ranges = self._declared.ranges if self._declared is not None else set()

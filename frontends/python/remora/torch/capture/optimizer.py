@@ -9,20 +9,21 @@ state. So foreach and fused variants are counted as PyTorch chooses them for the
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
+from torch._subclasses import FakeTensorMode
 from torch._subclasses.fake_tensor import FakeTensor, unset_fake_temporarily
 from torch.optim.optimizer import _foreach_supported_types
 from torch.overrides import TorchFunctionMode
 
 from remora.errors import InputError
 
-from ..capture.graph import storages_bytes, tensors_in
-from ..capture.launches import Held
 from ..errors import first_line
+from .graph import storages_bytes, tensors_in
+from .launches import Held
 
 Optimizer = Callable[[Iterable[torch.nn.Parameter]], torch.optim.Optimizer]
 OPTIMIZERS: dict[str, Optimizer] = {
@@ -37,6 +38,10 @@ OPTIMIZERS: dict[str, Optimizer] = {
 """By the name that `remora fit` and `plan` take; training_memory.cpp has what they allocate, for ONNX models."""
 
 
+SCALARS = 64
+"""Bytes that an optimizer computes at most of an option that is a tensor of one number."""
+
+
 @dataclass(frozen=True)
 class OptimizerMemory:
     """Bytes on the device."""
@@ -46,6 +51,11 @@ class OptimizerMemory:
     # that a later one takes beyond these and the state
     first: int = 0
     later: int = 0
+
+    @property
+    def temporaries(self) -> int:
+        """The most that a step takes beyond parameters, gradients and the state, as if this were there before."""
+        return max(self.later, self.first - self.state)
 
     def part(self, share: float) -> OptimizerMemory:
         """That of a process that holds such a share of the parameters."""
@@ -70,6 +80,35 @@ def optimizer_of(given: str | Optimizer | None) -> Optimizer | None:
             "functools.partial(torch.optim.AdamW, lr=1e-4)",
         )
     return given
+
+
+FORMS = ("fused", "foreach", "in backward")
+"""How an optimizer updates: by one kernel, by lists of all parameters, or each as soon as its gradient is there."""
+
+
+def in_form(make: Optimizer | None, form: str | None) -> Optimizer | None:
+    """An optimizer's maker, of one that updates in a form; None: as PyTorch chooses.
+
+    Raises InputError if it has no such form, or there is no optimizer.
+    """
+    if form is None:
+        return make
+    if form not in FORMS:
+        raise InputError("update", f"{form!r} is none of {', '.join(FORMS)}")
+    if make is None:
+        raise InputError("update", f"{form!r}, but there is no optimizer")
+
+    def made(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        optimizer = make(parameters)
+        if form == "in backward":
+            return one_by_one(optimizer)
+        for group in optimizer.param_groups:
+            if form not in group:
+                raise InputError("update", f"{type(optimizer).__name__} has no {form} form")
+            group.update({other: other == form for other in ("fused", "foreach") if other in group})
+        return optimizer
+
+    return made
 
 
 def optimizer_memory(
@@ -99,6 +138,37 @@ def optimizer_memory(
             for parameter in trained:
                 parameter.grad = None
     return OptimizerMemory(state, first.peak + numbers, later.peak)
+
+
+def memory_like(
+    kind: Callable[..., torch.optim.Optimizer], options: Mapping[str, Any], parameter: torch.nn.Parameter
+) -> OptimizerMemory:
+    """Memory of an optimizer of one parameter, which it updates without its foreach variant.
+
+    Options that are tensors, as a learning rate may be, count as numbers, with a bound for what is computed of them.
+    """
+    tensors = {name: value for name, value in options.items() if isinstance(value, torch.Tensor)}
+    options = {**options, **{name: value.item() for name, value in tensors.items()}}
+    mode = FakeTensorMode(allow_non_fake_inputs=True)
+    with mode:
+        made = torch.empty_strided(
+            parameter.shape, parameter.stride(), dtype=parameter.dtype, device=parameter.device, requires_grad=True
+        )
+        fake = torch.nn.Parameter(made)
+
+    def make(given: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
+        return one_by_one(kind([{**options, "params": list(given)}]))
+
+    found = optimizer_memory(make, [fake], parameter.device, mode)
+    return replace(found, later=found.later + SCALARS * len(tensors))
+
+
+def one_by_one(optimizer: torch.optim.Optimizer) -> torch.optim.Optimizer:
+    """The optimizer, without its foreach variant."""
+    for group in optimizer.param_groups:
+        if "foreach" in group:
+            group["foreach"] = False
+    return optimizer
 
 
 @contextlib.contextmanager
@@ -143,10 +213,15 @@ class _Counted(Held):  # type: ignore[no-untyped-call]
 
 
 def wrapped_number(function: Any, arguments: tuple[Any, ...]) -> int:
-    """Size of a number next to a tensor while an op of the CPU runs: eight bytes, and one of the tensor's type."""
-    if function.overloadpacket.__name__.rstrip("_") not in ("add", "sub", "mul", "div") or len(arguments) < 2:
+    """Size of a number next to a tensor while an op of the CPU runs: eight bytes, and one of the tensor's type.
+
+    Ops of lists run on each tensor of theirs.
+    """
+    name = function.overloadpacket.__name__.rstrip("_").removeprefix("_foreach_")
+    if name not in ("add", "sub", "mul", "div") or len(arguments) < 2:
         return 0
-    tensor = next((a for a in arguments[:2] if isinstance(a, torch.Tensor)), None)
-    if tensor is None or not any(isinstance(a, (int, float)) for a in arguments[:2]):
+    given = [a[0] if isinstance(a, (list, tuple)) and a else a for a in arguments[:2]]
+    tensor = next((a for a in given if isinstance(a, torch.Tensor)), None)
+    if tensor is None or not any(isinstance(a, (int, float)) for a in given):
         return 0
     return 8 if tensor.itemsize == 8 else 8 + tensor.itemsize
