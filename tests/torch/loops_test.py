@@ -617,7 +617,8 @@ def test_a_wrapped_module_evaluates_as_if_it_were_not_wrapped() -> None:
 
 
 def test_twenty_shapes_are_planned_within_the_bytes_of_the_first() -> None:
-    model = rt.wrap(layers(2), budget="80%", cost="flops", **checking.OPTIONS)
+    """One by one, where code is compiled for each."""
+    model = rt.wrap(layers(2), budget="80%", cost="flops", fuse=True, **checking.OPTIONS)
     for rows in range(500, 480, -1):
         backward_of(model, X[:rows])
     assert len(rt.plans(model)) == 20

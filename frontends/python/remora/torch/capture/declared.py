@@ -9,7 +9,7 @@ them to it, they are sizes of their own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -21,13 +21,30 @@ Range = tuple[int, int]
 
 
 class Declared:
-    """The sizes of arguments that vary, by the names of arguments or of what is in them."""
+    """The sizes of arguments that vary, by the names of arguments or of what is in them.
 
-    def __init__(self, function: Callable[..., Any], sizes: Mapping[str, Any]) -> None:
-        if "max" not in inspect.signature(torch._dynamo.maybe_mark_dynamic).parameters:
+    `lengths`: how long calls are, each as often as it occurs; `most`: the number of schedules. Raises InputError: names
+    what cannot be.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        sizes: Mapping[str, Any] | None = None,
+        lengths: Sequence[int] = (),
+        most: int = 4,
+    ) -> None:
+        if type(most) is not int or most < 1:
+            raise InputError("plans", f"{most!r} is not a whole number of at least 1")
+        if sizes and "max" not in inspect.signature(torch._dynamo.maybe_mark_dynamic).parameters:
             raise InputError("sizes", f"PyTorch {torch.__version__} takes no range for a size; 2.15 does")
-        self._signature = inspect.signature(function)
-        self.sizes = {name: _dimensions(name, given) for name, given in sizes.items()}
+        self._signature = inspect.signature(function) if sizes else None
+        self.sizes = {name: _dimensions(name, given) for name, given in (sizes or {}).items()}
+        if not all(isinstance(n, int) and n > 0 for n in lengths) or (len(lengths) and not sizes):
+            raise InputError("lengths", "must be whole numbers of at least 1, with a range in sizes")
+        if len(lengths) and len(self.ranges) > 1:
+            raise InputError("lengths", "several ranges in sizes: which of them the lengths are of is not known")
+        self.lengths, self.most = [int(n) for n in lengths], most
 
     @property
     def ranges(self) -> set[Range]:
@@ -39,6 +56,8 @@ class Declared:
 
         Raises InputError: names what is not there, or not within its range.
         """
+        if self._signature is None:
+            return
         tensors = dict(_tensors(self._signature.bind(*arguments, **named).arguments))
         sizes: dict[int, Range] = {}
         marked: set[tuple[int, int]] = set()

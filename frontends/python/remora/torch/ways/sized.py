@@ -12,9 +12,10 @@ runs, and no size runs without one.
 from __future__ import annotations
 
 import bisect
+import functools
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,8 +25,10 @@ from torch import fx
 from remora.asking import replayed
 from remora.errors import InputError
 
-from ..capture.graph import Run
-from ..carry.program import Program, write_program
+from ..capture.declared import Declared
+from ..capture.dynamo import Vary
+from ..capture.graph import Cut, Run
+from ..carry.program import write_step
 from ..cost.calls import op_cost
 from ..decide.lengths import fewest
 from ..decide.step import solve
@@ -50,14 +53,14 @@ InBytes = Callable[[Options, StepProblem], tuple[Options, "int | None"]]
 class Scheduled:
     """One schedule of a step, for all sizes at which it stays within the budget.
 
-    `plan`: at the size for which it was searched; None where nothing is recomputed.
+    `plan`: at the size for which it was searched; None where nothing is recomputed. `program`: what runs it.
     """
 
     runs: list[Run]
     ops: list[int]
     plan: SchedulePlan | None = None
     values: Values = ()
-    program: Program | None = None
+    program: Any = None
 
     def duration(self, problem: StepProblem) -> int:
         """Nanoseconds at the sizes of a problem."""
@@ -83,14 +86,7 @@ class Decided:
 class SizedStep:
     """A captured graph whose sizes vary.
 
-    Parameters
-    ----------
-    lengths : sequence of int
-        How long calls are, each as often as it occurs; all of a range alike where there are none.
-    most : int
-        Number of schedules.
-    declared : set of (int, int)
-        Ranges of sizes.
+    `write`: makes what runs a schedule, by default a program; `cut`: of a joint graph, whose parts run apart.
     """
 
     def __init__(
@@ -99,15 +95,18 @@ class SizedStep:
         options: Options,
         name: str,
         part: Part,
-        lengths: Sequence[int],
-        most: int,
-        declared: set[tuple[int, int]],
+        ledger: Ledger,
+        declared: Declared,
+        write: Callable[[list[Run]], Any] | None = None,
+        cut: Cut | None = None,
     ) -> None:
-        self.part, self.ran = part, 0
+        self.part, self.ledger, self.ran = part, ledger, 0
         self.seconds = {"capture": time.perf_counter() - part.begun}
-        self._sized = SizedProblem(module, options, name, part.accumulates)
+        self._sized = SizedProblem(module, options, name, part.accumulates, ledger.named, cut)
+        self._write = write or functools.partial(write_step, self._sized.step)
         self.step, self.seconds["read"] = self._sized.step, self._sized.seconds
-        self.options, self._lengths, self._most, self._declared = options, lengths, most, declared
+        self.options, self._lengths, self._most = options, declared.lengths, declared.most
+        self._declared = declared.ranges
         self._decided: Decided | None = None
         self._is_told = True
         self.latest: Values = ()
@@ -120,8 +119,8 @@ class SizedStep:
 
     # -- Decisions -----------------------------------------------------------------------------------------------------
 
-    def run(self, arguments: list[Any], in_bytes: InBytes) -> list[Any]:
-        """Runs a call by the fastest schedule that fits; BudgetError if there is none."""
+    def scheduled(self, arguments: list[Any], in_bytes: InBytes) -> Scheduled:
+        """The fastest schedule that fits a call, with its program; BudgetError if there is none."""
         values = self._sized.values_of(arguments)
         decided = self._decided
         if decided is None:
@@ -132,32 +131,32 @@ class SizedStep:
             self._choose(decided, values, in_bytes)
         scheduled = decided.chosen[values]
         self.latest, self._largest = values, tuple(map(max, values, self._largest or values))
-        if scheduled.program is None:
-            scheduled.program = self._written(scheduled)
-        return scheduled.program.run(arguments)
+        self._written(scheduled)
+        return scheduled
 
-    def tell(self, ledger: Ledger) -> None:
+    def tell(self) -> None:
         """Says, once, that sizes vary from now on, or which of those declared are captured apart."""
         if self._is_told:
             return
         self._is_told = True
         if not self._declared:
-            ledger.tell_sizes(self.part, sum(self.seconds.values()))
+            self.ledger.tell_sizes(self.part, sum(self.seconds.values()))
         for name, sizes in zip(self._sized.names.values(), self._sized.ranges, strict=True):
             if sizes is None:
                 continue
             around = [r for r in self._declared if r[0] <= sizes[0] and sizes[-1] <= r[1]]
             low, high = min(around, key=lambda r: r[1] - r[0], default=(sizes[0], sizes[-1]))
             if len(sizes) < high - low + 1:
-                ledger.tell(
+                self.ledger.tell(
                     f"{name}: this capture serves {spans_text(sizes)} of {low:,} to {high:,}, since "
                     "the step, or a kernel of PyTorch's, is another one for other sizes; these are captured when "
                     "they come"
                 )
 
-    def _written(self, scheduled: Scheduled) -> Program:
-        step = self.step
-        return write_program("step", step, scheduled.runs, step.placeholders, step.outputs, step.updates)
+    def _written(self, scheduled: Scheduled) -> Any:
+        if scheduled.program is None:
+            scheduled.program = self._write(scheduled.runs)
+        return scheduled.program
 
     @property
     def is_decided(self) -> bool:
@@ -344,12 +343,31 @@ class SizedStep:
                 whole=problem.of,
                 predicted_peak=scheduled.peak(problem),
             )
-        if scheduled.program is None:
-            scheduled.program = self._written(scheduled)
-        plan.source, plan.checkpoints = scheduled.program.source, self.part.checkpoints
+        plan.source, plan.checkpoints = self._written(scheduled).source, self.part.checkpoints
         plan.sizes = self._sized.text(values, values)
         plan.seconds = {**self.seconds, **plan.seconds}
         return plan
+
+
+def declared(
+    function: Callable[..., Any],
+    options: Options,
+    sizes: Mapping[str, Any] | None,
+    lengths: Sequence[int],
+    most: int,
+) -> Declared:
+    """The sizes that a user declares of a function's arguments.
+
+    Raises InputError, ValueError: names what cannot be.
+    """
+    if sizes and not varies(options):
+        raise ValueError("sizes: not with fuse, arena, cuda_graph, slices or plan, which are for one size")
+    return Declared(function, sizes, lengths, most)
+
+
+def vary_of(options: Options, declared: Declared) -> Vary:
+    """Which sizes become symbols."""
+    return ("marked" if declared.sizes else "later") if varies(options) else ""
 
 
 def varies(options: Options) -> bool:
