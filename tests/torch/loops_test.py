@@ -502,7 +502,7 @@ def test_a_wrapped_module_says_once_that_a_larger_batch_raised_its_budget() -> N
     assert told(lambda: backward_of(model, X[:128])) == []
     said = told(lambda: (backward_of(model, X[:256]), backward_of(model, X)))
     assert sum("begin with the largest batch, or give the budget in bytes" in text for text in said) == 1
-    assert all("a larger batch has raised it" in text or "has a plan for new shapes" in text for text in said)
+    assert all("a larger batch has raised it" in text or "is captured for all sizes" in text for text in said)
 
 
 def test_a_graph_that_cannot_be_planned_runs_and_is_told() -> None:

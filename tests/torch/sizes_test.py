@@ -23,7 +23,7 @@ from torch import nn
 import remora.torch as rt
 from remora.errors import InputError
 from remora.torch.cost.varying import between
-from remora.torch.decide.lengths import fewest
+from remora.torch.decide.lengths import expected_time, fewest
 
 Batch = dict[str, torch.Tensor]
 Loss = Callable[..., torch.Tensor]
@@ -51,7 +51,7 @@ class Wrapped(nn.Module):
         return plan
 
     @property
-    def plans(self) -> list[rt.Plan]:
+    def plans(self) -> Any:
         return rt.plans(self)
 
 
@@ -139,7 +139,9 @@ def test_all_lengths_of_a_range_are_captured_once_and_the_longest_is_planned_fir
     assert plans[9].sizes == "x.shape[1]: 9"
     text = str(case.step.plans)
     assert re.match(r"x\.shape\[1\]: 8 to \d+: nothing recomputed, .* of ", text)
-    assert re.search(r"x\.shape\[1\]: \d+ to 128: \d+ recomputes, \+", text)
+    assert re.search(r"x\.shape\[1\]: \d+ to 128: \d+ recomputes, \+.*bound \+", text)
+    (expected,) = case.step.plans.expected
+    assert expected.plain <= expected.bound <= expected.time and str(expected) in text
     assert 2 <= len(case.step.plans) <= 4
 
 
@@ -493,7 +495,7 @@ def test_the_chosen_schedules_have_the_smallest_expected_time() -> None:
         ]
         mine = fewest(times, reach, weights, most)
         assert len(mine) <= most and reach[mine[-1]] == count
-        assert expected(mine) == min(map(expected, whole))
+        assert expected(mine) == min(map(expected, whole)) == expected_time(times, reach, weights, mine)
 
 
 def test_costs_lie_on_lines_between_measurements() -> None:

@@ -220,8 +220,7 @@ class Ledger:
         if part.changed:
             self.tell(
                 f"{part.where} is captured for all sizes of what has changed: {part.changed}. That took "
-                f"{seconds:.1f} s, and further sizes take less than a step or two; sizes= of "
-                "remora.torch.train_step does so in the first call"
+                f"{seconds:.1f} s, and further sizes take less than a step or two; with sizes= the first call does so"
             )
 
     def tell_numbers(self, sizes: Iterable[str]) -> None:

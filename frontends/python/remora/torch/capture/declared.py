@@ -18,6 +18,8 @@ import torch._dynamo
 from remora.errors import InputError
 
 Range = tuple[int, int]
+Places = dict[tuple[int, int], Range]
+"""By tensor (its `id`) and dimension."""
 
 
 class Declared:
@@ -58,25 +60,39 @@ class Declared:
         """
         if self._signature is None:
             return
-        tensors = dict(_tensors(self._signature.bind(*arguments, **named).arguments))
+        given = self._signature.bind(*arguments, **named).arguments
+        own, others = self.within(given)
+        for tensor in dict(_tensors(given)).values():
+            for dim in range(tensor.dim()):
+                low, high = own.get((id(tensor), dim), (None, None))
+                if low is not None or (id(tensor), dim) in others:
+                    torch._dynamo.maybe_mark_dynamic(tensor, dim, **({} if low is None else {"min": low, "max": high}))
+
+    def within(self, given: Mapping[str, Any]) -> tuple[Places, Places]:
+        """The ranges of what is declared, and of what else has a declared size, of arguments by their names.
+
+        Raises InputError: names what is not there, or not within its range.
+        """
+        tensors = dict(_tensors(given))
+        own: Places = {}
         sizes: dict[int, Range] = {}
-        marked: set[tuple[int, int]] = set()
         for name, dimensions in self.sizes.items():
             tensor = self._named(name, tensors)
-            for given, (low, high) in dimensions.items():
-                if not -tensor.dim() <= given < tensor.dim():
-                    raise InputError(f"sizes[{name!r}]", f"{name} has {tensor.dim()} dimensions, and none is {given}")
-                dim = given % tensor.dim()
+            for place, (low, high) in dimensions.items():
+                if not -tensor.dim() <= place < tensor.dim():
+                    raise InputError(f"sizes[{name!r}]", f"{name} has {tensor.dim()} dimensions, and none is {place}")
+                dim = place % tensor.dim()
                 size = tensor.shape[dim]
                 if not low <= size <= high:
                     raise InputError(f"sizes[{name!r}]", f"{name}.shape[{dim}] is {size}, not within {low} to {high}")
-                torch._dynamo.maybe_mark_dynamic(tensor, dim, min=low, max=high)
-                marked.add((id(tensor), dim))
-                sizes[size] = low, high
-        for tensor in tensors.values():
-            for dim, size in enumerate(tensor.shape):
-                if size in sizes and (id(tensor), dim) not in marked:
-                    torch._dynamo.maybe_mark_dynamic(tensor, dim)
+                own[id(tensor), dim] = sizes[size] = low, high
+        everywhere = ((tensor, dim) for tensor in tensors.values() for dim in range(tensor.dim()))
+        others = {
+            (id(tensor), dim): sizes[tensor.shape[dim]]
+            for tensor, dim in everywhere
+            if tensor.shape[dim] in sizes and (id(tensor), dim) not in own
+        }
+        return own, others
 
     def _named(self, name: str, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
         found = [tensor for path, tensor in tensors.items() if path == name or path.endswith(f".{name}")]

@@ -64,13 +64,16 @@ class Backend:
     @property
     def plans(self) -> Plans:
         """The plans, in the order of capture."""
-        return Plans(plan for one in self.planned for plan in (one.plans if isinstance(one, SizedStep) else [one]))
+        plans = (plan for one in self.planned for plan in (one.plans if isinstance(one, SizedStep) else [one]))
+        return Plans(plans, (expected for one in self._sized() for expected in one.expected))
+
+    def _sized(self) -> list[SizedStep]:
+        return [one for one in self.planned if isinstance(one, SizedStep)]
 
     def tell_sizes(self) -> None:
         """Says, once, which sizes vary."""
-        for one in self.planned:
-            if isinstance(one, SizedStep):
-                one.tell()
+        for one in self._sized():
+            one.tell()
 
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Any:
         """Plans a graph of Dynamo, and returns what runs it."""

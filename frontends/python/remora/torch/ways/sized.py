@@ -30,7 +30,7 @@ from ..capture.dynamo import Vary
 from ..capture.graph import Cut, Run
 from ..carry.program import write_step
 from ..cost.calls import op_cost
-from ..decide.lengths import fewest
+from ..decide.lengths import Expected, at_most, expected_time, fewest, total
 from ..decide.step import solve
 from ..errors import BudgetError, CaptureError, SolverError
 from ..ledger import Ledger, Part
@@ -79,6 +79,7 @@ class Decided:
     options: Options  # with the budget in bytes
     limit: int | None  # what a percentage is, in bytes
     schedules: list[Scheduled]
+    expected: Expected | None = None
     chosen: dict[Values, Scheduled] = field(default_factory=dict)
     shown: dict[tuple[Values, Scheduled], SchedulePlan] = field(default_factory=dict)
 
@@ -206,7 +207,7 @@ class SizedStep:
             served = set(sizes)
             within = [n for n in self._lengths if n in served]
             if within:
-                return _binned(within, corner)
+                return [((size,), weight) for size, weight in at_most(within, corner[0], SAMPLES)]
         steps = [i / (SAMPLES - 1) for i in range(SAMPLES)]
         rows = [
             tuple(
@@ -242,7 +243,15 @@ class SizedStep:
             except (BudgetError, SolverError):
                 continue
         times = [[float(scheduled.duration(problem)) for problem in rough] for scheduled in found]
-        return [found[k] for k in fewest(times, reach, [weight for _, weight in samples], self._most)]
+        weights = [weight for _, weight in samples]
+        chosen = fewest(times, reach, weights, self._most)
+        plain = [float(baseline.duration(problem)) for problem in rough]
+        bounds = {s.values: s.plan.bound / s.plan.unscheduled_time for s in found if s.plan is not None}
+        least = [time * max(1.0, bounds.get(values, 1.0)) for time, (values, _) in zip(plain, samples, strict=True)]
+        decided.expected = Expected(
+            expected_time(times, reach, weights, chosen), total(least, weights), total(plain, weights)
+        )
+        return [found[k] for k in chosen]
 
     def _choose(self, decided: Decided, values: Values, in_bytes: InBytes) -> None:
         """Chooses the fastest schedule that stays within the budget at some sizes."""
@@ -295,6 +304,11 @@ class SizedStep:
             plan.sizes = self._sized.text(low, high)
             found.append(plan)
         return found
+
+    @property
+    def expected(self) -> list[Expected]:
+        """The expected time, where several schedules were chosen."""
+        return [self._decided.expected] if self._decided is not None and self._decided.expected is not None else []
 
     def _spans(self, decided: Decided) -> dict[Scheduled, tuple[Values, Values]]:
         """The smallest and the largest sizes for which each schedule runs."""
@@ -380,12 +394,3 @@ def _spread(first: int, end: int, count: int) -> list[int]:
     if end <= first or count < 1:
         return []
     return sorted({first + (end - first) * i // count for i in range(count)}, reverse=True)
-
-
-def _binned(lengths: Sequence[int], corner: Values) -> list[tuple[Values, float]]:
-    """A histogram of lengths with at most `SAMPLES` sizes, each the largest of its bin; the last one is the corner."""
-    ordered, (last,) = sorted(lengths), corner
-    count = len(ordered)
-    bounds = sorted({ordered[min(count - 1, count * i // SAMPLES)] for i in range(1, SAMPLES + 1)} | {last})
-    found: Counter[int] = Counter(bounds[bisect.bisect_left(bounds, length)] for length in ordered)
-    return [((bound,), float(found[bound])) for bound in bounds]

@@ -194,7 +194,10 @@ class TrainStep:
 
         As text (`print`), what happens at which sizes.
         """
-        return Plans(plan for captured in self._captured for plan in captured.plans)
+        sized = (captured for captured in self._captured if isinstance(captured, SizedStep))
+        return Plans(
+            (plan for captured in self._captured for plan in captured.plans), (e for one in sized for e in one.expected)
+        )
 
     @property
     def plan(self) -> SchedulePlan:
