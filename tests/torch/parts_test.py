@@ -112,7 +112,7 @@ def test_new_shapes_of_a_wrapped_module_are_said_once() -> None:
         said.append([str(w.message) for w in caught])
         assert {w.filename for w in caught} <= {__file__}
     assert [len(texts) for texts in said] == [0, 1, 0, 0]
-    assert re.match(r"remora: Linear \(.*\) has a plan for new shapes: argument 0 \(3, 4\)\. Capture", said[1][0])
+    assert re.match(r"remora: Linear \(.*\) is captured for all sizes of what .*: input \(3, 4\)\. That", said[1][0])
 
 
 class Tiled(nn.Module):

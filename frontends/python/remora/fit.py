@@ -40,7 +40,14 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("config", metavar="CONFIG", help="a model's config.json of transformers, or its folder")
     parser.add_argument("--task", choices=_CLASSES, default="causal-lm", help="(default causal-lm)")
     parser.add_argument("--batch", type=int, default=1, help="samples in a batch (default 1)")
-    parser.add_argument("--length", type=int, help="tokens of a sample (default: what the model has places for)")
+    parser.add_argument(
+        "--length",
+        type=_length,
+        metavar="N[:M]",
+        help="tokens of a sample (default: what the model has places for); a range is planned for the longest, with a "
+        "schedule for each of a few ranges of lengths",
+    )
+    parser.add_argument("--plans", type=int, default=4, metavar="N", help="schedules for a range, at most (default 4)")
     parser.add_argument("--lora", type=int, metavar="RANK", help="only adapters of this rank are trained (needs peft)")
     parser.add_argument(
         "--device", default="", help="names or files (*.json), with commas between (default: this machine)"
@@ -67,6 +74,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--svg", metavar="FILE", help="a picture of what takes the memory")
     return parser
+
+
+def _length(text: str) -> tuple[int, int]:
+    """A length, or a range of lengths with a colon, as the smallest and the largest."""
+    low, _, high = text.partition(":")
+    return int(low), int(high or low)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -101,9 +114,15 @@ def _run(words: argparse.Namespace) -> int:
         "time_limit": words.time_limit,
     }
     devices = [name for name in words.device.split(",") if name]
+    if words.length is not None and words.length[0] < words.length[1]:
+        if words.largest == "length" or "labels" not in batch or "input_ids" not in batch:
+            raise InputError("--length", "a range is for tokens, and not for --largest length")
+        options |= {"sizes": {"input_ids": words.length}, "plans": words.plans}
     if words.largest:
         return _largest(words, model, batch, devices, options)
-    if devices:
+    if devices and "sizes" in options:
+        plans = [fit.plan(model, batch, budget=words.budget, device=device, **options) for device in devices]
+    elif devices:
         plans = fit.fit_table({"": (model, batch)}, devices, budget=words.budget, **options).plans[""]
     else:
         plans = [fit.plan(model, batch, budget=words.budget, **options)]
@@ -197,14 +216,15 @@ def _batch_of(words: argparse.Namespace) -> dict[str, Any]:
     import torch
 
     configuration = words.configuration
-    if words.batch < 1 or (words.length is not None and words.length < 1):
+    shortest, longest = words.length or (None, None)
+    if words.batch < 1 or (shortest is not None and not 1 <= shortest <= longest):
         raise InputError("--batch" if words.batch < 1 else "--length", "is at least 1")
     with torch.device("meta"):
         if words.task == "image-classification":
-            size = words.length or getattr(configuration, "image_size", 224)
+            size = longest or getattr(configuration, "image_size", 224)
             shape = (words.batch, getattr(configuration, "num_channels", 3), size, size)
             return {"pixel_values": torch.empty(shape), "labels": torch.empty(words.batch, dtype=torch.long)}
-        length = words.length or getattr(configuration, "max_position_embeddings", None) or 1024
+        length = longest or getattr(configuration, "max_position_embeddings", None) or 1024
         tokens = torch.empty(words.batch, length, dtype=torch.long)
         labels = torch.empty(words.batch, dtype=torch.long) if "classification" in words.task else tokens
         return {"input_ids": tokens, "labels": labels}

@@ -28,8 +28,9 @@ from .planning import CheckpointPlan, Choice, PartitionPlan, Plan, SchedulePlan,
 from .step import CheckpointError
 from .walk import Kind
 from .ways.checkpoint import auto_checkpoint
-from .ways.parts import Backend, backend, plans, unwrap, wrap
+from .ways.parts import Backend, backend
 from .ways.step import TrainStep, padded, scale_of, train_step
+from .ways.wrap import plans, unwrap, wrap
 
 __all__ = [
     "Backend",

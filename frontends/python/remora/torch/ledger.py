@@ -12,7 +12,7 @@ import inspect
 import time
 import types
 import weakref
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -120,10 +120,13 @@ class Report:
 
 
 class Ledger:
-    """Keeps book of the graphs of one `Backend` or step; `where`: the user's place, if the code captured is ours."""
+    """Keeps book of the graphs of one `Backend` or step.
 
-    def __init__(self, where: str = "") -> None:
-        self.where = where
+    `where`: the user's place, if the code captured is ours; `positional`: the names of his arguments then.
+    """
+
+    def __init__(self, where: str = "", positional: Sequence[str] = ()) -> None:
+        self.where, self.positional = where, positional
         self.parts: list[Part] = []
         self.outside: list[str] = []
         self.frames: set[int] = set()
@@ -145,6 +148,7 @@ class Ledger:
         leaves = [t for t in inputs if isinstance(t, torch.Tensor) and t.is_leaf and t.grad is not None]
         gradients = {id(t.grad) for t in leaves}
         accumulates = any(id(t) in gradients for t in inputs)
+        given = {self.named(name): t for name, t in given.items()}
         part = Part(where, training, accumulates=accumulates, parameters=kept)
         part.begun = self.begun or time.perf_counter()
         shapes = {name: tuple(hint_of(n) for n in t.shape) for name, t in given.items()}
@@ -155,6 +159,14 @@ class Ledger:
         self.frames.add(frame)
         self._tell_repeated(where, frame, inputs)
         return part
+
+    def named(self, name: str) -> str:
+        """The user's name for what is "argument 0" to our code, or in it."""
+        for i, own in enumerate(self.positional):
+            beginning = f"argument {i}"
+            if name == beginning or name.startswith((f"{beginning}.", f"{beginning}[")):
+                return own + name.removeprefix(beginning)
+        return name
 
     def tell(self, text: str, outside: str = "") -> None:
         """Warns, once; `outside` goes into the report."""
@@ -208,8 +220,16 @@ class Ledger:
         if part.changed:
             self.tell(
                 f"{part.where} is captured for all sizes of what has changed: {part.changed}. That took "
-                f"{seconds:.1f} s, and further sizes take less than a step or two; sizes= of "
-                "remora.torch.train_step does so in the first call"
+                f"{seconds:.1f} s, and further sizes take less than a step or two; with sizes= the first call does so"
+            )
+
+    def tell_numbers(self, sizes: Iterable[str]) -> None:
+        """Tells that sizes which were declared are numbers in what is captured; not where that is known already."""
+        names = ", ".join(sizes)
+        if names and not self.by_size:
+            self.tell(
+                f"the sizes of {names} are numbers in what PyTorch captures of this step, which reads them as such: "
+                "each size is captured and planned by itself"
             )
 
     def _new_shapes(self, frame: int, shapes: dict[str, tuple[int, ...]]) -> str:
@@ -263,6 +283,12 @@ def report(of: Any) -> Report:
         kinds = {name: type(child).__name__ for name, child in module.named_modules()}
         outside += [f"{name} ({kinds.get(name, 'module')}) is in no planned graph" for name in missing]
     return Report(parts, outside)
+
+
+def positional(function: Callable[..., Any]) -> list[str]:
+    """Names of a function's parameters that are given by position, in order."""
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [name for name, given in inspect.signature(function).parameters.items() if given.kind in kinds]
 
 
 def place_of_capture(otherwise: str) -> str:

@@ -6,7 +6,7 @@ from __future__ import annotations
 import json
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from functools import cached_property
 from pathlib import Path
@@ -334,14 +334,25 @@ class SchedulePlan(Plan):
 
 
 class Plans(list[SchedulePlan]):
-    """Plans of a step; as text, what happens at which sizes."""
+    """Plans of a step; as text, what happens at which sizes, and what a plan for each size could save.
+
+    Attributes
+    ----------
+    expected : list of Expected of `decide.lengths`
+        Of each step whose sizes vary.
+    """
+
+    def __init__(self, plans: Iterable[SchedulePlan] = (), expected: Iterable[Any] = ()) -> None:
+        super().__init__(plans)
+        self.expected = list(expected)
 
     def __str__(self) -> str:
-        return "\n".join(_line(plan) for plan in self)
+        return "\n".join([*map(_line, self), *map(str, self.expected)])
 
 
 def _line(plan: SchedulePlan) -> str:
-    made = f"{plan.recomputes} recomputes, {plan.overhead:+.1%}" if plan.recomputes else "nothing recomputed"
+    bound = f" (bound {plan.bound / plan.unscheduled_time - 1:+.1%})" if plan.bound and plan.unscheduled_time else ""
+    made = f"{plan.recomputes} recomputes, {plan.overhead:+.1%}{bound}" if plan.recomputes else "nothing recomputed"
     peak = f"{bytes_text(plan.predicted_peak)} of {bytes_text(plan.budget)}"
     return f"{plan.sizes or f'{len(plan.found.graph)} ops'}: {made}, {peak}"
 

@@ -9,7 +9,7 @@ them to it, they are sizes of their own.
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -18,16 +18,35 @@ import torch._dynamo
 from remora.errors import InputError
 
 Range = tuple[int, int]
+Places = dict[tuple[int, int], Range]
+"""By tensor (its `id`) and dimension."""
 
 
 class Declared:
-    """The sizes of arguments that vary, by the names of arguments or of what is in them."""
+    """The sizes of arguments that vary, by the names of arguments or of what is in them.
 
-    def __init__(self, function: Callable[..., Any], sizes: Mapping[str, Any]) -> None:
-        if "max" not in inspect.signature(torch._dynamo.maybe_mark_dynamic).parameters:
+    `lengths`: how long calls are, each as often as it occurs; `most`: the number of schedules. Raises InputError: names
+    what cannot be.
+    """
+
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        sizes: Mapping[str, Any] | None = None,
+        lengths: Sequence[int] = (),
+        most: int = 4,
+    ) -> None:
+        if type(most) is not int or most < 1:
+            raise InputError("plans", f"{most!r} is not a whole number of at least 1")
+        if sizes and "max" not in inspect.signature(torch._dynamo.maybe_mark_dynamic).parameters:
             raise InputError("sizes", f"PyTorch {torch.__version__} takes no range for a size; 2.15 does")
-        self._signature = inspect.signature(function)
-        self.sizes = {name: _dimensions(name, given) for name, given in sizes.items()}
+        self._signature = inspect.signature(function) if sizes else None
+        self.sizes = {name: _dimensions(name, given) for name, given in (sizes or {}).items()}
+        if not all(isinstance(n, int) and n > 0 for n in lengths) or (len(lengths) and not sizes):
+            raise InputError("lengths", "must be whole numbers of at least 1, with a range in sizes")
+        if len(lengths) and len(self.ranges) > 1:
+            raise InputError("lengths", "several ranges in sizes: which of them the lengths are of is not known")
+        self.lengths, self.most = [int(n) for n in lengths], most
 
     @property
     def ranges(self) -> set[Range]:
@@ -39,25 +58,41 @@ class Declared:
 
         Raises InputError: names what is not there, or not within its range.
         """
-        tensors = dict(_tensors(self._signature.bind(*arguments, **named).arguments))
+        if self._signature is None:
+            return
+        given = self._signature.bind(*arguments, **named).arguments
+        own, others = self.within(given)
+        for tensor in dict(_tensors(given)).values():
+            for dim in range(tensor.dim()):
+                low, high = own.get((id(tensor), dim), (None, None))
+                if low is not None or (id(tensor), dim) in others:
+                    torch._dynamo.maybe_mark_dynamic(tensor, dim, **({} if low is None else {"min": low, "max": high}))
+
+    def within(self, given: Mapping[str, Any]) -> tuple[Places, Places]:
+        """The ranges of what is declared, and of what else has a declared size, of arguments by their names.
+
+        Raises InputError: names what is not there, or not within its range.
+        """
+        tensors = dict(_tensors(given))
+        own: Places = {}
         sizes: dict[int, Range] = {}
-        marked: set[tuple[int, int]] = set()
         for name, dimensions in self.sizes.items():
             tensor = self._named(name, tensors)
-            for given, (low, high) in dimensions.items():
-                if not -tensor.dim() <= given < tensor.dim():
-                    raise InputError(f"sizes[{name!r}]", f"{name} has {tensor.dim()} dimensions, and none is {given}")
-                dim = given % tensor.dim()
+            for place, (low, high) in dimensions.items():
+                if not -tensor.dim() <= place < tensor.dim():
+                    raise InputError(f"sizes[{name!r}]", f"{name} has {tensor.dim()} dimensions, and none is {place}")
+                dim = place % tensor.dim()
                 size = tensor.shape[dim]
                 if not low <= size <= high:
                     raise InputError(f"sizes[{name!r}]", f"{name}.shape[{dim}] is {size}, not within {low} to {high}")
-                torch._dynamo.maybe_mark_dynamic(tensor, dim, min=low, max=high)
-                marked.add((id(tensor), dim))
-                sizes[size] = low, high
-        for tensor in tensors.values():
-            for dim, size in enumerate(tensor.shape):
-                if size in sizes and (id(tensor), dim) not in marked:
-                    torch._dynamo.maybe_mark_dynamic(tensor, dim)
+                own[id(tensor), dim] = sizes[size] = low, high
+        everywhere = ((tensor, dim) for tensor in tensors.values() for dim in range(tensor.dim()))
+        others = {
+            (id(tensor), dim): sizes[tensor.shape[dim]]
+            for tensor, dim in everywhere
+            if tensor.shape[dim] in sizes and (id(tensor), dim) not in own
+        }
+        return own, others
 
     def _named(self, name: str, tensors: Mapping[str, torch.Tensor]) -> torch.Tensor:
         found = [tensor for path, tensor in tensors.items() if path == name or path.endswith(f".{name}")]

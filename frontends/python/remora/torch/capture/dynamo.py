@@ -31,38 +31,33 @@ from ..ledger import Ledger
 from ..measure import span_of
 from .traced import Traced, take_checks
 
+Vary = Literal["", "later", "marked"]
+"""Which sizes become symbols: none, those that have changed, or also those that are marked for Dynamo."""
+
 
 def compiled_step(
     function: Callable[..., Any],
     compiler: Callable[[fx.GraphModule, Any], Callable[[list[Any]], list[Any]]],
     ledger: Ledger,
-    vary: Literal["", "later", "marked"] = "",
+    vary: Vary = "",
 ) -> Callable[..., Any]:
     """The function, captured with its loss and backward as one graph, which the compiler is given.
 
-    The graph is the latest part of the ledger then. `vary`: sizes become symbols, those that are marked for Dynamo in
-    the first call, others when they change. Where that fails, and without it, each size is captured by itself.
+    The graph is the latest part of the ledger then.
     """
     whole = aot_autograd(fw_compiler=compiler, keep_inference_input_mutations=True)
-    was_checked = has_failed = False
 
-    def capture(module: fx.GraphModule, inputs: list[Any]) -> Any:
-        nonlocal was_checked, has_failed
-        places = module.graph.find_nodes(op="placeholder")
-        names = [name_of_input(node) for node in places]
-        varies = any(isinstance(given, torch.SymInt) for given in inputs)
-        at_once, was_checked = not (varies and was_checked), was_checked or varies
-        has_failed = varies  # till it has not
+    def capture(module: fx.GraphModule, inputs: list[Any], at_once: bool) -> Any:
+        names = [name_of_input(node) for node in module.graph.find_nodes(op="placeholder")]
         check = take_checks(module, inputs, at_once)
         refuse_hooks(inputs, names)
         _expect_backward(module)
-        given = given_to(module, inputs)
+        given, varies = given_to(module, inputs), has_sizes(inputs)
         part = ledger.add(inputs, training=True, given=given)
         part.count_checkpoints(module)
         part.batch = [span_of(t) * t.element_size() for t in given.values() if not varies and t.layout == torch.strided]
         with capturing():
             run = whole(module, inputs)
-        has_failed = False
 
         def checked(*arguments: Any) -> Any:
             if check is not None:
@@ -72,13 +67,54 @@ def compiled_step(
 
         return checked
 
+    compiled = captured_for_sizes(function, capture, ledger, vary)
+
+    def called(*arguments: Any, **options: Any) -> Any:
+        if torch.is_anomaly_enabled():
+            raise CaptureError(
+                "anomaly mode is on, and a captured step has no autograd nodes that it could check; call the step's "
+                "own function instead (`.function`), or use remora.torch.wrap"
+            )
+        with traceable_backward():
+            return compiled(*arguments, **options)
+
+    return called
+
+
+def has_sizes(inputs: Sequence[Any]) -> bool:
+    """True if sizes are symbols in what Dynamo captures with these inputs."""
+    return any(isinstance(given, torch.SymInt) for given in inputs)
+
+
+def captured_for_sizes(
+    function: Callable[..., Any],
+    capture: Callable[[fx.GraphModule, list[Any], bool], Any],
+    ledger: Ledger,
+    vary: Vary,
+) -> Callable[..., Any]:
+    """The function as Dynamo captures it in one graph.
+
+    `capture`: from a graph, its inputs, and whether these are checked at once (`take_checks`), to what runs it. Where
+    capture for all sizes fails, and without `vary`, each size is captured by itself.
+    """
+    was_checked = has_failed = False
+
+    def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
+        nonlocal was_checked, has_failed
+        varies = has_sizes(inputs)
+        at_once, was_checked = not (varies and was_checked), was_checked or varies
+        has_failed = varies  # till it has not
+        run = capture(module, inputs, at_once)
+        has_failed = False
+        return run
+
     def traced(dynamic: bool | None) -> Traced:
         # A backend of its own for each form: Dynamo keeps apart what it compiles.
         def form() -> Callable[..., Any]:
-            def backend(module: fx.GraphModule, inputs: list[Any]) -> Any:
-                return capture(module, inputs)
+            def own(module: fx.GraphModule, inputs: list[Any]) -> Any:
+                return backend(module, inputs)
 
-            return torch.compile(function, fullgraph=True, dynamic=dynamic, backend=backend)
+            return torch.compile(function, fullgraph=True, dynamic=dynamic, backend=own)
 
         return Traced(form(), form())
 
@@ -88,14 +124,9 @@ def compiled_step(
 
     def called(*arguments: Any, **options: Any) -> Any:
         nonlocal compiled, may_fall_back
-        if torch.is_anomaly_enabled():
-            raise CaptureError(
-                "anomaly mode is on, and a captured step has no autograd nodes that it could check; call the step's "
-                "own function instead (`.function`), or use remora.torch.wrap"
-            )
         drawn = random.getstate()
         try:
-            with in_plain_words(), traceable_backward():
+            with in_plain_words():
                 result = compiled(*arguments, **options)
             may_fall_back = True
             return result
@@ -106,7 +137,7 @@ def compiled_step(
             reason = first_line(error)
         compiled, ledger.by_size = by_size, True
         random.setstate(drawn)
-        with in_plain_words(), traceable_backward():
+        with in_plain_words():
             result = compiled(*arguments, **options)
         ledger.tell(f"the step cannot be captured for all sizes at once, but for each by itself: {reason}")
         return result

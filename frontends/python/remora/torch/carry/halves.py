@@ -1,10 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""A schedule of a joint graph as two programs: what is resident at the cut goes from forward to backward."""
+"""A schedule of a joint graph as two programs: what is resident at the cut goes from forward to backward.
+
+Where sizes vary there are several schedules, each with values of its own to keep, and AOTAutograd is told once how many
+there are. So there are places for all that any schedule may keep, and one for the number of the schedule that ran:
+
+    results of forward | number | kept | kept | empty | empty ... | sizes
+"""
 
 from __future__ import annotations
 
+import itertools
 import operator
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +22,7 @@ from torch._functorch.partitioners import _extract_fwd_bwd_modules
 
 from ..capture.graph import Op, Run, StepGraph
 from ..errors import CaptureError
+from ..symbols import SYMBOLS
 from .arena import Arena
 from .program import Program, generator_of, state_of, write_program
 
@@ -148,3 +156,127 @@ def _add_saved(
         end.meta["desc"] = descriptions
     forward.recompile()
     backward.recompile()
+
+
+# -- Where sizes vary --------------------------------------------------------------------------------------------------
+
+RECENT = 64
+"""A backward part runs by one of so many schedules by which the forward part ran last."""
+
+
+@dataclass
+class Pair:
+    """The two programs of one schedule; `kept`: how many values the first one hands to the second one."""
+
+    number: int
+    forward: Program
+    backward: Program
+    kept: int
+
+    @property
+    def source(self) -> str:
+        """Both programs."""
+        return f"{self.forward.source}\n\n{self.backward.source}"
+
+
+class SizedHalves:
+    """The two parts of a joint graph whose sizes vary, for any of its schedules."""
+
+    def __init__(self, step: StepGraph, forward_outputs: int) -> None:
+        assert step.cut is not None and step.cut_op is not None
+        self._step, self._outputs, self._tangents = step, forward_outputs, step.cut.tangents
+        self._primals = [n for n in step.placeholders if n not in self._tangents]
+        values = [n.meta.get("val") for n in self._primals]
+        if not all(isinstance(v, (torch.Tensor, int, float, *SYMBOLS, type(None))) for v in values):
+            raise CaptureError("an argument of the module is neither a tensor nor a number")
+        self._symbols = [i for i, value in enumerate(values) if isinstance(value, torch.SymInt)]
+        ahead = step.ops[: step.ops.index(step.cut_op)]
+        tensors = sum(isinstance(value, torch.Tensor) for value in values)
+        self._places = tensors + sum(len(op.outputs) + op.random for op in ahead)
+        self._numbers = itertools.count()
+        self._recent: dict[int, Pair] = {}
+
+    def written(self, runs: Sequence[Run]) -> Pair:
+        """The programs of a schedule."""
+        step = self._step
+        middle = next(i for i, run in enumerate(runs) if run.op is step.cut_op)
+        ahead, behind = runs[:middle], runs[middle + 1 :]
+        nodes, states = _saved(step, ahead, behind)
+        kept = [*nodes, *states]
+        sizes = [self._primals[i] for i in self._symbols]
+        first = write_program("forward", step, ahead, self._primals, [*step.outputs[: self._outputs], *kept])
+        taken, results = [*sizes, *kept, *self._tangents], step.outputs[self._outputs :]
+        return Pair(next(self._numbers), first, write_program("backward", step, behind, taken, results), len(kept))
+
+    def halves(self, choose: Callable[[list[Any]], Pair]) -> tuple[Half, Half]:
+        """The forward and the backward part; `choose`: the programs for a call, from its arguments."""
+        empty, count = torch.empty(0), len(self._symbols)
+
+        def forward(arguments: list[Any]) -> list[Any]:
+            pair = choose(arguments)
+            self._recent.pop(pair.number, None)
+            self._recent[pair.number] = pair
+            if len(self._recent) > RECENT:
+                self._recent.pop(next(iter(self._recent)))
+            sizes = [arguments[i] for i in self._symbols]
+            results = pair.forward.run(arguments)
+            padding = [empty] * (self._places - pair.kept)
+            results[self._outputs : self._outputs] = [torch.tensor(pair.number)]
+            return [*results, *padding, *sizes]
+
+        def backward(arguments: list[Any]) -> list[Any]:
+            pair = self._recent.get(int(arguments[count]))
+            if pair is None:
+                raise CaptureError(f"a backward comes after forwards by {RECENT} other schedules")
+            kept = count + 1 + pair.kept
+            arguments[kept : count + 1 + self._places] = []
+            del arguments[count]
+            return pair.backward.run(arguments)
+
+        first, second = self._graphs()
+        arguments = len(second.graph.find_nodes(op="placeholder"))
+        return (
+            Half(first, Program("", forward), len(self._primals)),
+            Half(second, Program("", backward), arguments),
+        )
+
+    def _graphs(self) -> tuple[fx.GraphModule, fx.GraphModule]:
+        """What AOTAutograd reads of both parts: arguments and results. Nothing of it runs."""
+        with self._step.mode:
+            saved = [torch.empty((), dtype=torch.int64), *(torch.empty(0) for _ in range(self._places))]
+        forward, backward = fx.Graph(), fx.Graph()
+        there = {n: _placeholder(forward, n.name, n.meta) for n in self._primals}
+        ahead = [_result(forward, there, r) for r in self._step.outputs[: self._outputs]]
+        ahead += [_stand_in(forward, {"val": value}) for value in saved]
+        sizes = [self._primals[i] for i in self._symbols]
+        end = forward.output([*ahead, *(there[n] for n in sizes)])
+        (own,) = self._step.module.graph.find_nodes(op="output")
+        if "desc" in own.meta:
+            more = (SavedForBackwardsAOTOutput(i) for i in range(len(saved) + len(sizes)))
+            end.meta["desc"] = [*own.meta["desc"][: self._outputs], *more]
+        taken = {n: _placeholder(backward, n.name, n.meta) for n in sizes}
+        for i, value in enumerate(saved):
+            _placeholder(backward, f"saved_{i}", {"val": value})
+        taken |= {n: _placeholder(backward, n.name, n.meta) for n in self._tangents}
+        end = backward.output([_result(backward, taken, r) for r in self._step.outputs[self._outputs :]])
+        if "desc" in own.meta:
+            end.meta["desc"] = own.meta["desc"][self._outputs :]
+        return fx.GraphModule(self._step.module, forward), fx.GraphModule(self._step.module, backward)
+
+
+def _placeholder(graph: fx.Graph, name: str, meta: dict[str, Any]) -> fx.Node:
+    node = graph.create_node("placeholder", name, (), {}, name=name)
+    node.meta = dict(meta)
+    return node
+
+
+def _stand_in(graph: fx.Graph, meta: dict[str, Any]) -> fx.Node:
+    node = graph.call_function(torch.empty, (0,))
+    node.meta = dict(meta)
+    return node
+
+
+def _result(graph: fx.Graph, there: dict[fx.Node, fx.Node], result: Any) -> Any:
+    if not isinstance(result, fx.Node):
+        return result
+    return there.get(result) or _stand_in(graph, result.meta)

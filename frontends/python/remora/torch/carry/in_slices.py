@@ -95,23 +95,25 @@ class _InSlices(torch.autograd.Function):
         whole = [t.detach().requires_grad_(w) for t, w in zip(others, wanted[1:], strict=True)]
         of_rows = torch.empty_like(rows) if wanted[0] else None
         sums: list[torch.Tensor | None] = [None] * len(whole)
+
+        def add(place: int, leaf: torch.Tensor) -> None:
+            """Takes one gradient as soon as it is there: of several weights, never all terms at once."""
+            assert leaf.grad is not None
+            sums[place] = _added(sums[place], leaf.grad)
+            leaf.grad = None
+
+        for place, leaf in enumerate(whole):
+            if leaf.requires_grad:
+                leaf.register_post_accumulate_grad_hook(functools.partial(add, place))
         for first, last in ctx.ranges:
             part = rows.narrow(ctx.dim, first, last - first).detach().requires_grad_(wanted[0])
             with torch.enable_grad(), ctx.casting.context():
                 made = ctx.function(part, *whole)
             sources = [t for t in (part, *whole) if t.requires_grad]
-            gradient = given[0].narrow(ctx.dim, first, last - first)
-            found = torch.autograd.grad(made, sources, gradient, allow_unused=True)
+            torch.autograd.backward(made, given[0].narrow(ctx.dim, first, last - first), inputs=sources)
             del made
-            for source, grad in zip(sources, found, strict=True):
-                if grad is None:
-                    continue
-                if source is part:
-                    of_rows.narrow(ctx.dim, first, last - first).copy_(grad)  # type: ignore[union-attr]
-                else:
-                    place = next(i for i, t in enumerate(whole) if t is source)
-                    sums[place] = _added(sums[place], grad)
-            del found, grad
+            if part.grad is not None:
+                of_rows.narrow(ctx.dim, first, last - first).copy_(part.grad)  # type: ignore[union-attr]
         return None, None, None, of_rows, *_as(sums, others)
 
 

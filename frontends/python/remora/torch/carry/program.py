@@ -221,6 +221,11 @@ def _item(node: fx.Node, index: Any) -> fx.Node | None:
     return next((u for u in node.users if u.target is operator.getitem and u.args[1] == index), None)
 
 
+def write_step(step: StepGraph, runs: Sequence[Run]) -> Program:
+    """The function of a schedule of a whole graph, from its arguments to its results."""
+    return write_program("step", step, runs, step.placeholders, step.outputs, step.updates)
+
+
 def write_program(
     name: str,
     step: StepGraph,

@@ -34,7 +34,7 @@ from ..options import Options
 from ..planning import SchedulePlan
 from ..problem.aten import StepProblem
 from ._memory import Item, Sharding, shard_graph, size_of, throughout
-from ._question import Question, asks
+from ._question import Question
 from ._rates import FitDevice, device_of
 from ._result import FitPlan, holes_of
 from ._smaller import Smaller
@@ -95,67 +95,6 @@ class Captured:
         asked = Options(budget=budget if budget is not None else "100%")
         size = asked.in_bytes(self.problem)
         return max(size + self.reserve, self.update) if asked.is_share else size
-
-
-@asks(Question)
-def plan(question: Question) -> FitPlan:
-    """Plans a training step without allocating a parameter: if it fits, and with which overhead.
-
-    Called as `plan(model, batch, loss, budget="20GiB", ...)`.
-
-    Parameters
-    ----------
-    model : callable, transformers configuration, or torch.nn.Module
-        A function that makes the model; a configuration; or a module, on the device "meta" or with memory.
-    batch : tuple, mapping or tensor, or a function that gives one
-        Further arguments of the loss, after the model. Only shapes and types count.
-    loss : callable, optional
-        From the model and the batch to a scalar; by default what the model returns, or its "loss".
-    budget : int or str, optional
-        Bytes ("24GiB") for everything on the device. The default is the device's memory, less a tenth of the tensors
-        for its allocator's fragmentation; on this machine, the step's memory without recomputation. A percentage has
-        the same meaning as for `train_step`.
-    device : str, path or FitDevice, optional
-        A name of `fit.known_devices()`, a file that `measure_device` wrote, or "cpu". By default this machine's.
-    optimizer : str, class or function of parameters, optional
-        "adamw", `torch.optim.AdamW`, or `functools.partial(torch.optim.AdamW, amsgrad=True)`.
-    precision : {"fp32", "bf16", "fp16", "pure-bf16", "pure-fp16"}
-        "bf16" and "fp16" are autocast; the pure ones have parameters of that type, too.
-    ranks, sharding : int and {"ddp", "fsdp"}
-        So many processes, each of which has all of the model, or a part of it.
-    update : {"fused", "foreach", "in backward"}, optional
-        How the optimizer updates, by default as PyTorch chooses: by one kernel without temporaries; by lists of all
-        parameters, with temporaries of their size; or, as `train_step(update=)` does, each parameter as soon as
-        nothing reads it any more, after which its gradient is released.
-    average : bool
-        Whether a moving average of the weights is kept (`torch.optim.swa_utils.AveragedModel`).
-    accumulate : int
-        Micro-steps whose gradients are summed before the optimizer's step. With 2 or more the plan is of a later
-        micro-step: the gradients of the earlier ones exist throughout. So it is with
-        `optimizer.zero_grad(set_to_none=False)`.
-    reserve : int
-        Bytes that anything else takes on the device throughout: other models, caches, a gradient scaler. A part of the
-        budget, unless that is a percentage, as in `train_step`.
-    train : bool
-        The model's mode.
-    cost : {"measured", "flops"}, optional
-        "measured" runs single ops on this machine, which then is the device; "flops" does not. By default a device
-        that is named has its own rates, and this machine is measured.
-    slices, order, pure, time_limit, threads, seed, cache, progress, plan
-        As in `Options`.
-
-    Returns
-    -------
-    FitPlan
-
-    Raises
-    ------
-    InputError
-        If something that is given cannot be read.
-    CaptureError
-        If PyTorch cannot capture the step.
-    """
-    return under_budget(capture(question), question.budget, question.solver)
 
 
 def capture(question: Question) -> Captured:
@@ -251,7 +190,7 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
     proved, op = captured.update > limit, ""
     start = time.perf_counter()
     try:
-        found = _solved(captured, replace(options, budget=limit, reserve=reserve))
+        found = solved(captured, replace(options, budget=limit, reserve=reserve))
     except BudgetError as refusal:
         least, lower = max(refusal.least, captured.update), max(refusal.lower, captured.update)
         proved, op = proved or refusal.proved, refusal.op
@@ -281,7 +220,7 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
     )
 
 
-def _solved(captured: Captured, options: Options) -> SchedulePlan:
+def solved(captured: Captured, options: Options) -> SchedulePlan:
     """The plan of a captured step, in slices where these are allowed and better."""
     reader = captured.reader
     if options.slices == "none" or reader is None:

@@ -22,6 +22,7 @@ from ._fit import Captured, capture, on_device, under_budget
 from ._question import SizeQuestion, TableQuestion, asks
 from ._rates import device_of
 from ._result import FitPlan
+from ._sizes import Sizes, plan_for_sizes
 
 
 @dataclass
@@ -60,6 +61,8 @@ class Largest:
                 f"  {size:>8}  {bytes_text(plan.total):>10}  {plan.overhead:>+9.1%}  {plan.step_seconds * 1e3:>9.3g}"
                 f"  {plan.throughput:>10.4g}"
             )
+        if self.curve and self.curve[-1][1].plans:
+            lines += [f"  {line}" for line in str(self.curve[-1][1].plans).splitlines()]
         return "\n".join(lines)
 
 
@@ -81,13 +84,25 @@ def largest(question: SizeQuestion) -> Largest:
     budget, device, optimizer, update, precision, ranks, sharding, average, accumulate, reserve, train, cost, order,
     pure, time_limit, threads, seed, cache, progress, plan
         As in `plan`.
+    sizes, lengths, plans
+        As in `plan`: each size is tried at the largest of these, which are of other dimensions; the plan of the largest
+        one that fits has those of all ranges.
 
     Raises
     ------
     InputError
         If something that is given cannot be read.
     """
-    return _Search(question, _sizes(question.batch, question.over)).found()
+    if not question.sizes:
+        return _Search(question, _sizes(question.batch, question.over)).found()
+    sizes = Sizes(question, question.batch)
+    found = _Search(question, _sizes(sizes.at(sizes.points[-1][0]), question.over)).found()
+    if found.within:
+        # Of all ranges, and in the batch that is largest.
+        batch = _sizes(question.batch, question.over)(found.within)
+        plan = plan_for_sizes(replace(question, batch=batch), found.curve[-1][1].budget)
+        found.curve[-1] = found.within, plan
+    return found
 
 
 @dataclass

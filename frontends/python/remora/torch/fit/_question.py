@@ -6,7 +6,7 @@ from __future__ import annotations
 import functools
 import inspect
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any, ParamSpec, TypeVar
 
@@ -67,6 +67,9 @@ class Question(Setting):
     batch: Any
     loss: Callable[..., torch.Tensor] | None = None
     device: str | os.PathLike[str] | FitDevice | None = field(default=None, kw_only=True)
+    sizes: Mapping[str, Any] | None = field(default=None, kw_only=True)
+    lengths: Sequence[int] = field(default=(), kw_only=True)
+    plans: int = field(default=4, kw_only=True)
 
 
 @dataclass

@@ -18,7 +18,7 @@ from remora._engine import bytes_text, version
 from remora.errors import InputError
 
 from ..errors import TOO_LARGE, enough_text
-from ..planning import SchedulePlan
+from ..planning import Plans, SchedulePlan
 from ._memory import Item
 from ._rates import FitDevice, device_from
 
@@ -68,6 +68,8 @@ class FitPlan:
         If it does not fit: no smaller budget is enough. If it equals `least`, that is the minimum.
     op : str
         An op that needs more than the budget by itself, whatever is recomputed; "" if there is none.
+    plans : list of SchedulePlan
+        Where sizes vary: one for each range of sizes, as `print` shows them; all other figures are of the largest.
     seconds : dict
         What the parts of planning took.
     """
@@ -89,6 +91,7 @@ class FitPlan:
     checkpoints: int = 0
     lower: int = 0
     op: str = ""
+    plans: Plans = field(default_factory=Plans)
     seconds: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -144,7 +147,7 @@ class FitPlan:
     def to_json(self) -> str:
         """The file of the plan, with graph and schedule."""
         step = self.step.document() if self.step is not None else None
-        kept = {name: value for name, value in vars(self).items() if name not in ("device", "items", "step")}
+        kept = {name: value for name, value in vars(self).items() if name not in ("device", "items", "step", "plans")}
         value = {
             "format": FORMAT,
             "version": 1,
@@ -157,6 +160,7 @@ class FitPlan:
             "device": asdict(self.device) if self.device is not None else None,
             "items": [asdict(item) for item in self.items],
             "plan": step,
+            **({"plans": [plan.document() for plan in self.plans]} if self.plans else {}),
         }
         return json.dumps(value, indent=1) + "\n"
 
@@ -179,13 +183,14 @@ class FitPlan:
             raise InputError("", f"is no JSON: {error}") from None
         if not isinstance(value, dict) or value.get("format") != FORMAT or value.get("version") != 1:
             raise InputError("format", f"must be {FORMAT}, version 1")
-        names = [name for name in FitPlan.__dataclass_fields__ if name not in ("device", "items", "step")]
+        names = [name for name in FitPlan.__dataclass_fields__ if name not in ("device", "items", "step", "plans")]
         try:
             return FitPlan(
                 **{name: value[name] for name in names},
                 device=device_from(json.dumps(value["device"]), "device") if value["device"] else None,
                 items=[Item(**item) for item in value["items"]],
                 step=SchedulePlan.read(value["plan"]) if value["plan"] else None,
+                plans=Plans(SchedulePlan.read(plan) for plan in value.get("plans", ())),
             )
         except (KeyError, TypeError) as error:
             raise InputError("", f"is no plan: {type(error).__name__} {error}") from None
@@ -224,6 +229,8 @@ class FitPlan:
         if self.upper > self.total:
             allocator = f"{bytes_text(self.upper):>10}  {HOLES:.0%} of all tensors more, for gaps"
             yield f"  {'with the allocator':{width}}  {allocator}"
+        if self.plans:
+            yield from (f"  {line}" for line in str(self.plans).splitlines())
         if self.step is not None:
             low, high = self.range
             fitted = self.device.fitted if self.device is not None else ""

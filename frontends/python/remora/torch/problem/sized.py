@@ -4,14 +4,14 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 
 import torch
 from torch import fx
 
 from ..capture.dynamo import name_of_source
-from ..capture.graph import tensors_in
+from ..capture.graph import Cut, tensors_in
 from ..capture.read import read_step
 from ..capture.simplify import simplify
 from ..cost.calls import adopt_sizes
@@ -26,14 +26,23 @@ Values = tuple[int, ...]
 
 
 class SizedProblem:
-    """A captured graph whose sizes vary."""
+    """A captured graph whose sizes vary; `cut`: of a joint graph; `named`: the user's name for an argument."""
 
-    def __init__(self, module: fx.GraphModule, options: Options, name: str, accumulates: bool) -> None:
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        options: Options,
+        name: str,
+        accumulates: bool,
+        named: Callable[[str], str],
+        cut: Cut | None = None,
+    ) -> None:
         start = time.perf_counter()
-        self.step = read_step(module, None, options.pure, may_vary=True)
+        self.step = read_step(module, cut, options.pure, may_vary=True)
         self.step.accumulates = accumulates
         simplify(self.step)
-        self._name = name
+        self._named = named
+        self._name, self._of = name, "the captured step" if cut is None else "the captured forward and backward"
         self._costs = VaryingCosts(self.step, options.cost == "measured", options.say)
         self._symbols = self._find_symbols()
         self._last: tuple[Values, StepProblem] | None = None
@@ -85,7 +94,7 @@ class SizedProblem:
             self._costs.measure(step)
         costs = self._costs.roughly(step) if how == "roughly" else self._costs.at(step)
         adopt_sizes(step, costs, self.step)
-        found = StepProblem(step, costs, self._name, f"the captured step of {self.text(values, values)}")
+        found = StepProblem(step, costs, self._name, f"{self._of} of {self.text(values, values)}")
         if how != "roughly":
             self._last = values, found
         return found
@@ -100,7 +109,7 @@ class SizedProblem:
         """The user's name for each symbol: "tokens.shape[1]"."""
         sources = self.step.mode.shape_env.var_to_sources
         names = {str(symbol): getattr(given[0], "name", "") for symbol, given in sources.items() if given}
-        found = {symbol: name_of_source(name() if callable(name) else name) for symbol, name in names.items()}
+        found = {s: self._named(name_of_source(name() if callable(name) else name)) for s, name in names.items()}
         return {symbol: found.get(symbol, symbol) for symbol in self._symbols}
 
 

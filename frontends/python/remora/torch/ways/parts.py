@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Modules whose user calls `loss.backward()`: `wrap`, and the backend of `torch.compile`.
+"""Graphs of which the user calls `backward()`: the backend of `torch.compile`, which `wrap` uses, too.
 
 AOTAutograd's joint graph is scheduled as a whole, with one op for what the user does between, and run as two programs:
 what is resident at the cut is what autograd saves.
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 import functools
 import threading
-import time
 from collections.abc import Callable
-from typing import Any, TypeVar
+from typing import Any
 
 import torch
 import torch._dynamo
@@ -19,181 +18,71 @@ from torch import fx
 from torch._dynamo.backends.common import aot_autograd
 from torch.utils import _pytree as pytree
 
+from ..capture.declared import Declared
 from ..capture.dynamo import boxed, capturing, given_to, results_of
+from ..capture.graph import Cut
 from ..capture.joint import cut_of, keep_old_values, reached_by
-from ..capture.traced import Traced, take_checks
+from ..capture.traced import take_checks
 from ..carry.arena import Arena, Memory
-from ..carry.halves import Half, halves_of
+from ..carry.halves import Half, SizedHalves, halves_of
 from ..carry.program import Program
-from ..errors import BudgetError, CaptureError, in_plain_words
-from ..ledger import Ledger, Part, listener, place_of_module
+from ..errors import BudgetError, CaptureError
+from ..ledger import Ledger, Part, listener
 from ..options import Options
-from ..planning import SchedulePlan
+from ..planning import Plans, SchedulePlan
 from ..problem.aten import StepProblem
+from ..problem.sized import has_symbols
 from .programs import planned, read_graph, scheduled
-
-Module = TypeVar("Module", bound=torch.nn.Module)
-
-
-def wrap(
-    module: Module,
-    *,
-    budget: int | str = "100%",
-    reserve: int = 0,
-    cost: str = "measured",
-    fuse: bool = False,
-    arena: bool = False,
-    slices: str = "none",
-    order: str = "input",
-    pure: tuple[str, ...] = (),
-    inference: bool = False,
-    time_limit: float = 15.0,
-    threads: int = 0,
-    seed: int = 1,
-    cache: bool = True,
-    progress: bool = False,
-) -> Module:
-    """Makes a module's forward and backward run under a memory budget; the user calls `backward()`.
-
-    The module itself is changed (as by `Module.compile`), so its parameters and state dictionary stay as they are. Its
-    plans are given by `plans`. Memory of the loss between forward and backward is the user's and not part of the
-    budget. Without gradients (`torch.no_grad`, `torch.inference_mode`, nothing that requires one) the module runs as if
-    it were not wrapped, unless `inference=True`.
-
-    A percentage is turned into bytes by the largest batch so far. Plans of smaller batches that came before it keep
-    their budget, and a warning says so.
-
-    Parameters
-    ----------
-    module : torch.nn.Module
-    budget : int or str
-        Bytes ("12GiB", 1500000), permanently resident memory included; or a percentage ("60%") of the memory that
-        forward and backward use beyond that if nothing is recomputed.
-    reserve, cost, fuse, arena, slices, order, pure, inference, time_limit, threads, seed, cache, progress
-        As in `Options`.
-    """
-    options = Options.of({name: value for name, value in locals().items() if name != "module"})
-    if not isinstance(module, torch.nn.Module):
-        raise TypeError(
-            f"wrap takes a torch.nn.Module, not {type(module).__name__}; remora.torch.train_step takes a function"
-        )
-    is_sharded = _is_sharded(module)
-    backend = Backend(options, breaks=False, where=place_of_module(module))
-
-    def run(*arguments: Any, **named: Any) -> Any:
-        # A frame of its own: of PyTorch's own, such as those of Sequential, Dynamo leaves some out before version 2.15.
-        return module._call_impl(*arguments, **named)  # type: ignore[no-untyped-call]
-
-    # FSDP's hooks stay outside of what is captured: there it is the frame of the module's own forward.
-    captured = module._call_impl if is_sharded else run
-    compiled = Traced(torch.compile(captured, backend=backend, fullgraph=True, dynamic=False))
-
-    def called(*arguments: Any, **named: Any) -> Any:
-        if not backend.options.inference and not _wants_gradients(module, arguments, named):
-            return run(*arguments, **named)
-        backend.ledger.begun = time.perf_counter()
-        with in_plain_words():
-            results = compiled(*arguments, **named)
-        if not backend.ledger.parts:
-            backend.ledger.tell(
-                f"PyTorch {torch.__version__} did not hand over this {type(module).__name__}: it runs without a plan"
-            )
-        return results
-
-    called.backend = backend  # type: ignore[attr-defined]
-    module._compiled_call_impl = called  # as Module.compile does
-    return module
-
-
-def _is_sharded(module: torch.nn.Module) -> bool:
-    """True if FSDP2 shards the module itself; CaptureError for one that Dynamo cannot capture as one graph."""
-    if not torch.distributed.is_available():
-        return False
-    from torch.distributed.fsdp import FSDPModule, FullyShardedDataParallel
-
-    if isinstance(module, torch.nn.parallel.DistributedDataParallel):
-        raise CaptureError(
-            "wrap cannot capture DistributedDataParallel: use DistributedDataParallel(remora.torch.wrap(model))"
-        )
-    inner = [name for name, child in module.named_modules() if name and isinstance(child, FSDPModule)]
-    if inner:
-        raise CaptureError(
-            f"wrap cannot capture a model whose parts are sharded ({inner[0]} and {len(inner) - 1} more by "
-            "fully_shard): give each of them to remora.torch.wrap"
-        )
-    if any(isinstance(child, FullyShardedDataParallel) for child in module.modules()):
-        raise CaptureError("wrap cannot capture FullyShardedDataParallel: use fully_shard, and wrap each block")
-    return isinstance(module, FSDPModule)
-
-
-def unwrap(module: Module) -> Module:
-    """Undoes `wrap`: the module runs as before."""
-    module._compiled_call_impl = None
-    return module
-
-
-def plans(module: torch.nn.Module) -> list[SchedulePlan]:
-    """The plans of a module that was given to `wrap`: one for each captured graph."""
-    given = getattr(module._compiled_call_impl, "backend", None)
-    if not isinstance(given, Backend):
-        raise CaptureError(f"this {type(module).__name__} was not given to remora.torch.wrap")
-    return given.plans
-
-
-def backend(
-    module: fx.GraphModule, inputs: list[torch.Tensor], options: dict[str, Any] | None = None, **more: Any
-) -> Any:
-    """The backend of `torch.compile(model, backend="remora", options={"budget": "60%"})`."""
-    return _shared(options, **more)(module, inputs)
-
-
-def _shared(options: dict[str, Any] | None = None, name: str | None = None, **more: Any) -> Backend:
-    """The one backend of all graphs of a function: `torch.compile` hands each the same dictionary of options."""
-    key = id(options), name, str(sorted(more.items()))
-    if key not in _by_options:
-        _by_options[key] = options, Backend(Options.of({**(options or {}), **more}))
-    return _by_options[key][1]
-
-
-backend.ledger_of = lambda **given: _shared(**given).ledger  # type: ignore[attr-defined]
-
-
-def _wants_gradients(module: torch.nn.Module, arguments: Any, named: Any) -> bool:
-    if not torch.is_grad_enabled():
-        return False
-    if any(p.requires_grad for p in module.parameters()):
-        return True
-    given = pytree.tree_leaves((arguments, named))
-    return any(isinstance(leaf, torch.Tensor) and leaf.requires_grad for leaf in given)
+from .sized import SizedStep
 
 
 class Backend:
     """A backend for `torch.compile` that plans each graph it is given under the budget.
 
     A graph without gradients runs as it was captured, without a plan, unless `inference=True`. One that cannot be
-    planned does so as well, and a `RemoraWarning` says why.
+    planned does so as well, and a `RemoraWarning` says why. `declared`: sizes that vary; without it, each is planned by
+    itself.
 
     Attributes
     ----------
-    plans : list of SchedulePlan
     ledger
         What was captured; `report` tells it.
     """
 
-    def __init__(self, options: Options, breaks: bool = True, where: str = "") -> None:
+    def __init__(
+        self, options: Options, breaks: bool = True, ledger: Ledger | None = None, declared: Declared | None = None
+    ) -> None:
         if options.cuda_graph:
             raise ValueError("cuda_graph: only the steps of train_step run as CUDA graphs")
-        self.options = options
-        self.plans: list[SchedulePlan] = []
-        self.ledger: Ledger = Ledger(where)
+        self.options, self.declared = options, declared
+        self.planned: list[SchedulePlan | SizedStep] = []
+        self.ledger = ledger or Ledger()
         self.limit: int | None = None  # a percentage, in bytes
         self._may_break = breaks
         listener.listen()
 
+    @property
+    def plans(self) -> Plans:
+        """The plans, in the order of capture."""
+        plans = (plan for one in self.planned for plan in (one.plans if isinstance(one, SizedStep) else [one]))
+        return Plans(plans, (expected for one in self._sized() for expected in one.expected))
+
+    def _sized(self) -> list[SizedStep]:
+        return [one for one in self.planned if isinstance(one, SizedStep)]
+
+    def tell_sizes(self) -> None:
+        """Says, once, which sizes vary."""
+        for one in self._sized():
+            one.tell()
+
     def __call__(self, module: fx.GraphModule, inputs: list[Any], **_: Any) -> Any:
         """Plans a graph of Dynamo, and returns what runs it."""
+        return self.capture(module, inputs, True)
+
+    def capture(self, module: fx.GraphModule, inputs: list[Any], at_once: bool) -> Any:
+        """The same; `at_once` as in `take_checks`."""
         listener.listen()
-        check = take_checks(module, inputs)
+        check = take_checks(module, inputs, at_once)
         run = self._planned(module, inputs)
         if check is None:
             return run
@@ -206,7 +95,7 @@ class Backend:
 
     def _planned(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
         for size in inputs:
-            if isinstance(size, torch.SymInt):
+            if isinstance(size, torch.SymInt) and self.declared is None:
                 int(size)  # a plan is for shapes that are numbers: Dynamo then captures others anew
         given = [t for t in inputs if isinstance(t, torch.Tensor)]
         training = torch.is_grad_enabled() and any(t.requires_grad for t in given)
@@ -240,7 +129,8 @@ class Backend:
         """The options with the budget in bytes."""
         before = self.limit
         options, self.limit = self.options.fixed_in_bytes(problem, before)
-        slower = any(plan.predicted_time > plan.unscheduled_time for plan in self.plans)
+        fixed = [one for one in self.planned if isinstance(one, SchedulePlan)]
+        slower = any(plan.predicted_time > plan.unscheduled_time for plan in fixed)
         if before not in (None, self.limit) and slower:
             self.ledger.tell(
                 "the budget is a percentage, and a larger batch has raised it. The plans of smaller batches that came "
@@ -308,6 +198,9 @@ class _Parts:
     def partition(
         self, joint: fx.GraphModule, _: Any, *, num_fwd_outputs: int, **__: Any
     ) -> tuple[fx.GraphModule, fx.GraphModule]:
+        if has_symbols(joint):
+            return self._partition_for_sizes(joint, num_fwd_outputs)
+        self._tell_numbers()
         seconds: dict[str, float] = {}
 
         def read(module: fx.GraphModule, options: Options) -> StepProblem:
@@ -337,8 +230,40 @@ class _Parts:
 
     def _keep_plan(self, plan: SchedulePlan) -> None:
         self.part.keep(plan)
-        self.owner.plans.append(plan)
+        self.owner.planned.append(plan)
         self.owner.ledger.tell_shapes(self.part)
+
+    def _tell_numbers(self) -> None:
+        if self.owner.declared is not None:
+            self.owner.ledger.tell_numbers(self.owner.declared.sizes)
+
+    def _sized(
+        self, module: fx.GraphModule, write: Callable[..., Any] | None = None, cut: Cut | None = None
+    ) -> SizedStep:
+        owner, name = self.owner, "graph" if cut is None else "joint"
+        assert owner.declared is not None
+        return SizedStep(module, owner.options, name, self.part, owner.ledger, owner.declared, write, cut)
+
+    def _keep_sized(self, sized: SizedStep) -> Callable[[list[Any]], Any]:
+        """What gives the program of a call."""
+        self.owner.planned.append(sized)
+        self.part.latest = sized.latest_plan
+
+        def in_bytes(_: Options, problem: StepProblem) -> tuple[Options, int | None]:
+            return self.owner.in_bytes(problem), self.owner.limit
+
+        return lambda arguments: sized.scheduled(arguments, in_bytes).program
+
+    def _partition_for_sizes(self, joint: fx.GraphModule, count: int) -> tuple[fx.GraphModule, fx.GraphModule]:
+        halves: SizedHalves
+        sized = self._sized(joint, lambda runs: halves.written(runs), cut_of(joint, count))
+        if keep_old_values(sized.step, self.parameters):
+            sized = self._sized(joint, lambda runs: halves.written(runs), cut_of(joint, count))
+        halves = SizedHalves(sized.step, count)
+        ahead, behind = halves.halves(self._keep_sized(sized))
+        self.halves = {"forward": ahead, "backward": behind}
+        self.reached, self.ways = reached_by(sized.step, count)
+        return ahead.module, behind.module
 
     def half(self, name: str, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         half = self.halves[name]
@@ -350,6 +275,11 @@ class _Parts:
 
     def whole(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
         """Plans a graph without a backward part."""
+        if has_symbols(module):
+            sized = self._sized(module)
+            choose = self._keep_sized(sized)
+            return boxed(lambda arguments: choose(arguments).run(arguments))
+        self._tell_numbers()
         seconds: dict[str, float] = {}
         problem = read_graph(module, self.owner.options, None, seconds, "graph", results_of(module))
         plan, program = planned(problem, self.owner.in_bytes(problem), self.memory, seconds, are_theirs=True)
@@ -371,6 +301,24 @@ def _made_since(first: int, results: Any) -> Any:
         seen.update(following)
         pending += following
     return None
+
+
+def backend(
+    module: fx.GraphModule, inputs: list[torch.Tensor], options: dict[str, Any] | None = None, **more: Any
+) -> Any:
+    """The backend of `torch.compile(model, backend="remora", options={"budget": "60%"})`."""
+    return _shared(options, **more)(module, inputs)
+
+
+def _shared(options: dict[str, Any] | None = None, name: str | None = None, **more: Any) -> Backend:
+    """The one backend of all graphs of a function: `torch.compile` hands each the same dictionary of options."""
+    key = id(options), name, str(sorted(more.items()))
+    if key not in _by_options:
+        _by_options[key] = options, Backend(Options.of({**(options or {}), **more}))
+    return _by_options[key][1]
+
+
+backend.ledger_of = lambda **given: _shared(**given).ledger  # type: ignore[attr-defined]
 
 
 _by_options: dict[Any, tuple[dict[str, Any] | None, Backend]] = {}

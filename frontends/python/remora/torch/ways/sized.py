@@ -12,9 +12,10 @@ runs, and no size runs without one.
 from __future__ import annotations
 
 import bisect
+import functools
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
@@ -24,10 +25,12 @@ from torch import fx
 from remora.asking import replayed
 from remora.errors import InputError
 
-from ..capture.graph import Run
-from ..carry.program import Program, write_program
+from ..capture.declared import Declared
+from ..capture.dynamo import Vary
+from ..capture.graph import Cut, Run
+from ..carry.program import write_step
 from ..cost.calls import op_cost
-from ..decide.lengths import fewest
+from ..decide.lengths import Expected, at_most, expected_time, fewest, total
 from ..decide.step import solve
 from ..errors import BudgetError, CaptureError, SolverError
 from ..ledger import Ledger, Part
@@ -50,14 +53,14 @@ InBytes = Callable[[Options, StepProblem], tuple[Options, "int | None"]]
 class Scheduled:
     """One schedule of a step, for all sizes at which it stays within the budget.
 
-    `plan`: at the size for which it was searched; None where nothing is recomputed.
+    `plan`: at the size for which it was searched; None where nothing is recomputed. `program`: what runs it.
     """
 
     runs: list[Run]
     ops: list[int]
     plan: SchedulePlan | None = None
     values: Values = ()
-    program: Program | None = None
+    program: Any = None
 
     def duration(self, problem: StepProblem) -> int:
         """Nanoseconds at the sizes of a problem."""
@@ -76,6 +79,7 @@ class Decided:
     options: Options  # with the budget in bytes
     limit: int | None  # what a percentage is, in bytes
     schedules: list[Scheduled]
+    expected: Expected | None = None
     chosen: dict[Values, Scheduled] = field(default_factory=dict)
     shown: dict[tuple[Values, Scheduled], SchedulePlan] = field(default_factory=dict)
 
@@ -83,14 +87,7 @@ class Decided:
 class SizedStep:
     """A captured graph whose sizes vary.
 
-    Parameters
-    ----------
-    lengths : sequence of int
-        How long calls are, each as often as it occurs; all of a range alike where there are none.
-    most : int
-        Number of schedules.
-    declared : set of (int, int)
-        Ranges of sizes.
+    `write`: makes what runs a schedule, by default a program; `cut`: of a joint graph, whose parts run apart.
     """
 
     def __init__(
@@ -99,15 +96,18 @@ class SizedStep:
         options: Options,
         name: str,
         part: Part,
-        lengths: Sequence[int],
-        most: int,
-        declared: set[tuple[int, int]],
+        ledger: Ledger,
+        declared: Declared,
+        write: Callable[[list[Run]], Any] | None = None,
+        cut: Cut | None = None,
     ) -> None:
-        self.part, self.ran = part, 0
+        self.part, self.ledger, self.ran = part, ledger, 0
         self.seconds = {"capture": time.perf_counter() - part.begun}
-        self._sized = SizedProblem(module, options, name, part.accumulates)
+        self._sized = SizedProblem(module, options, name, part.accumulates, ledger.named, cut)
+        self._write = write or functools.partial(write_step, self._sized.step)
         self.step, self.seconds["read"] = self._sized.step, self._sized.seconds
-        self.options, self._lengths, self._most, self._declared = options, lengths, most, declared
+        self.options, self._lengths, self._most = options, declared.lengths, declared.most
+        self._declared = declared.ranges
         self._decided: Decided | None = None
         self._is_told = True
         self.latest: Values = ()
@@ -120,8 +120,8 @@ class SizedStep:
 
     # -- Decisions -----------------------------------------------------------------------------------------------------
 
-    def run(self, arguments: list[Any], in_bytes: InBytes) -> list[Any]:
-        """Runs a call by the fastest schedule that fits; BudgetError if there is none."""
+    def scheduled(self, arguments: list[Any], in_bytes: InBytes) -> Scheduled:
+        """The fastest schedule that fits a call, with its program; BudgetError if there is none."""
         values = self._sized.values_of(arguments)
         decided = self._decided
         if decided is None:
@@ -132,32 +132,32 @@ class SizedStep:
             self._choose(decided, values, in_bytes)
         scheduled = decided.chosen[values]
         self.latest, self._largest = values, tuple(map(max, values, self._largest or values))
-        if scheduled.program is None:
-            scheduled.program = self._written(scheduled)
-        return scheduled.program.run(arguments)
+        self._written(scheduled)
+        return scheduled
 
-    def tell(self, ledger: Ledger) -> None:
+    def tell(self) -> None:
         """Says, once, that sizes vary from now on, or which of those declared are captured apart."""
         if self._is_told:
             return
         self._is_told = True
         if not self._declared:
-            ledger.tell_sizes(self.part, sum(self.seconds.values()))
+            self.ledger.tell_sizes(self.part, sum(self.seconds.values()))
         for name, sizes in zip(self._sized.names.values(), self._sized.ranges, strict=True):
             if sizes is None:
                 continue
             around = [r for r in self._declared if r[0] <= sizes[0] and sizes[-1] <= r[1]]
             low, high = min(around, key=lambda r: r[1] - r[0], default=(sizes[0], sizes[-1]))
             if len(sizes) < high - low + 1:
-                ledger.tell(
+                self.ledger.tell(
                     f"{name}: this capture serves {spans_text(sizes)} of {low:,} to {high:,}, since "
                     "the step, or a kernel of PyTorch's, is another one for other sizes; these are captured when "
                     "they come"
                 )
 
-    def _written(self, scheduled: Scheduled) -> Program:
-        step = self.step
-        return write_program("step", step, scheduled.runs, step.placeholders, step.outputs, step.updates)
+    def _written(self, scheduled: Scheduled) -> Any:
+        if scheduled.program is None:
+            scheduled.program = self._write(scheduled.runs)
+        return scheduled.program
 
     @property
     def is_decided(self) -> bool:
@@ -207,7 +207,7 @@ class SizedStep:
             served = set(sizes)
             within = [n for n in self._lengths if n in served]
             if within:
-                return _binned(within, corner)
+                return [((size,), weight) for size, weight in at_most(within, corner[0], SAMPLES)]
         steps = [i / (SAMPLES - 1) for i in range(SAMPLES)]
         rows = [
             tuple(
@@ -243,7 +243,15 @@ class SizedStep:
             except (BudgetError, SolverError):
                 continue
         times = [[float(scheduled.duration(problem)) for problem in rough] for scheduled in found]
-        return [found[k] for k in fewest(times, reach, [weight for _, weight in samples], self._most)]
+        weights = [weight for _, weight in samples]
+        chosen = fewest(times, reach, weights, self._most)
+        plain = [float(baseline.duration(problem)) for problem in rough]
+        bounds = {s.values: s.plan.bound / s.plan.unscheduled_time for s in found if s.plan is not None}
+        least = [time * max(1.0, bounds.get(values, 1.0)) for time, (values, _) in zip(plain, samples, strict=True)]
+        decided.expected = Expected(
+            expected_time(times, reach, weights, chosen), total(least, weights), total(plain, weights)
+        )
+        return [found[k] for k in chosen]
 
     def _choose(self, decided: Decided, values: Values, in_bytes: InBytes) -> None:
         """Chooses the fastest schedule that stays within the budget at some sizes."""
@@ -297,6 +305,11 @@ class SizedStep:
             found.append(plan)
         return found
 
+    @property
+    def expected(self) -> list[Expected]:
+        """The expected time, where several schedules were chosen."""
+        return [self._decided.expected] if self._decided is not None and self._decided.expected is not None else []
+
     def _spans(self, decided: Decided) -> dict[Scheduled, tuple[Values, Values]]:
         """The smallest and the largest sizes for which each schedule runs."""
         if len(self._sized.ranges) == 1 and self._sized.ranges[0] is not None:
@@ -344,12 +357,31 @@ class SizedStep:
                 whole=problem.of,
                 predicted_peak=scheduled.peak(problem),
             )
-        if scheduled.program is None:
-            scheduled.program = self._written(scheduled)
-        plan.source, plan.checkpoints = scheduled.program.source, self.part.checkpoints
+        plan.source, plan.checkpoints = self._written(scheduled).source, self.part.checkpoints
         plan.sizes = self._sized.text(values, values)
         plan.seconds = {**self.seconds, **plan.seconds}
         return plan
+
+
+def declared(
+    function: Callable[..., Any],
+    options: Options,
+    sizes: Mapping[str, Any] | None,
+    lengths: Sequence[int],
+    most: int,
+) -> Declared:
+    """The sizes that a user declares of a function's arguments.
+
+    Raises InputError, ValueError: names what cannot be.
+    """
+    if sizes and not varies(options):
+        raise ValueError("sizes: not with fuse, arena, cuda_graph, slices or plan, which are for one size")
+    return Declared(function, sizes, lengths, most)
+
+
+def vary_of(options: Options, declared: Declared) -> Vary:
+    """Which sizes become symbols."""
+    return ("marked" if declared.sizes else "later") if varies(options) else ""
 
 
 def varies(options: Options) -> bool:
@@ -362,12 +394,3 @@ def _spread(first: int, end: int, count: int) -> list[int]:
     if end <= first or count < 1:
         return []
     return sorted({first + (end - first) * i // count for i in range(count)}, reverse=True)
-
-
-def _binned(lengths: Sequence[int], corner: Values) -> list[tuple[Values, float]]:
-    """A histogram of lengths with at most `SAMPLES` sizes, each the largest of its bin; the last one is the corner."""
-    ordered, (last,) = sorted(lengths), corner
-    count = len(ordered)
-    bounds = sorted({ordered[min(count - 1, count * i // SAMPLES)] for i in range(1, SAMPLES + 1)} | {last})
-    found: Counter[int] = Counter(bounds[bisect.bisect_left(bounds, length)] for length in ordered)
-    return [((bound,), float(found[bound])) for bound in bounds]

@@ -22,9 +22,7 @@ import torch._functorch.config
 from torch import fx
 
 import remora
-from remora.errors import InputError
 
-from ..capture.declared import Declared
 from ..capture.dynamo import alive, boxed, compiled_step
 from ..capture.graph import replayable, tensors_in
 from ..capture.updates import OF_A_SCALER, Updates, refuse_global_norm
@@ -40,7 +38,7 @@ from ..planning import Plans, SchedulePlan
 from ..problem.aten import StepProblem
 from ..problem.sized import has_symbols
 from .programs import planned, read_graph
-from .sized import SizedStep, varies
+from .sized import SizedStep, declared, varies, vary_of
 
 
 def train_step(
@@ -187,21 +185,12 @@ class TrainStep:
         most: int = 4,
         update: torch.optim.Optimizer | Sequence[torch.optim.Optimizer] = (),
     ) -> None:
-        if type(most) is not int or most < 1:
-            raise InputError("plans", f"{most!r} is not a whole number of at least 1")
-        if sizes and not varies(options):
-            raise ValueError("sizes: not with fuse, arena, cuda_graph, slices or plan, which are for one size")
-        if not all(isinstance(n, int) and n > 0 for n in lengths) or (len(lengths) and not sizes):
-            raise InputError("lengths", "must be whole numbers of at least 1, with a range in sizes")
         self._updates = Updates(update)
         if self._updates.optimizers and (options.fuse or options.arena or options.cuda_graph):
             raise ValueError("update: not with fuse, arena or cuda_graph")
         functools.update_wrapper(self, function)
         self.function, self.options = function, options
-        self._lengths, self._most = [int(n) for n in lengths], most
-        self._declared = Declared(function, sizes) if sizes else None
-        if self._declared is not None and lengths and len(self._declared.ranges) > 1:
-            raise InputError("lengths", "several ranges in sizes: which of them the lengths are of is not known")
+        self._declared = declared(function, options, sizes, lengths, most)
         has_updates = bool(self._updates.optimizers)
         self.ledger = Ledger(place_of_function(function) if has_updates else "")
         traced = self._updates.inside(function) if has_updates else function
@@ -211,7 +200,7 @@ class TrainStep:
         self._calls = itertools.count(1)
         # Dynamo's cache outlives the step, and must not keep its model.
         weak = weakref.WeakMethod(self._compile)
-        vary: Any = ("marked" if sizes else "later") if varies(options) else ""
+        vary = vary_of(options, self._declared)
         self._compiled = compiled_step(traced, lambda module, inputs: alive(weak)(module, inputs), self.ledger, vary)
 
     @property
@@ -220,7 +209,10 @@ class TrainStep:
 
         As text (`print`), what happens at which sizes.
         """
-        return Plans(plan for captured in self._captured for plan in captured.plans)
+        sized = (captured for captured in self._captured if isinstance(captured, SizedStep))
+        return Plans(
+            (plan for captured in self._captured for plan in captured.plans), (e for one in sized for e in one.expected)
+        )
 
     @property
     def plan(self) -> SchedulePlan:
@@ -233,12 +225,11 @@ class TrainStep:
         """Runs the step."""
         self.ledger.begun = time.perf_counter()
         self._updates.check((arguments, options))
-        if self._declared is not None:
-            self._declared.mark(arguments, options)
+        self._declared.mark(arguments, options)
         result = self._compiled(*arguments, **options)
         for captured in self._captured:
             if isinstance(captured, SizedStep):
-                captured.tell(self.ledger)
+                captured.tell()
         return result
 
     def set_budget(self, budget: int | str) -> None:
@@ -287,14 +278,14 @@ class TrainStep:
         captured.reached, captured.limit = min(captured.reached, plan.predicted_peak), self._limit
         captured.part.keep(plan)
 
-    def _run(self, captured: _Captured, arguments: list[Any]) -> list[Any]:
-        """Runs a captured step, planned again if it recomputes and a larger batch has raised the budget since."""
+    def _program_of(self, captured: _Captured) -> Program:
+        """What runs a captured step, planned again if it recomputes and a larger batch has raised the budget since."""
         if captured.limit != self._limit and captured.plan.predicted_time > captured.plan.unscheduled_time:
             options, _ = self.options.fixed_in_bytes(captured.problem, self._limit)
             captured.limit = self._limit
             with contextlib.suppress(BudgetError):  # the plan that it has stays within the budget
                 self._replace(captured, *planned(captured.problem, options, self._memory))
-        return captured.program.run(arguments)
+        return captured.program
 
     def sweep(self, points: int = 12, time_limit: float = 60.0) -> remora.Curve:
         """Finds predicted time against budget for the graph of the latest call, in so many seconds."""
@@ -305,13 +296,8 @@ class TrainStep:
         refuse_global_norm(module)
         name = str(getattr(self.function, "__qualname__", "step"))
         if varies(self.options) and not self.ledger.by_size and has_symbols(module):
-            ranges = self._declared.ranges if self._declared is not None else set()
-            return self._runs(SizedStep(module, self.options, name, part, self._lengths, self._most, ranges))
-        if self._declared is not None and not self.ledger.by_size:
-            self.ledger.tell(
-                f"the sizes of {', '.join(self._declared.sizes)} are numbers in what PyTorch captures of this step, "
-                "which reads them as such: each size is captured and planned by itself"
-            )
+            return self._runs(SizedStep(module, self.options, name, part, self.ledger, self._declared))
+        self.ledger.tell_numbers(self._declared.sizes)
         seconds = {"capture": time.perf_counter() - part.begun}
         problem = read_graph(module, self.options, None, seconds, name)
         problem.step.accumulates = part.accumulates
@@ -342,7 +328,8 @@ class TrainStep:
             owner: TrainStep = alive(step)
             found = alive(weak)
             sized = isinstance(found, SizedStep)
-            results: list[Any] = found.run(arguments, owner._in_bytes) if sized else owner._run(found, arguments)
+            program = found.scheduled(arguments, owner._in_bytes).program if sized else owner._program_of(found)
+            results: list[Any] = program.run(arguments)
             found.ran = next(calls)
             return results
 
