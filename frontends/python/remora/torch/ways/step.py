@@ -202,7 +202,8 @@ class TrainStep:
         self._declared = Declared(function, sizes) if sizes else None
         if self._declared is not None and lengths and len(self._declared.ranges) > 1:
             raise InputError("lengths", "several ranges in sizes: which of them the lengths are of is not known")
-        has_updates = bool(self._updates.optimizers)
+        self.optimizers = self._updates.optimizers
+        has_updates = bool(self.optimizers)
         self.ledger = Ledger(place_of_function(function) if has_updates else "")
         traced = self._updates.inside(function) if has_updates else function
         self._limit: int | None = None  # a percentage, in bytes
