@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Wide MLPs in slices (ms-swift#7090): hidden 4096 and 12288 inside, an eighth of that here, for several lengths.
+"""Wide MLPs in slices (ms-swift#7090): hidden 4096 and 12288 inside, a sixteenth of that here, for several lengths.
 
 Usage: wide_layers.py [--tokens 2048,4096,8192,16384] [--shards 4] [--layers 2]
 
@@ -19,7 +19,7 @@ from torch.utils.checkpoint import checkpoint
 import remora.torch as rt
 from remora.torch.measure import allocated
 
-WIDTH, INNER = 4096 // 8, 12288 // 8
+WIDTH, INNER = 4096 // 16, 12288 // 16
 
 
 class Gated(nn.Module):

@@ -220,7 +220,7 @@ PERCEPTRON: zoo.Entry = (
 )
 UPDATED: dict[str, Callable[[], zoo.Entry]] = {
     "perceptron": lambda: PERCEPTRON,
-    "gpt": lambda: (models.Gpt(width=64, dropout=0.0), (WORDS[:1],), next_word),
+    "gpt": lambda: (models.Gpt(width=64, dropout=0.0), (WORDS[:1].clone(),), next_word),
     "unet": lambda: (
         models.Unet(width=16),
         (torch.randn(1, 3, 8, 8), torch.randint(0, 2, (1, 8, 8))),
@@ -257,7 +257,7 @@ def test_the_total_is_what_each_form_of_an_update_allocates(name: str, form: str
 
 def test_a_plan_with_the_update_inside_is_run_by_a_step_with_it(tmp_path: Path) -> None:
     model, inputs, loss = PERCEPTRON
-    plan = rt.plan(lambda: PERCEPTRON[0], inputs, loss, optimizer=ADAMW, update="in backward", budget="80%", **HERE)
+    plan = rt.plan(lambda: PERCEPTRON[0], inputs, loss, optimizer=ADAMW, update="in backward", **HERE)
     assert plan.fits and "updates included" in str(plan) and "peak of the update" not in str(plan)
     plan.save(tmp_path / "plan.json")
     assert rt.FitPlan.load(tmp_path / "plan.json").update == 0

@@ -426,6 +426,7 @@ for name, function in {
     "gumbel_softmax": lambda s, x: F.gumbel_softmax(s.l(x), hard=True) * x,
     "randperm": lambda s, x: s.l(x)[:, torch.randperm(16)],
     "alpha dropout": lambda s, x: F.alpha_dropout(s.l(x), 0.2, True),
+    "dropout that nothing reads": lambda s, x: (F.dropout(x, 0.3), torch.rand(3), F.dropout(s.l(x), 0.3))[2],
     "feature dropout": lambda s, x: F.dropout1d(s.l(x)[:, :, None], 0.2, True)[..., 0],
 }.items():
     both(R, name, lambda f=function: Of(f, l=nn.Linear(16, 16)), squared, (X,))

@@ -133,6 +133,7 @@ def _inside(found: Found, name: str, thing: Any, kind: Kind) -> Iterator[tuple[s
         found.compiled = True
         found.planned += [thing] if hasattr(thing, "plans") else []
         yield name, getattr(thing, "function", None), Kind.STATE
+        yield _joined(name, "update"), getattr(thing, "optimizers", None), Kind.STATE
     elif _is_entered(thing):
         yield name, getattr(thing, "__dict__", None), Kind.STATE
         for key in (key for cls in type(thing).__mro__ for key in vars(cls).get("__slots__", ())):

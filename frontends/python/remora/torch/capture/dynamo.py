@@ -19,6 +19,7 @@ from typing import Any, Literal
 import torch
 import torch._dynamo
 import torch._functorch.config
+import torch._inductor.config
 from torch import fx
 from torch._C import DispatchKey
 from torch._decomp import decompositions
@@ -170,7 +171,9 @@ def capturing() -> Iterator[None]:
     packets = [getattr(torch.ops.aten, name) for name in dir(torch.ops.aten) if name.startswith(_WHOLE)]
     ops = [*(getattr(packet, name) for packet in packets for name in packet.overloads()), *replaced]
     whole = hidden_kernels(ops, _KEYS, replaced.get)
-    with whole, torch._functorch.config.patch(patches):
+    # An unused random op draws its numbers all the same: PyTorch otherwise removes it.
+    drawing = torch._inductor.config.patch({"fallback_random": True})
+    with whole, torch._functorch.config.patch(patches), drawing:
         yield
 
 

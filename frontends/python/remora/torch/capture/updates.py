@@ -247,7 +247,7 @@ def _is_gradient(node: fx.Node) -> bool:
 
 
 def place_updates(step: StepGraph) -> None:
-    """Moves updates to where their parameters have been read; O(updates * ops) at worst."""
+    """Moves updates to where their parameters have been read; O(edges * ops / 64)."""
     updates = list(updates_in(step))
     if not updates:
         return
@@ -257,18 +257,16 @@ def place_updates(step: StepGraph) -> None:
     for op in step.ops:
         reads = op.backward and not set(written.values()).isdisjoint(op.inputs)
         op.once = op not in written and (reads or not taken.isdisjoint(op.outputs))
-    moved = set(updates)
-    others = [op for op in step.ops if op not in moved]
-    users = _users(others)
-    before = {op: _before(others, users, storage) for op, storage in written.items()}
-    number = {op: i for i, op in enumerate(others)}
-    behind: dict[Op, list[Op]] = {}
+    others = [op for op in step.ops if op not in written]
+    number = {op: i for i, op in enumerate([*others, *updates])}
+    before = _before(others, written)
+    maker = {s: number[op] for op in others for s in op.outputs}
+    behind: dict[int, list[Op]] = {}
     for op in updates:
-        makers = [o for o in others if not set(o.outputs).isdisjoint(op.inputs)]
-        last = max((*before[op], *makers), key=number.__getitem__)
-        behind.setdefault(last, []).append(op)
-    step.ops[:] = [op for other in others for op in (other, *behind.get(other, ()))]
-    _order(step, before)
+        makers = (maker[s] for s in op.inputs if s in maker)
+        behind.setdefault(max(before[op].bit_length() - 1, *makers), []).append(op)
+    step.ops[:] = [op for i, other in enumerate(others) for op in (other, *behind.get(i, ()))]
+    _order(step, number, before)
 
 
 def late_reads(step: StepGraph, runs: Sequence[Run]) -> list[Op]:
@@ -303,43 +301,41 @@ def _refuse_other_writes(step: StepGraph, parameters: set[int]) -> None:
             )
 
 
-def _users(ops: Sequence[Op]) -> dict[Op, list[Op]]:
-    """The ops that read what an op makes."""
-    maker = {s: op for op in ops for s in op.outputs}
-    found: dict[Op, list[Op]] = {op: [] for op in ops}
-    for op in ops:
+def _before(ops: Sequence[Op], written: dict[Op, int]) -> dict[Op, int]:
+    """For each update, as bits, the ops that read its parameter, and those for which one of these could run again."""
+    readers: dict[int, list[int]] = {}
+    for i, op in enumerate(ops):
         for s in op.inputs:
-            if s in maker and maker[s] is not op:
-                found[maker[s]].append(op)
+            readers.setdefault(s, []).append(i)
+    behind = [0] * len(ops)  # an op, and if it may run again, those that read its results, and so on
+    for i in range(len(ops) - 1, -1, -1):
+        op = ops[i]
+        behind[i] = 1 << i
+        for s in op.outputs if op.recompute and not op.once else ():
+            for user in readers.get(s, ()):
+                behind[i] |= behind[user] if user > i else 0
+    found = {}
+    for op, parameter in written.items():
+        found[op] = 0
+        for reader in readers.get(parameter, ()):
+            found[op] |= behind[reader]
     return found
 
 
-def _before(ops: Sequence[Op], users: dict[Op, list[Op]], parameter: int) -> list[Op]:
-    """The ops that read a parameter, and those for which one of these could run again."""
-    waiting = [op for op in ops if parameter in op.inputs]
-    found = dict.fromkeys(waiting)
-    while waiting:
-        op = waiting.pop()
-        new = [user for user in users[op] if user not in found] if op.recompute and not op.once else []
-        found.update(dict.fromkeys(new))
-        waiting += new
-    return list(found)
-
-
-def _order(step: StepGraph, before: dict[Op, list[Op]]) -> None:
+def _order(step: StepGraph, number: dict[Op, int], before: dict[Op, int]) -> None:
     """Notes which of the ops that come before an update do not do so by what it reads, or by what runs once."""
-    number = {op: i for i, op in enumerate(step.ops)}
+    op_of = {i: op for op, i in number.items()}
     maker = {s: op for op in step.ops for s in op.outputs}
-    ahead: dict[Op, int] = {}  # a bit for each op that comes before
-    last: Op | None = None  # of those that run once, which keep their order (`problem.aten`)
+    ahead: dict[Op, int] = {}  # a bit for an op, and for each that comes before it
+    last = 0  # of those that run once, which keep their order (`problem.aten`)
     for op in step.ops:
-        known = 0
         runs_once = op.random or not op.recompute
-        for other in [*(maker[s] for s in op.inputs if s in maker), *([last] if runs_once and last else [])]:
-            known |= ahead.get(other, 0) | 1 << number[other]
-        for other in sorted(before.get(op, ()), key=number.__getitem__, reverse=True):
-            if not known >> number[other] & 1:
-                step.after.setdefault(op, []).append(other)
-                known |= ahead[other] | 1 << number[other]
-        ahead[op] = known
-        last = op if runs_once else last
+        known = last if runs_once else 0
+        for s in op.inputs:
+            known |= ahead[maker[s]] if s in maker else 0
+        while missing := before.get(op, 0) & ~known:
+            other = op_of[missing.bit_length() - 1]
+            step.after.setdefault(op, []).append(other)
+            known |= ahead[other]
+        ahead[op] = known | 1 << number[op]
+        last = ahead[op] if runs_once else last

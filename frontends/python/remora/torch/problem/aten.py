@@ -28,7 +28,7 @@ from .axes import OpAxis, engine_axes
 
 LATER = {"micro_step": "later"}
 """Key in a graph's meta for a step that adds to the gradients of earlier micro-steps; the first has no such entry."""
-_ROOT = re.compile(r"^[A-Za-z_]\w*(\['[^']*'\])?\.?")
+_ROOT = re.compile(r"^[A-Za-z_]\w*(\['[^']*'\])?(\.__closure__\[\d+\]\.cell_contents)*\.?")
 
 _KINDS = {"threshold": "relu", "addmm": "mm", "baddbmm": "bmm"}
 """Name of the backward form of an op, or of the product in it."""

@@ -191,7 +191,8 @@ class TrainStep:
         functools.update_wrapper(self, function)
         self.function, self.options = function, options
         self._declared = declared(function, options, sizes, lengths, most)
-        has_updates = bool(self._updates.optimizers)
+        self.optimizers = self._updates.optimizers
+        has_updates = bool(self.optimizers)
         self.ledger = Ledger(place_of_function(function) if has_updates else "")
         traced = self._updates.inside(function) if has_updates else function
         self._limit: int | None = None  # a percentage, in bytes
