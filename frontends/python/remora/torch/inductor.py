@@ -32,15 +32,17 @@ from torch._inductor.custom_graph_pass import CustomPartitionerFn
 from remora._engine import engine_schema
 
 from .capture.before import Before, before_this_graph, this_graph
+from .capture.lowered import Stopped, going_on
 from .cost.kernels import Calls
 from .decide.partitions import KnownPartitions, Search, file_of, key_of, partition_of, sources
 from .errors import CaptureError, TorchError, warn
 from .internals import cached_if, instead
 from .job import same_answer
 from .ledger import place_of_capture
-from .measure import Timed
+from .measure import Timed, late
 from .options import Options, Sizes
 from .planning import PartitionPlan
+from .problem.loops import Half
 from .problem.partition import Halves, Joint, Later, Partition
 from .store import cache_folder, digest, read_json, write_json
 
@@ -48,6 +50,9 @@ __all__ = ["Installed", "install", "uninstall"]
 
 FAR = 0.5
 """A warning says if a step on a GPU differs from the sum of its kernels' times by more than this part of the sum."""
+
+LATE = 5.0
+"""Seconds after which a line says that a graph is being planned."""
 
 SHORT = 1_000_000
 """Nanoseconds: smaller differences are those of launches."""
@@ -84,11 +89,14 @@ class Partitioner(CustomPartitionerFn):
         kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
         self.settings = {name: value for name, value in asdict(options).items() if name in kept}
         self._calls = Calls(options.cost, options.say)
+        self._taken: dict[str, Partition] = {}  # by place: the last one that was within its budget
+        self._stopped: list[Stopped] = []  # the lowerings of the partition that is compiled now
         self._patches = contextlib.ExitStack()
         self._guard: dict[str, Any] = {}  # the settings with which Inductor refuses fusions that raise a peak
 
     def enter(self) -> None:
         """Lets Inductor call it, reject fusions that raise a program's peak, and compile both parts at once."""
+        from torch._inductor import compile_fx
         from torch._inductor.graph import GraphLowering
 
         guards = [f"fusion_memory_timeline_peak_memory_{unit}" for unit in ("increase_gb", "pct_threshold")]
@@ -99,6 +107,8 @@ class Partitioner(CustomPartitionerFn):
         self._patches.callback(self._watch_ends, False)
         timed = functools.partial(self._timed, GraphLowering.compile_to_module)
         self._patches.enter_context(instead(GraphLowering, "compile_to_module", lambda graph: timed(graph)))
+        lowering = going_on(GraphLowering, lambda: self._stopped)
+        self._patches.enter_context(instead(compile_fx, "GraphLowering", lowering))
         self._patches.enter_context(cached_if(lambda: not self._warned))
         # A backward part that is compiled later, out of these settings, would be another one than planned.
         self._patches.enter_context(functorch_config.patch(force_non_lazy_backward_lowering=True))
@@ -119,6 +129,7 @@ class Partitioner(CustomPartitionerFn):
     def _guarded(self, _: object = None) -> None:
         """Lets Inductor reject fusions that raise a peak; no partitioned graph is being compiled any more."""
         self._compiled, self._warned = None, False
+        self._stopped = []
         for name, value in self._guard.items():
             setattr(config, name, value)
 
@@ -160,7 +171,8 @@ class Partitioner(CustomPartitionerFn):
         joint = Joint(gm, joint_inputs, named, self._calls, self._later_graphs())
         before = self._before()
         try:
-            chosen, plan = self._chosen(joint, before.held)
+            with late(LATE, lambda: self._say_late(place_of_capture(""))):
+                chosen, plan, parts = self._chosen(joint, before.held)
         except CaptureError as error:
             self._warned = True
             warn(f"a graph cannot be planned, and runs without a budget: {error}")
@@ -174,7 +186,14 @@ class Partitioner(CustomPartitionerFn):
         joint.guard_sizes()
         if not chosen.guarded:
             self._unguarded()
-        return joint.saving(chosen.saved, chosen.order)
+        if parts is None:
+            return joint.saving(chosen.saved, chosen.order)
+        self._stopped = [half.program.stopped for half in parts]
+        return parts[0].module, parts[1].module
+
+    def _say_late(self, where: str) -> None:
+        if not self.options.progress:
+            replace(self.options, progress=True).say(f"planning what {where} saves for its backward part", end="\n")
 
     def uuid(self) -> bytes:
         """Equal for two partitioners if and only if they do the same with the graph that is compiled now."""
@@ -269,14 +288,19 @@ class Partitioner(CustomPartitionerFn):
             f"found: budget={enough} is enough; a larger time_limit may find less"
         )
 
-    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, PartitionPlan]:
-        """The partition, the same on all processes of a job; `held`: bytes kept of what ran before."""
-        key, later = key_of(joint, self.options), joint.later
+    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, PartitionPlan, tuple[Half, Half] | None]:
+        """The partition, the same on all processes of a job, and its parts if this process has lowered them.
+
+        `held`: bytes kept of what ran before.
+        """
+        key, later, where = key_of(joint, self.options), joint.later, place_of_capture("")
+        search: Search | None = None
 
         def found() -> Any:
+            nonlocal search
             path = cache_folder() / "partitions" / file_of(key, joint.device)
             known = KnownPartitions(path if self.options.cache else None, later)
-            own, search = dict.fromkeys(self._guard), None
+            own = dict.fromkeys(self._guard)
             if known.stock is None:
                 search = Search(joint, known, self.options, own, self.options.say)
             assert known.stock is not None
@@ -284,7 +308,7 @@ class Partitioner(CustomPartitionerFn):
             asked, limit = [budget, later.needed, later.gradients], self.options.time_limit
             if not known.has_looked(asked, limit):
                 search = search or Search(joint, known, self.options, own, self.options.say)
-                search.look(budget)
+                search.look(budget, self._taken.get(where))
                 known.asked.append([*asked, limit])
                 known.write()
             chosen = known.best(budget) or known.least()
@@ -306,7 +330,9 @@ class Partitioner(CustomPartitionerFn):
             unscheduled_time=stock.nanoseconds,
             predicted_time=chosen.nanoseconds,
         )
-        return chosen, plan
+        if plan.promised:
+            self._taken[where] = chosen
+        return chosen, plan, None if search is None else search.parts(chosen)
 
 
 class Installed:

@@ -2,10 +2,11 @@
 """Chooses the fastest partition of a joint graph within a budget.
 
 The engine chooses what is saved on the graph of Inductor's loops (problem/loops.py). Each choice is then lowered and
-replayed (problem/partition.py). If a replay needs more than predicted, or leaves room, the engine is asked again for
-less or more. All partitions of a graph that were ever replayed are kept in a file, and the shortest of them that fits
-within the budget is taken: so a smaller budget never has a shorter partition than a larger one that was asked for
-later.
+replayed (problem/partition.py), without its kernels: their times are estimates, until those of the partition that is
+taken are compiled and measured. If a replay needs more than predicted, or leaves room, the engine is asked again for
+less or more. All partitions of a graph that were ever replayed are kept in a file, and the shortest of the measured
+ones that fits within the budget is taken: so a smaller budget never has a shorter partition than a larger one that was
+asked for later.
 """
 
 from __future__ import annotations
@@ -28,11 +29,12 @@ import remora
 from remora._engine import engine_schema
 from remora.asking import TRIES, ask, ask_again, lowest
 
-from ..capture.launches import Look, look_of
+from ..capture.launches import Kernel, Launch, Look, look_of
+from ..cost.kernels import key_of as kernel_of
 from ..measure import device_name, kernel_modes
 from ..options import Options
 from ..problem.loops import CUT, Half, graph_of, merged
-from ..problem.partition import Joint, Later, Partition, vals
+from ..problem.partition import Joint, Later, Partition, launches_of, vals
 from ..store import digest, write_json
 from .known import Known
 
@@ -46,6 +48,8 @@ BESIDE = 0.05
 """So far from the best of them, two more values are looked at if no partition fits."""
 SOLVERS = ("dp", "greedy", "ilp")
 """Solvers with which PyTorch chooses the saved values, in addition to the one that is set."""
+SLACK = 0.05
+"""What was chosen for other sizes is taken if it leaves no larger share of the budget."""
 NEEDED = 2
 """So many choices of the engine are lowered after the time limit, too, if no partition fits yet."""
 SAFE = 1.5
@@ -54,6 +58,10 @@ MARGIN = 0.03
 """If Inductor's own partition fits within a budget, another is taken only if it is shorter by more than this share."""
 FUSED = 0.3
 """The share of its time that a loop takes when it is recomputed, fused with its reader."""
+COMPILE = 0.8
+"""Seconds in which a kernel is compiled, roughly."""
+EFFORT, PATIENCE = 0.3, 3.0
+"""A search takes no more than this share of the compilation's own time, and so many seconds."""
 
 
 class KnownPartitions(Known[Partition]):
@@ -71,9 +79,19 @@ class KnownPartitions(Known[Partition]):
         """Bytes and nanoseconds of a partition."""
         return row.peak(self.later), math.inf if row.time is None else row.time
 
+    def likely(self, budget: int) -> Partition | None:
+        """The fastest within a budget, be its time measured or an estimate; Inductor's own if others gain too little."""
+        rows = [row for row in self.rows if row.peak(self.later) <= budget]
+        found, own = min(rows, key=lambda row: (row.nanoseconds, row.peak(self.later)), default=None), self.stock
+        if found is None or own is None or own.peak(self.later) > budget:
+            return found
+        return own if own.nanoseconds <= (1 + MARGIN) * found.nanoseconds else found
+
     def learn(self, found: Partition) -> None:
         """Keeps a partition."""
         self.rows = [*(row for row in self.rows if _choice(row) != _choice(found)), found]
+        if self.stock is not None and _choice(self.stock) == _choice(found):
+            self.stock = found
 
     def best(self, budget: int) -> Partition | None:
         """The fastest within a budget, of those whose time is known; Inductor's own if others gain too little."""
@@ -209,42 +227,82 @@ class Search:
         self, joint: Joint, known: KnownPartitions, options: Options, own: Mapping[str, Any], say: Callable[[str], None]
     ) -> None:
         self.joint, self.known, self.options, self._own, self._say = joint, known, options, own, say
-        self._end = time.monotonic() + options.time_limit
+        self._start = time.monotonic()
+        self._end = self._start + options.time_limit
         self._takes = 0.0  # seconds that the last lowering took
-        self._kept: dict[Any, tuple[Half, Half]] = {}  # the parts that were lowered last, and the smallest ones
+        self._kept: dict[Any, tuple[Half, Half]] = {}  # the parts that were lowered last, and the best ones
+        self._launches: dict[Any, list[Launch]] = {}  # of all partitions that were lowered
+        self._budget = 0  # that is looked for
         self._saved = joint.stock()
         self._points = {frozenset(self._saved): self._saved}  # saved values of PyTorch's choices, each set once
         self._shares: dict[tuple[float, Any], tuple[str, ...]] = {}
         if known.stock is None:
             known.stock = self._stock.partition
 
-    def look(self, budget: int) -> None:
+    def look(self, budget: int, like: Partition | None = None) -> None:
         """Looks for the shortest partition within a budget, in bytes with the graph's arguments.
 
         No lowering starts that would end after the time limit, unless no partition fits yet: then up to `NEEDED`
         choices of the engine, the smallest one that it finds, the one that saves fewest bytes, and those of PyTorch's
-        own memory budget are lowered.
+        own memory budget are lowered. `like`: the partition of this graph for other sizes, which is looked at first.
         """
+        self._budget = budget
+        if "_stock" in vars(self):
+            self._hurry()
+        if like is None or not self._is_as_good(like, budget):
+            self._look_at_all(budget)
+        self._measure(budget)
+
+    def parts(self, partition: Partition) -> tuple[Half, Half] | None:
+        """The parts of a partition, if they are still known."""
+        return self._kept.get(_choice(partition))
+
+    def _hurry(self) -> None:
+        """Ends the search before it takes long beside the compilation itself."""
+        kernels = {kernel_of(one) for one in launches_of(self._stock.halves) if isinstance(one.target, Kernel)}
+        own = self._takes + COMPILE * len(kernels)
+        self._end = min(self._end, self._start + self._takes + EFFORT * own + PATIENCE)
+
+    def _is_as_good(self, like: Partition, budget: int) -> bool:
+        """Whether what was chosen for other sizes uses this budget as well as it did that one."""
+        nodes = {node.name for node in self.joint.module.graph.nodes}
+        if not nodes.issuperset(like.saved):
+            return False
+        peak = self._peak(self._partition(like.saved, like.order, like.guarded))
+        self._say(f"budget {budget:,}: the partition for other sizes takes {peak:,}")
+        return peak <= budget and peak - self.joint.fixed >= (1 - SLACK) * (budget - self.joint.fixed)
+
+    def _look_at_all(self, budget: int) -> None:
         stock = self.known.stock
         assert stock is not None
         if budget < self._peak(stock):
             self._look(self._stock, budget)
             self._look_for_smallest(self._stock, budget)
-            if self.known.best(budget) is None or not self._is_late:
-                light = self._partition(self._light_saved, (), budget)
-                fits = self._peak(light) <= budget and light.time is not None and light.time <= stock.nanoseconds
+            if self.known.likely(budget) is None or not self._is_late:
+                light = self._partition(self._light_saved, ())
+                fits = self._peak(light) <= budget and light.nanoseconds <= stock.nanoseconds
                 if not self._is_late and not fits:
                     self._look(self._light, budget)
                     self._look_for_smallest(self._light, budget)
         self._look_at_pytorchs(budget)
-        best = self.known.best(budget)
+        best = self.known.likely(budget)
         if best is not None and best.guarded and not self._is_late:
-            free = self._partition(best.saved, best.order, budget, guarded=False)
+            free = self._partition(best.saved, best.order, guarded=False)
             self._say(f"budget {budget:,}: with all fusions the shortest takes {self._peak(free):,}")
-        least = self.known.least()
-        if self.known.best(budget) is None and least.time is None:
-            self._say(f"the smallest known one needs {self._peak(least):,}")
-            self._partition(least.saved, least.order, self._peak(least), least.guarded)
+
+    def _measure(self, budget: int) -> None:
+        """Compiles and measures the kernels of the partition that is taken; of Inductor's own, too, if that fits."""
+        taken = self.known.likely(budget) or self.known.least()
+        stock = self.known.stock
+        assert stock is not None
+        for row in (taken, *([stock] if self._peak(stock) <= budget else [])):
+            if row.time is None:
+                key = _choice(row)
+                self._launches[key] = self._launches.get(key) or launches_of(self._lowered(*key))
+                self.joint.calls.measure(self._launches[key])
+        for row in self.known.rows:
+            if row.time is None and _choice(row) in self._launches:
+                self.known.learn(self.joint.timed(row, self._launches[_choice(row)]))
 
     @property
     def _is_late(self) -> bool:
@@ -269,9 +327,8 @@ class Search:
         return self._base(self._light_saved, True, 1.0)
 
     def _base(self, saved: tuple[str, ...], guarded: bool, fused: float) -> Base:
-        partition = self._partition(saved, (), None, guarded)
+        partition = self._partition(saved, (), guarded)
         halves = self._lowered(saved, (), guarded)
-        self.joint.calls.measure(launch for half in halves for launch in half.trace.launches)
         return Base(self.joint, halves, partition, fused)
 
     def _look_at_pytorchs(self, budget: int) -> None:
@@ -284,17 +341,17 @@ class Search:
         import torch._functorch.config as functorch
 
         own = functorch.activation_memory_budget_solver
-        if self.known.best(budget) is None:
+        if self.known.likely(budget) is None:
             shares = sorted({*SHARES, functorch.activation_memory_budget})
             bisect.bisect_left(shares, True, key=lambda share: not self._fits(self._point(share, own, budget), budget))
             points = dict[float, Partition]()
             for share in shares:
-                if self.known.best(budget) is not None:
+                if self.known.likely(budget) is not None:
                     break
                 points[share] = self._point(share, own, budget)
                 if points[share].between > self._peak(self.known.least()):
                     break
-            if self.known.best(budget) is None:
+            if self.known.likely(budget) is None:
                 best = min(points, key=lambda share: self._peak(points[share]))
                 for share in (best - BESIDE, best + BESIDE):
                     if 0 < share < 1:
@@ -302,7 +359,7 @@ class Search:
         for guarded in (False, True):
             for solver in dict.fromkeys((own, *SOLVERS)):
                 for share in reversed(SHARES):
-                    if self._is_late or (guarded and self.known.best(budget) is not None):
+                    if self._is_late or (guarded and self.known.likely(budget) is not None):
                         return
                     self._point(share, solver, budget, guarded)
 
@@ -321,7 +378,7 @@ class Search:
                 self._say("PyTorch's solver ilp is not there, as scipy is not")
                 saved = self._saved
             self._shares[key] = self._points.setdefault(frozenset(saved), saved)
-        found = self._partition(self._shares[key], (), budget, guarded)
+        found = self._partition(self._shares[key], (), guarded)
         self._say(f"budget {budget:,}: PyTorch's partition for a share of {share:.3g} takes {self._peak(found):,}")
         return found
 
@@ -332,14 +389,14 @@ class Search:
         def decide(asked: int) -> tuple[int, int] | None:
             """The peak of a schedule, and that of the partition that it names."""
             nonlocal tries
-            enough = tries >= NEEDED or self.known.best(budget) is not None
+            enough = tries >= NEEDED or self.known.likely(budget) is not None
             tries += 1
             if asked >= base.graph.baseline_peak or (self._is_late and enough):
                 return None
             schedule = self._schedule(base.graph, asked)
             if schedule is None:
                 return None
-            peak = self._peak(self._partition(*base.chosen(schedule), budget))
+            peak = self._peak(self._partition(*base.chosen(schedule)))
             self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {peak:,}")
             return schedule.peak, peak
 
@@ -361,13 +418,13 @@ class Search:
 
     def _look_for_smallest(self, base: Base, budget: int) -> None:
         """Lowers the choice behind the smallest schedule of a base, if no partition fits yet."""
-        if self.known.best(budget) is not None:
+        if self.known.likely(budget) is not None:
             return
         options = self.options
         least = lowest(base.graph, options.limits_in(options.time_limit / TRIES), max_computes=2)
         if least is not None:
             self._say(f"the smallest schedule that is known takes {least.peak:,} bytes")
-            self._partition(*base.chosen(least), budget)
+            self._partition(*base.chosen(least))
 
     def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
         """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
@@ -375,18 +432,19 @@ class Search:
         found = ask(graph, budget, options.limits_in(options.time_limit / TRIES), max_computes=2)
         return found if isinstance(found, remora.Schedule) else None
 
-    def _partition(
-        self, saved: tuple[str, ...], order: tuple[str, ...], budget: int | None, guarded: bool = True
-    ) -> Partition:
-        """Cost of a partition; its time only if it fits within the budget, or None is given for that."""
+    def _partition(self, saved: tuple[str, ...], order: tuple[str, ...], guarded: bool = True) -> Partition:
+        """Cost of a partition, lowered if it was not before."""
         guarded = guarded and bool(self._own)
-        found = next((row for row in self.known.rows if _choice(row) == (saved, order, guarded)), None)
-        if found is None or (found.time is None and (budget is None or self._peak(found) <= budget)):
-            halves = self._lowered(saved, order, guarded)
-            found = self.joint.evaluated(halves, saved, order, budget, guarded)
+        key = saved, order, guarded
+        found = next((row for row in self.known.rows if _choice(row) == key), None)
+        if found is None:
+            halves = self._lowered(*key)
+            found = self.joint.evaluated(halves, *key)
+            self._launches[key] = launches_of(halves)
             self.known.learn(found)
-            smallest = _choice(self.known.least())
-            self._kept = {key: self._kept[key] for key in ((saved, order, guarded), smallest) if key in self._kept}
+            best = self.known.smallest(), self.known.likely(self._budget)
+            kept = (key, *(_choice(row) for row in best if row is not None))
+            self._kept = {key: self._kept[key] for key in kept if key in self._kept}
         return found
 
     def _lowered(self, saved: tuple[str, ...], order: tuple[str, ...], guarded: bool) -> tuple[Half, Half]:

@@ -21,7 +21,7 @@ from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
 from ..capture.graph import has_effect, is_own, is_random, storage_of
-from ..capture.launches import Kernel, Look, hint_of, look_of, replay
+from ..capture.launches import Kernel, Launch, Look, hint_of, look_of, replay
 from ..capture.lowered import Lowered, lowered_backward, lowered_forward
 from ..cost.kernels import Calls
 from ..errors import CaptureError
@@ -52,6 +52,7 @@ class Partition:
     between: int  # bytes that are there between both parts, with the graph's arguments and the user's results
     held: int  # bytes saved, beyond the graph's arguments
     time: int | None  # nanoseconds of both parts; None where its kernels were not measured
+    estimate: int = 0  # nanoseconds of both parts, by a roofline where kernels were not measured
     guarded: bool = False  # true if Inductor rejects fusions that raise a program's peak while it compiles both parts
     loss: int = 0  # bytes that the user's loss needs between both parts, where it lies outside of the graph
 
@@ -62,9 +63,8 @@ class Partition:
 
     @property
     def nanoseconds(self) -> int:
-        """The time of a partition that was measured."""
-        assert self.time is not None
-        return self.time
+        """The time of a partition, as well as it is known."""
+        return self.estimate if self.time is None else self.time
 
 
 class _Done(Exception):
@@ -194,16 +194,11 @@ class Joint:
         return kinds.count("InputMutationAOTOutput"), kinds.count("PlainAOTOutput")
 
     def evaluated(
-        self,
-        halves: tuple[Half, Half],
-        saved: tuple[str, ...],
-        order: tuple[str, ...] = (),
-        within: int | None = None,
-        guarded: bool = False,
+        self, halves: tuple[Half, Half], saved: tuple[str, ...], order: tuple[str, ...], guarded: bool
     ) -> Partition:
-        """Costs of two parts; if they use more than `within`, their kernels are not compiled and measured."""
+        """Costs of two parts; no kernel is compiled, so their times are estimates where none was measured before."""
         forward, backward = halves
-        launches = [*forward.trace.launches, *backward.trace.launches]
+        launches = launches_of(halves)
         self.calls.measure(launch for launch in launches if not isinstance(launch.target, Kernel))
         tangents = sum(s for n, s in zip(backward.inputs, backward.sizes, strict=True) if n.startswith("tangents"))
         held = self._held(forward, forward.program.outputs[self.shown :])
@@ -212,16 +207,25 @@ class Joint:
         kept = held if self.loss else there
         ahead = self.fixed + self.calls.peak(forward.trace)
         behind = self.fixed + kept + tangents + self.calls.peak(backward.trace)
-        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None, guarded, self.loss)
-        if within is not None and found.peak(self.later) > within:
-            return found
-        self.calls.measure(launches)
-        return replace(found, time=sum(self.calls.of(launch)[0] for launch in launches))
+        found = Partition(
+            saved, order, ahead, behind, self.fixed + there, held, None, guarded=guarded, loss=self.loss
+        )
+        return self.timed(found, launches)
+
+    def timed(self, partition: Partition, launches: list[Launch]) -> Partition:
+        """A partition with the times that are known of its calls."""
+        time = sum(self.calls.of(launch)[0] for launch in launches)
+        return replace(partition, estimate=time, time=time if self.calls.are_measured(launches) else None)
 
     def _held(self, forward: Half, outputs: Iterable[str]) -> int:
         """Bytes of outputs of the forward part, beyond its arguments."""
         names = {real for name in outputs for real in forward.program.solid(name)}
         return sum(forward.program.sizes[name] for name in names)
+
+
+def launches_of(halves: tuple[Half, Half]) -> list[Launch]:
+    """The calls of both parts."""
+    return [launch for half in halves for launch in half.trace.launches]
 
 
 def _is_kept(node: fx.Node) -> bool:
