@@ -29,13 +29,13 @@ from torch._guards import CompileContext
 from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
-from remora._engine import engine_schema
+from remora._engine import bytes_text, engine_schema
 
 from .capture.before import Before, before_this_graph, this_graph
 from .capture.lowered import Stopped, going_on
 from .cost.kernels import Calls
 from .decide.partitions import KnownPartitions, Search, file_of, key_of, partition_of, sources
-from .errors import CaptureError, TorchError, warn
+from .errors import BudgetError, CaptureError, TorchError, warn
 from .internals import cached_if, instead
 from .job import same_answer
 from .ledger import place_of_capture
@@ -78,8 +78,8 @@ class Partitioner(CustomPartitionerFn):
     `plans`: of the graphs that were parted in this process, in order.
     """
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
+    def __init__(self, options: Options, strict: bool = True) -> None:
+        self.options, self.strict = options, strict
         self.plans: list[PartitionPlan] = []
         self._frames: set[Any] = set()
         self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
@@ -87,7 +87,7 @@ class Partitioner(CustomPartitionerFn):
         self._warned = False  # true while Inductor compiles a graph about which every process is to be warned
         self._enough: dict[str, int] = {}  # by place: what a warning called enough: bytes, or tenths of a percent
         kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
-        self.settings = {name: value for name, value in asdict(options).items() if name in kept}
+        self.settings = {name: value for name, value in asdict(options).items() if name in kept} | {"strict": strict}
         self._calls = Calls(options.cost, options.say)
         self._taken: dict[str, Partition] = {}  # by place: the last one that was within its budget
         self._stopped: list[Stopped] = []  # the lowerings of the partition that is compiled now
@@ -162,7 +162,10 @@ class Partitioner(CustomPartitionerFn):
             )
 
     def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **named: Any) -> Halves:
-        """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned."""
+        """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned.
+
+        Raises BudgetError: no partition within the budget is known, and that is not to be warned of alone.
+        """
         named.setdefault("compiler", "inductor")
         # The guard is off from a partition's choice to the end of its compilation, where the partition is without it.
         # An earlier graph may have been compiled without Dynamo, whose end was not reported.
@@ -172,13 +175,16 @@ class Partitioner(CustomPartitionerFn):
         before = self._before()
         try:
             with late(LATE, lambda: self._say_late(place_of_capture(""))):
-                chosen, plan, parts = self._chosen(joint, before.held)
+                chosen, plan, parts, least = self._chosen(joint, before.held)
         except CaptureError as error:
             self._warned = True
             warn(f"a graph cannot be planned, and runs without a budget: {error}")
             self._unguarded()
             return joint.parted(None)
-        self._tell(plan)
+        if self.strict and not plan.promised:
+            self._enter_in_earlier(before, plan)
+            raise self._refusal(plan, plan.predicted_peak)
+        self._tell(plan, least)
         self._enter_in_earlier(before, plan)
         self._compiled = Planned(len(self.plans), place_of_capture(""), chosen.between, joint.device)
         self._graphs[this_graph()] = self._compiled
@@ -255,7 +261,15 @@ class Partitioner(CustomPartitionerFn):
             f"and leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
         )
 
-    def _tell(self, plan: PartitionPlan) -> None:
+    def _refusal(self, plan: PartitionPlan, least: int) -> BudgetError:
+        """The error of a budget within which no partition was found; `least`: the smallest peak that was."""
+        sizes = Sizes(plan.fixed_memory, plan.unscheduled_peak, plan.whole, "partition")
+        where = f"{place_of_capture('')}, with {bytes_text(plan.held_before)} kept by what ran before it"
+        cause = where if plan.held_before else place_of_capture("")
+        return sizes.refusal(plan.budget, least, self.options, cause=cause)
+
+    def _tell(self, plan: PartitionPlan, least: int) -> None:
+        """Says what is compiled, and warns of what is above its budget; `least`: the smallest peak that was found."""
         self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
         if len(self._frames) == 2 and not plan.held_before:
             warn(
@@ -265,17 +279,17 @@ class Partitioner(CustomPartitionerFn):
             )
         if not plan.promised:
             self._warned = True
-            self._warn_of(plan)
+            self._warn_of(plan, least)
         self.options.say(str(plan), end="\n")
 
-    def _warn_of(self, plan: PartitionPlan) -> None:
+    def _warn_of(self, plan: PartitionPlan, least: int) -> None:
         """Warns of a plan above its budget, unless a warning has named a budget that is enough for it, too."""
         where, peak, fixed = place_of_capture(""), plan.predicted_peak, plan.fixed_memory
         if self.options.is_share:  # rounded up
-            needed = -(-1000 * (peak - fixed) // (plan.unscheduled_peak - fixed))
+            needed = -(-1000 * (least - fixed) // (plan.unscheduled_peak - fixed))
             enough = f'"{needed / 10:g}%"'
         else:
-            needed = peak + self.options.reserve
+            needed = least + self.options.reserve
             enough = str(needed)
         if needed <= self._enough.get(where, 0):
             return
@@ -283,15 +297,16 @@ class Partitioner(CustomPartitionerFn):
         held = plan.held_before
         kept = f", {held:,} of them kept by what ran before it" if held else ""
         warn(
-            f"budget not met: the graph of {where} is compiled with a peak of {peak:,} bytes{kept}, "
-            f"{peak - plan.budget:,} more than its budget of {plan.budget:,} bytes. This is the smallest peak that was "
-            f"found: budget={enough} is enough; a larger time_limit may find less"
+            f"budget not met: the graph of {where} is compiled as Inductor parts it, with a peak of {peak:,} bytes"
+            f"{kept}, {peak - plan.budget:,} more than its budget of {plan.budget:,} bytes. budget={enough} is enough; "
+            "a larger time_limit may find less"
         )
 
-    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, PartitionPlan, tuple[Half, Half] | None]:
+    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, PartitionPlan, tuple[Half, Half] | None, int]:
         """The partition, the same on all processes of a job, and its parts if this process has lowered them.
 
-        `held`: bytes kept of what ran before.
+        Last the smallest peak that was found. If that is above the budget, the partition is the one with this peak or
+        Inductor's own, as errors or warnings are wanted. `held`: bytes kept of what ran before.
         """
         key, later, where = key_of(joint, self.options), joint.later, place_of_capture("")
         search: Search | None = None
@@ -311,11 +326,12 @@ class Partitioner(CustomPartitionerFn):
                 search.look(budget, self._taken.get(where))
                 known.asked.append([*asked, limit])
                 known.write()
-            chosen = known.best(budget) or known.least()
-            return [asdict(chosen), asdict(known.stock), budget]
+            least = known.least()
+            chosen = known.best(budget) or (least if self.strict else known.stock)
+            return [asdict(chosen), asdict(known.stock), budget, least.peak(Later()) + held]
 
         question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
-        row, first, budget = same_answer(f"partition/{digest(question)}", found)
+        row, first, budget, least = same_answer(f"partition/{digest(question)}", found)
         chosen, stock = partition_of(row), partition_of(first)
         plan = PartitionPlan(
             chosen.forward_peak + held,
@@ -332,7 +348,7 @@ class Partitioner(CustomPartitionerFn):
         )
         if plan.promised:
             self._taken[where] = chosen
-        return chosen, plan, None if search is None else search.parts(chosen)
+        return chosen, plan, None if search is None else search.parts(chosen), least
 
 
 class Installed:
@@ -365,6 +381,7 @@ def install(
     seed: int = 1,
     cache: bool = True,
     progress: bool = False,
+    strict: bool = True,
 ) -> Installed:
     """Keeps everything that Inductor compiles for training from now on within a memory budget.
 
@@ -376,16 +393,19 @@ def install(
         itself ("60%").
     reserve, cost, time_limit, threads, seed, cache, progress
         As in `remora.torch.Options`.
+    strict : bool
+        Whether the compilation of a graph for which no partition within the budget is found raises a `BudgetError`.
+        Otherwise that graph is Inductor's own, with a `RemoraWarning`.
 
     Raises
     ------
     TorchError
         Where a partitioner is installed already.
     """
-    chosen = Options.of(locals())
+    chosen = Options.of({name: value for name, value in locals().items() if name != "strict"})
     if config.custom_partitioner_fn is not None:
         raise TorchError("a partitioner is installed already: torch._inductor.config.custom_partitioner_fn")
-    partitioner = Partitioner(chosen)
+    partitioner = Partitioner(chosen, strict)
     partitioner.enter()
     return Installed(partitioner)
 

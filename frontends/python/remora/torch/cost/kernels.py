@@ -13,7 +13,6 @@ others ends the process. So a kernel is given those that the kernel before it ma
 from __future__ import annotations
 
 import functools
-import re
 from collections.abc import Callable, Iterable
 from typing import Any
 
@@ -27,14 +26,10 @@ from ..capture.launches import Kernel, Launch, Look, Trace, written_by
 from ..measure import allocated, device_name, kernel_modes, measuring, rounded, timed
 from ..store import cache_folder, digest, read_json, write_json
 from .calls import generic_machine, made_like, with_seeds
+from .sources import nanoseconds_of
 
 WORKSPACES = "of all devices"
 """In the keys of the file, since files of earlier versions have none of GPUs."""
-
-
-HARD = re.compile(r"\b(?:\w+\.|\w+::)*(exp|erf|tanh|log|sin|cos|pow|randn?)[\w]*\(")
-"""Functions in a kernel's source of which each takes as long as `HARD_OPERATIONS`."""
-HARD_OPERATIONS = 50
 
 
 class Calls:
@@ -240,16 +235,14 @@ def _roofline(launch: Launch) -> int:
     from torch.utils.flop_counter import flop_registry
 
     moved = sum(look.size for look in looks_in(launch.given))
-    operations, count = 0, None
-    if isinstance(launch.target, Kernel):
-        most = max((look.size // look.dtype.itemsize for look in looks_in(launch.given)), default=0)
-        operations = HARD_OPERATIONS * most * len(set(HARD.findall(str(launch.target.arguments))))
-    else:
-        count = flop_registry.get(launch.target.overloadpacket)
+    operations, target = 0, launch.target
+    if isinstance(target, Kernel) and target.how == "cpp_pybinding":
+        return nanoseconds_of(target.arguments[1], [n for n in launch.given[0] if isinstance(n, int)], moved)
+    count = None if isinstance(target, Kernel) else flop_registry.get(target.overloadpacket)
     if count is not None:
         mode = FakeTensorMode()
         given = pytree.tree_map(lambda leaf: leaf.fake(mode) if isinstance(leaf, Look) else leaf, launch.given)
         with mode:
-            operations = count(*given[0], **given[1], out_val=launch.target(*given[0], **given[1]))
+            operations = count(*given[0], **given[1], out_val=target(*given[0], **given[1]))
     seconds = generic_machine(_device(launch)).seconds(operations, moved)
     return max(1, round(seconds * 1e9))

@@ -11,7 +11,6 @@ asked for later.
 
 from __future__ import annotations
 
-import bisect
 import functools
 import json
 import math
@@ -35,6 +34,7 @@ from ..measure import device_name, kernel_modes
 from ..options import Options
 from ..problem.loops import CUT, Half, graph_of, merged
 from ..problem.partition import Joint, Later, Partition, launches_of, vals
+from ..problem.sketch import Sketch
 from ..store import digest, write_json
 from .known import Known
 
@@ -42,10 +42,10 @@ CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
 SMALL = 256
 """A value is small that takes no more than this part of what PyTorch saves."""
-SHARES = tuple(tenth / 10 for tenth in range(10))
+SHARES = tuple(twentieth / 20 for twentieth in range(20))
 """Values of PyTorch's own memory budget, whose partitions are candidates in addition to ours."""
-BESIDE = 0.05
-"""So far from the best of them, two more values are looked at if no partition fits."""
+DOUBT = 0.1
+"""So far above the budget an estimate of a peak may be for the partition to be lowered."""
 SOLVERS = ("dp", "greedy", "ilp")
 """Solvers with which PyTorch chooses the saved values, in addition to the one that is set."""
 SLACK = 0.05
@@ -234,8 +234,7 @@ class Search:
         self._launches: dict[Any, list[Launch]] = {}  # of all partitions that were lowered
         self._budget = 0  # that is looked for
         self._saved = joint.stock()
-        self._points = {frozenset(self._saved): self._saved}  # saved values of PyTorch's choices, each set once
-        self._shares: dict[tuple[float, Any], tuple[str, ...]] = {}
+        self._choices: dict[Any, list[tuple[int, tuple[str, ...]]]] = {}  # PyTorch's, by solver
         if known.stock is None:
             known.stock = self._stock.partition
 
@@ -292,11 +291,10 @@ class Search:
 
     def _measure(self, budget: int) -> None:
         """Compiles and measures the kernels of the partition that is taken; of Inductor's own, too, if that fits."""
-        taken = self.known.likely(budget) or self.known.least()
-        stock = self.known.stock
+        stock, taken = self.known.stock, self.known.likely(budget)
         assert stock is not None
-        for row in (taken, *([stock] if self._peak(stock) <= budget else [])):
-            if row.time is None:
+        for row in (taken, stock):
+            if row is not None and self._peak(row) <= budget and row.time is None:
                 key = _choice(row)
                 self._launches[key] = self._launches.get(key) or launches_of(self._lowered(*key))
                 self.joint.calls.measure(self._launches[key])
@@ -334,53 +332,57 @@ class Search:
     def _look_at_pytorchs(self, budget: int) -> None:
         """Looks at the partitions of PyTorch's own memory budget: recomputing may be faster than saving.
 
-        Until a partition fits, the time limit does not end this for the solver that is set: then a bisection finds
-        the largest share of SHARES that fits, as a larger one saves more. If none of that fits, the other shares follow
-        in ascending order, as long as what they save could need less than the smallest partition that is known.
+        All of them are estimated on the joint graph. Until a partition fits, the time limit does not end this for
+        `NEEDED` of the solver that is set, those with the smallest estimates.
         """
         import torch._functorch.config as functorch
 
         own = functorch.activation_memory_budget_solver
         if self.known.likely(budget) is None:
-            shares = sorted({*SHARES, functorch.activation_memory_budget})
-            bisect.bisect_left(shares, True, key=lambda share: not self._fits(self._point(share, own, budget), budget))
-            points = dict[float, Partition]()
-            for share in shares:
-                if self.known.likely(budget) is not None:
-                    break
-                points[share] = self._point(share, own, budget)
-                if points[share].between > self._peak(self.known.least()):
-                    break
-            if self.known.likely(budget) is None:
-                best = min(points, key=lambda share: self._peak(points[share]))
-                for share in (best - BESIDE, best + BESIDE):
-                    if 0 < share < 1:
-                        self._point(share, own, budget)
+            for peak, saved in self._estimated(own)[:NEEDED]:
+                self._point(saved, peak, budget)
         for guarded in (False, True):
             for solver in dict.fromkeys((own, *SOLVERS)):
-                for share in reversed(SHARES):
-                    if self._is_late or (guarded and self.known.likely(budget) is not None):
+                if self._is_late or (guarded and self.known.likely(budget) is not None):
+                    return
+                for peak, saved in reversed(self._estimated(solver)):
+                    if self._is_late:
                         return
-                    self._point(share, solver, budget, guarded)
+                    if peak <= (1 + DOUBT) * budget or self.known.likely(budget) is None:
+                        self._point(saved, peak, budget, guarded)
 
-    def _fits(self, partition: Partition, budget: int) -> bool:
-        return self._peak(partition) <= budget
+    def _estimated(self, solver: Any) -> list[tuple[int, tuple[str, ...]]]:
+        """Estimated peaks and saved values of PyTorch's choices with one solver, each set once, the smallest first."""
+        import torch._functorch.config as functorch
 
-    def _point(self, share: float, solver: Any, budget: int, guarded: bool = False) -> Partition:
-        """The partition of one share of PyTorch's memory budget; Inductor's own if the solver is not there."""
-        key = share, solver
-        if key not in self._shares:
+        if solver not in self._choices:
+            shares = sorted({*SHARES, functorch.activation_memory_budget})
             try:
-                saved = self.joint.stock(share, solver)
+                found = self.joint.stock_for(shares, solver)
             except RuntimeError as error:
                 if "scipy" not in str(error):
                     raise
                 self._say("PyTorch's solver ilp is not there, as scipy is not")
-                saved = self._saved
-            self._shares[key] = self._points.setdefault(frozenset(saved), saved)
-        found = self._partition(self._shares[key], (), guarded)
-        self._say(f"budget {budget:,}: PyTorch's partition for a share of {share:.3g} takes {self._peak(found):,}")
-        return found
+                found = {}
+            chosen = {frozenset(saved): saved for saved in (*found.values(), self._saved)}
+            self._choices[solver] = sorted((self._estimate(saved), saved) for saved in chosen.values())
+        return self._choices[solver]
+
+    def _estimate(self, saved: tuple[str, ...]) -> int:
+        """The peak of a partition that is not lowered."""
+        off = self._peak(self._stock.partition) - self._sketch.peak(self._saved)
+        return off + self._sketch.peak(saved)
+
+    @functools.cached_property
+    def _sketch(self) -> Sketch:
+        """The joint graph for estimates; Inductor's own partition says what becomes a buffer."""
+        made = {name for half in self._stock.halves for name in half.program.nodes.values()}
+        return Sketch(self.joint.module, made, self.joint.shown)
+
+    def _point(self, saved: tuple[str, ...], estimate: int, budget: int, guarded: bool = False) -> None:
+        """Lowers one of PyTorch's choices."""
+        found = self._peak(self._partition(saved, (), guarded))
+        self._say(f"budget {budget:,}: a partition of PyTorch's, estimated at {estimate:,}, takes {found:,}")
 
     def _look(self, base: Base, budget: int) -> None:
         """Asks the engine for schedules of a base, and lowers what they save."""
@@ -396,8 +398,10 @@ class Search:
             schedule = self._schedule(base.graph, asked)
             if schedule is None:
                 return None
-            peak = self._peak(self._partition(*base.chosen(schedule)))
-            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {peak:,}")
+            saved, order = base.chosen(schedule)
+            estimate = self._estimate(saved)
+            peak = self._peak(self._partition(saved, order))
+            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes ({estimate:,}) takes {peak:,}")
             return schedule.peak, peak
 
         def following(asked: int, found: tuple[int, int]) -> int | None:

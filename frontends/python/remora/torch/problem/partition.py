@@ -25,7 +25,7 @@ from ..capture.launches import Kernel, Launch, Look, hint_of, look_of, replay
 from ..capture.lowered import Lowered, lowered_backward, lowered_forward
 from ..cost.kernels import Calls
 from ..errors import CaptureError
-from ..internals import saved_values_chosen_by, stock_choice
+from ..internals import instead, saved_values_chosen_by, stock_choice
 from .loops import Half
 
 Halves = tuple[fx.GraphModule, fx.GraphModule]
@@ -102,21 +102,37 @@ class Joint:
         with saved_values_chosen_by(choose):
             return partitioners.min_cut_rematerialization_partition(module, self.inputs, **self.named)
 
-    def stock(self, share: float = 1.0, solver: Any = None) -> tuple[str, ...]:
-        """Values that PyTorch saves by itself, by name, for one `activation_memory_budget` and one of its solvers.
+    def stock(self) -> tuple[str, ...]:
+        """Values that PyTorch saves by itself, by name."""
+        return self.stock_for([1.0])[1.0]
+
+    def stock_for(self, shares: Iterable[float], solver: Any = None) -> dict[float, tuple[str, ...]]:
+        """Values that PyTorch saves for each `activation_memory_budget`, by name, with one of its solvers.
 
         None leaves the solver that is set, a name or one's own. RuntimeError if it is not there: ilp needs scipy.
         """
-        from torch._functorch import config
+        from torch._functorch import config, partitioners
 
-        choose = stock_choice()
+        choose, own = stock_choice(), partitioners.solve_min_cut
+        found: dict[float, tuple[str, ...]] = {}
+        cuts: dict[Any, Any] = {}
+
+        def cut(graph: fx.Graph, info: Any, options: Any, kept: Any = None) -> Any:
+            key = str(options), frozenset(kept or ())
+            if key not in cuts:
+                cuts[key] = own(graph, info, options, kept)
+            return cuts[key]
 
         def chosen(graph: fx.Graph, info: Any) -> list[fx.Node]:
             self.once = frozenset(node.name for node in graph.nodes if runs_once(node))
-            return choose(graph, info, memory_budget=share)
+            with instead(partitioners, "solve_min_cut", cut):
+                for share in shares:
+                    found[share] = tuple(node.name for node in choose(graph, info, memory_budget=share))
+            return []
 
         with config.patch({} if solver is None else {"activation_memory_budget_solver": solver}):
-            return self._chosen(chosen)
+            self._chosen(chosen)
+        return found
 
     def light(self) -> tuple[str, ...]:
         """Values that are saved if everything but products is recomputed, by name."""
