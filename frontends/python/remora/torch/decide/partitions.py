@@ -365,7 +365,8 @@ class Search:
                 self._say("PyTorch's solver ilp is not there, as scipy is not")
                 found = {}
             chosen = {frozenset(saved): saved for saved in (*found.values(), self._saved)}
-            self._choices[solver] = sorted((self._estimate(saved), saved) for saved in chosen.values())
+            rows = [(self._estimate(saved), saved) for saved in chosen.values()]
+            self._choices[solver] = sorted(rows, key=lambda row: (row[0], self._sketch.bytes_of(row[1])))
         return self._choices[solver]
 
     def _estimate(self, saved: tuple[str, ...]) -> int:

@@ -223,9 +223,7 @@ class Joint:
         kept = held if self.loss else there
         ahead = self.fixed + self.calls.peak(forward.trace)
         behind = self.fixed + kept + tangents + self.calls.peak(backward.trace)
-        found = Partition(
-            saved, order, ahead, behind, self.fixed + there, held, None, guarded=guarded, loss=self.loss
-        )
+        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None, guarded=guarded, loss=self.loss)
         return self.timed(found, launches)
 
     def timed(self, partition: Partition, launches: list[Launch]) -> Partition:

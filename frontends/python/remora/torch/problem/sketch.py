@@ -42,6 +42,10 @@ class Sketch:
         for node in given:
             self._size[self._place[node]] = 0
 
+    def bytes_of(self, saved: Collection[str]) -> int:
+        """Bytes of saved values."""
+        return sum(self._size.get(place, 0) for place in {self._place[n] for n in self._nodes if n.name in saved})
+
     def peak(self, saved: Collection[str]) -> int:
         """Bytes at once beyond the graph's arguments, of both parts."""
         kept = {node for node in self._nodes if node.name in saved}
