@@ -149,7 +149,7 @@ def going_on(own: Callable[..., Any], stopped: Callable[[], Iterable[Stopped]]) 
 
 
 def _asked(module: fx.GraphModule, named: dict[str, Any]) -> str:
-    """All that a lowering depends on, besides Inductor's settings: the graph with its values, and how it is compiled."""
+    """All that a lowering depends on besides Inductor's settings: the graph with its values, and how it is compiled."""
     from torch._inductor.utils import get_donated_idxs
 
     def look(value: Any) -> str:

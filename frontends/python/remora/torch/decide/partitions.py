@@ -22,26 +22,24 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import fx
 
 import remora
 from remora._engine import engine_schema
 from remora.asking import TRIES, ask, ask_again, lowest
 
-from ..capture.launches import Kernel, Launch, Look, look_of
+from ..capture.launches import Kernel, Launch, look_of
 from ..cost.kernels import key_of as kernel_of
 from ..measure import device_name, kernel_modes
 from ..options import Options
-from ..problem.loops import CUT, Half, graph_of, merged
+from ..problem.loops import Half
 from ..problem.partition import Joint, Later, Partition, launches_of, vals
 from ..problem.sketch import Sketch
 from ..store import digest, write_json
+from .base import Base
 from .known import Known
 
 CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
-SMALL = 256
-"""A value is small that takes no more than this part of what PyTorch saves."""
 SHARES = tuple(twentieth / 20 for twentieth in range(20))
 """Values of PyTorch's own memory budget, whose partitions are candidates in addition to ours."""
 DOUBT = 0.1
@@ -79,14 +77,6 @@ class KnownPartitions(Known[Partition]):
         """Bytes and nanoseconds of a partition."""
         return row.peak(self.later), math.inf if row.time is None else row.time
 
-    def likely(self, budget: int) -> Partition | None:
-        """The fastest within a budget, be its time measured or an estimate; Inductor's own if others gain too little."""
-        rows = [row for row in self.rows if row.peak(self.later) <= budget]
-        found, own = min(rows, key=lambda row: (row.nanoseconds, row.peak(self.later)), default=None), self.stock
-        if found is None or own is None or own.peak(self.later) > budget:
-            return found
-        return own if own.nanoseconds <= (1 + MARGIN) * found.nanoseconds else found
-
     def learn(self, found: Partition) -> None:
         """Keeps a partition."""
         self.rows = [*(row for row in self.rows if _choice(row) != _choice(found)), found]
@@ -95,10 +85,18 @@ class KnownPartitions(Known[Partition]):
 
     def best(self, budget: int) -> Partition | None:
         """The fastest within a budget, of those whose time is known; Inductor's own if others gain too little."""
-        found, own = self.fastest(budget), self.stock
-        if found is None or own is None or own.time is None or own.peak(self.later) > budget:
+        return self._or_stock(self.fastest(budget), budget)
+
+    def likely(self, budget: int) -> Partition | None:
+        """Like `best`, of those as well whose time is an estimate."""
+        rows = [row for row in self.rows if row.peak(self.later) <= budget]
+        return self._or_stock(min(rows, key=lambda row: (row.nanoseconds, row.peak(self.later)), default=None), budget)
+
+    def _or_stock(self, found: Partition | None, budget: int) -> Partition | None:
+        own = self.stock
+        if found is None or own is None or own.peak(self.later) > budget or (own.time is None and found.time):
             return found
-        return own if own.time <= (1 + MARGIN) * found.nanoseconds else found
+        return own if own.nanoseconds <= (1 + MARGIN) * found.nanoseconds else found
 
     def least(self) -> Partition:
         """The one with the smallest peak."""
@@ -152,67 +150,6 @@ def key_of(joint: Joint, options: Options) -> str:
 def file_of(key: str, device: torch.device) -> str:
     """The name of the file of a graph's partitions, which were measured on this device with these settings."""
     return f"{digest(json.dumps([key, device_name(device), kernel_modes(device.type)]))}.json"
-
-
-class Base:
-    """A partition whose loops the engine schedules: saved values may be recomputed, and vice versa.
-
-    `halves`: the two parts, lowered. `fused`: the share of its time that a forward loop takes when it is
-    recomputed.
-    """
-
-    def __init__(self, joint: Joint, halves: tuple[Half, Half], partition: Partition, fused: float) -> None:
-        self.joint, self.halves, self.partition, self._fused = joint, halves, partition, fused
-        self._values = {node.name: look_of(node.meta.get("val")) for node in joint.module.graph.nodes}
-        self._buffers = self._nodes_by_buffer()
-        self._origins = {
-            f"{half}/{loops[0].name}": [name for loop in loops for name in sorted(loop.origins)]
-            for half, part in zip(("forward", "backward"), self.halves, strict=True)
-            for loops in merged(part)
-        }
-
-    @functools.cached_property
-    def graph(self) -> remora.Graph:
-        """Its loops, for the engine."""
-        joint, (forward, backward) = self.joint, self.halves
-        later = joint.later.needed, joint.later.gradients
-        may = lambda name: name not in joint.once  # noqa: E731
-        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, may, later, self._fused, joint.loss)
-
-    def _nodes_by_buffer(self) -> dict[str, list[str]]:
-        """For each buffer of the forward part, the nodes of the joint graph that are that buffer."""
-        forward = self.halves[0]
-        outputs = forward.module.graph.find_nodes(op="output")[0].args[0]
-        found: dict[str, list[str]] = {}
-        for node, name in zip(outputs, forward.program.outputs, strict=True):
-            if isinstance(node, fx.Node) and node.name in self.partition.saved:
-                for solid in forward.program.solid(name):
-                    found.setdefault(solid, []).append(node.name)
-        for name, node in forward.program.nodes.items():
-            if name not in found and isinstance(self._values.get(node), Look):
-                found[name] = [node]
-        return found
-
-    def _is_small(self, name: str) -> bool:
-        look = self._values.get(name)
-        return isinstance(look, Look) and look.size * SMALL <= self.partition.held
-
-    def chosen(self, schedule: remora.Schedule) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Values that a schedule holds over the cut, and the nodes behind it in its order.
-
-        Small values take no memory to speak of, yet decide which kernels Inductor makes: they stay as they are.
-        """
-        held: dict[str, None] = {}
-        steps = iter(schedule.steps)
-        for step in steps:
-            if step.op.name == CUT:
-                break
-            held.update(dict.fromkeys(tensor.name for tensor in step.op.outputs))
-            for tensor in step.free:
-                held.pop(tensor.name, None)
-        nodes = {n for name in held for n in self._buffers.get(name.removeprefix("forward/"), ())}
-        saved = {n for n in nodes if not self._is_small(n)} | {n for n in self.partition.saved if self._is_small(n)}
-        return tuple(sorted(saved)), tuple(name for step in steps for name in self._origins.get(step.op.name, ()))
 
 
 class Search:
