@@ -18,7 +18,6 @@ import functools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
@@ -34,6 +33,7 @@ from remora._engine import bytes_text, engine_schema
 from .capture.before import Before, before_this_graph, this_graph
 from .capture.lowered import Stopped, going_on
 from .cost.kernels import Calls
+from .decide.later import LaterGraphs
 from .decide.partitions import KnownPartitions, Search, file_of, key_of, partition_of, sources
 from .errors import BudgetError, CaptureError, TorchError, warn
 from .internals import cached_if, instead
@@ -44,7 +44,7 @@ from .options import Options, Sizes
 from .planning import PartitionPlan
 from .problem.loops import Half
 from .problem.partition import Halves, Joint, Later, Partition
-from .store import cache_folder, digest, read_json, write_json
+from .store import cache_folder, digest
 
 __all__ = ["Installed", "install", "uninstall"]
 
@@ -182,10 +182,10 @@ class Partitioner(CustomPartitionerFn):
             self._unguarded()
             return joint.parted(None)
         if self.strict and not plan.promised:
-            self._enter_in_earlier(before, plan)
-            raise self._refusal(plan, plan.predicted_peak)
+            self._enter_in_earlier(before, plan, least)
+            raise self._refusal(plan, least)
         self._tell(plan, least)
-        self._enter_in_earlier(before, plan)
+        self._enter_in_earlier(before, plan, least)
         self._compiled = Planned(len(self.plans), place_of_capture(""), chosen.between, joint.device)
         self._graphs[this_graph()] = self._compiled
         self.plans.append(plan)
@@ -217,22 +217,17 @@ class Partitioner(CustomPartitionerFn):
         return Before() if self.options.is_share else before_this_graph()
 
     @functools.cached_property
-    def _later(self) -> dict[str, Later]:
-        """Bytes that later graphs lacked, by the place of the code whose graph leaves room when it is planned anew."""
-        shared = same_answer(
-            f"later/{self._later_path.name}", lambda: read_json(self._later_path) if self.options.cache else {}
-        )
-        return {where: Later(*row) for where, row in shared.items()}
-
-    @property
-    def _later_path(self) -> Path:
-        return cache_folder() / "partitions" / f"later-{self._name()}.json"
+    def _later(self) -> LaterGraphs:
+        return LaterGraphs(self._name(), self.options.cache)
 
     def _later_graphs(self) -> Later:
-        return self._later.get(place_of_capture(""), Later())
+        return self._later.of(place_of_capture(""))
 
-    def _enter_in_earlier(self, before: Before, plan: PartitionPlan) -> None:
-        """Reserves, in earlier graphs, the memory of a later one while they wait for their backward parts."""
+    def _enter_in_earlier(self, before: Before, plan: PartitionPlan, least: int) -> None:
+        """Reserves, in earlier graphs, the memory of a later one while they wait for their backward parts.
+
+        `least`: the smallest peak that was found for the later one.
+        """
         earlier = [self._graphs[number] for number in before.graphs if number in self._graphs]
         for graph in earlier:
             old = self.plans[graph.plan]
@@ -246,16 +241,13 @@ class Partitioner(CustomPartitionerFn):
         if earlier and not plan.promised:
             most = max(earlier, key=lambda graph: self.plans[graph.plan].saved_bytes)
             old = self.plans[most.plan]
-            lacking = plan.predicted_peak - plan.budget
+            lacking = least - plan.budget
             needed = old.budget - old.held_before - most.between + lacking
             self._ask(most, needed, old.later_gradients, f"{lacking:,} bytes too much while a later one runs")
 
     def _ask(self, graph: Planned, needed: int, gradients: int, why: str) -> None:
         """Lets a graph leave room when it is planned anew."""
-        known = self._later.get(graph.where, Later())
-        self._later[graph.where] = Later(max(known.needed, needed), max(known.gradients, gradients))
-        if self.options.cache:
-            write_json(self._later_path, {where: [row.needed, row.gradients] for where, row in self._later.items()})
+        self._later.learn(graph.where, needed, gradients)
         warn(
             f"budget not met: the graph of {graph.where} takes {why}. After torch._dynamo.reset() it is planned anew, "
             f"and leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
@@ -264,9 +256,8 @@ class Partitioner(CustomPartitionerFn):
     def _refusal(self, plan: PartitionPlan, least: int) -> BudgetError:
         """The error of a budget within which no partition was found; `least`: the smallest peak that was."""
         sizes = Sizes(plan.fixed_memory, plan.unscheduled_peak, plan.whole, "partition")
-        where = f"{place_of_capture('')}, with {bytes_text(plan.held_before)} kept by what ran before it"
-        cause = where if plan.held_before else place_of_capture("")
-        return sizes.refusal(plan.budget, least, self.options, cause=cause)
+        kept = f", with {bytes_text(plan.held_before)} kept by what ran before it" if plan.held_before else ""
+        return sizes.refusal(plan.budget, least, self.options, cause=f"{place_of_capture('')}{kept}")
 
     def _tell(self, plan: PartitionPlan, least: int) -> None:
         """Says what is compiled, and warns of what is above its budget; `least`: the smallest peak that was found."""
@@ -284,23 +275,17 @@ class Partitioner(CustomPartitionerFn):
 
     def _warn_of(self, plan: PartitionPlan, least: int) -> None:
         """Warns of a plan above its budget, unless a warning has named a budget that is enough for it, too."""
-        where, peak, fixed = place_of_capture(""), plan.predicted_peak, plan.fixed_memory
-        if self.options.is_share:  # rounded up
+        where, fixed, is_share = place_of_capture(""), plan.fixed_memory, self.options.is_share
+        needed = least + self.options.reserve
+        if is_share:  # tenths of a percent, rounded up
             needed = -(-1000 * (least - fixed) // (plan.unscheduled_peak - fixed))
-            enough = f'"{needed / 10:g}%"'
-        else:
-            needed = least + self.options.reserve
-            enough = str(needed)
-        if needed <= self._enough.get(where, 0):
-            return
-        self._enough[where] = needed
-        held = plan.held_before
-        kept = f", {held:,} of them kept by what ran before it" if held else ""
-        warn(
-            f"budget not met: the graph of {where} is compiled as Inductor parts it, with a peak of {peak:,} bytes"
-            f"{kept}, {peak - plan.budget:,} more than its budget of {plan.budget:,} bytes. budget={enough} is enough; "
-            "a larger time_limit may find less"
-        )
+        if needed > self._enough.get(where, 0):
+            self._enough[where] = needed
+            enough = f'"{needed / 10:g}%"' if is_share else str(needed)
+            warn(
+                f"budget not met, so the graph is compiled as Inductor parts it, with a peak of "
+                f"{plan.predicted_peak:,} bytes: {self._refusal(plan, least)}. budget={enough} is enough"
+            )
 
     def _chosen(self, joint: Joint, held: int) -> tuple[Partition, PartitionPlan, tuple[Half, Half] | None, int]:
         """The partition, the same on all processes of a job, and its parts if this process has lowered them.
