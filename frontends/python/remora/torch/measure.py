@@ -63,7 +63,7 @@ def timed(run: Callable[[], Any], device: torch.device) -> float:
 
 @contextlib.contextmanager
 def late(seconds: float, tell: Callable[[], None]) -> Iterator[None]:
-    """Calls a function, in another thread, if what is done meanwhile takes longer than so many seconds."""
+    """Calls a function, in another thread, if the block runs longer than so many seconds."""
     timer = threading.Timer(seconds, tell)
     timer.daemon = True
     timer.start()

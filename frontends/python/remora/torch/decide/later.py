@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What graphs that are compiled later lack, for the earlier graphs to leave it free when they are planned anew."""
+"""Memory that later graphs lack, which earlier graphs leave free when they are planned anew."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class LaterGraphs:
         return {where: Later(*row) for where, row in shared.items()}
 
     def of(self, where: str) -> Later:
-        """What the graph of this code leaves free."""
+        """Memory that the graph of this code leaves free."""
         return self._known.get(where, Later())
 
     def learn(self, where: str, needed: int, gradients: int) -> None:

@@ -47,7 +47,7 @@ DOUBT = 0.1
 SOLVERS = ("dp", "greedy", "ilp")
 """Solvers with which PyTorch chooses the saved values, in addition to the one that is set."""
 SLACK = 0.05
-"""What was chosen for other sizes is taken if it leaves no larger share of the budget."""
+"""A choice for other sizes is taken if it leaves no larger share of the budget."""
 NEEDED = 2
 """So many choices of the engine are lowered after the time limit, too, if no partition fits yet."""
 SAFE = 1.5
@@ -194,13 +194,13 @@ class Search:
         return self._kept.get(_choice(partition))
 
     def _hurry(self) -> None:
-        """Ends the search before it takes long beside the compilation itself."""
+        """Ends the search before it takes long compared with the compilation itself."""
         kernels = {kernel_of(one) for one in launches_of(self._stock.halves) if isinstance(one.target, Kernel)}
         own = self._takes + COMPILE * len(kernels)
         self._end = min(self._end, self._start + self._takes + EFFORT * own + PATIENCE)
 
     def _is_as_good(self, like: Partition, budget: int) -> bool:
-        """Whether what was chosen for other sizes uses this budget as well as it did that one."""
+        """True if a choice for other sizes fits within this budget, and uses it."""
         nodes = {node.name for node in self.joint.module.graph.nodes}
         if not nodes.issuperset(like.saved):
             return False

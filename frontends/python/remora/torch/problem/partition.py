@@ -227,7 +227,7 @@ class Joint:
         return self.timed(found, launches)
 
     def timed(self, partition: Partition, launches: list[Launch]) -> Partition:
-        """A partition with the times that are known of its calls."""
+        """A partition with the times of its calls, as well as they are known."""
         time = sum(self.calls.of(launch)[0] for launch in launches)
         return replace(partition, estimate=time, time=time if self.calls.are_measured(launches) else None)
 

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """The peak of a partition, estimated on the joint graph: nothing is parted or lowered for it.
 
-Which nodes become buffers is known of a partition that was lowered; the others are computed where they are read. A
-value that is not saved is made again before its first reader in the backward part. The estimate ranks choices of saved
-values; what is taken is lowered.
+Nodes are buffers that are buffers in a partition that was lowered; others are computed where they are read. A value
+that is not saved is recomputed before its first reader in the backward part. The estimate ranks choices of saved
+values; the one that is taken is lowered.
 """
 
 from __future__ import annotations
