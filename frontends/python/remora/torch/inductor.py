@@ -18,7 +18,6 @@ import functools
 import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from pathlib import Path
 from types import SimpleNamespace, TracebackType
 from typing import Any
 
@@ -29,25 +28,31 @@ from torch._guards import CompileContext
 from torch._inductor import config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
-from remora._engine import engine_schema
+from remora._engine import bytes_text, engine_schema
 
 from .capture.before import Before, before_this_graph, this_graph
+from .capture.lowered import Stopped, going_on
 from .cost.kernels import Calls
+from .decide.later import LaterGraphs
 from .decide.partitions import KnownPartitions, Search, file_of, key_of, partition_of, sources
-from .errors import CaptureError, TorchError, warn
+from .errors import BudgetError, CaptureError, TorchError, warn
 from .internals import cached_if, instead
 from .job import same_answer
 from .ledger import place_of_capture
-from .measure import Timed
+from .measure import Timed, late
 from .options import Options, Sizes
 from .planning import PartitionPlan
+from .problem.loops import Half
 from .problem.partition import Halves, Joint, Later, Partition
-from .store import cache_folder, digest, read_json, write_json
+from .store import cache_folder, digest
 
 __all__ = ["Installed", "install", "uninstall"]
 
 FAR = 0.5
 """A warning says if a step on a GPU differs from the sum of its kernels' times by more than this part of the sum."""
+
+LATE = 5.0
+"""Seconds after which a line says that a graph is being planned."""
 
 SHORT = 1_000_000
 """Nanoseconds: smaller differences are those of launches."""
@@ -73,8 +78,8 @@ class Partitioner(CustomPartitionerFn):
     `plans`: of the graphs that were parted in this process, in order.
     """
 
-    def __init__(self, options: Options) -> None:
-        self.options = options
+    def __init__(self, options: Options, strict: bool = True) -> None:
+        self.options, self.strict = options, strict
         self.plans: list[PartitionPlan] = []
         self._frames: set[Any] = set()
         self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
@@ -82,13 +87,16 @@ class Partitioner(CustomPartitionerFn):
         self._warned = False  # true while Inductor compiles a graph about which every process is to be warned
         self._enough: dict[str, int] = {}  # by place: what a warning called enough: bytes, or tenths of a percent
         kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
-        self.settings = {name: value for name, value in asdict(options).items() if name in kept}
+        self.settings = {name: value for name, value in asdict(options).items() if name in kept} | {"strict": strict}
         self._calls = Calls(options.cost, options.say)
+        self._taken: dict[str, Partition] = {}  # by place: the last one that was within its budget
+        self._stopped: list[Stopped] = []  # the lowerings of the partition that is compiled now
         self._patches = contextlib.ExitStack()
         self._guard: dict[str, Any] = {}  # the settings with which Inductor refuses fusions that raise a peak
 
     def enter(self) -> None:
         """Lets Inductor call it, reject fusions that raise a program's peak, and compile both parts at once."""
+        from torch._inductor import compile_fx
         from torch._inductor.graph import GraphLowering
 
         guards = [f"fusion_memory_timeline_peak_memory_{unit}" for unit in ("increase_gb", "pct_threshold")]
@@ -99,6 +107,8 @@ class Partitioner(CustomPartitionerFn):
         self._patches.callback(self._watch_ends, False)
         timed = functools.partial(self._timed, GraphLowering.compile_to_module)
         self._patches.enter_context(instead(GraphLowering, "compile_to_module", lambda graph: timed(graph)))
+        lowering = going_on(GraphLowering, lambda: self._stopped)
+        self._patches.enter_context(instead(compile_fx, "GraphLowering", lowering))
         self._patches.enter_context(cached_if(lambda: not self._warned))
         # A backward part that is compiled later, out of these settings, would be another one than planned.
         self._patches.enter_context(functorch_config.patch(force_non_lazy_backward_lowering=True))
@@ -119,6 +129,7 @@ class Partitioner(CustomPartitionerFn):
     def _guarded(self, _: object = None) -> None:
         """Lets Inductor reject fusions that raise a peak; no partitioned graph is being compiled any more."""
         self._compiled, self._warned = None, False
+        self._stopped = []
         for name, value in self._guard.items():
             setattr(config, name, value)
 
@@ -151,7 +162,10 @@ class Partitioner(CustomPartitionerFn):
             )
 
     def __call__(self, gm: fx.GraphModule, joint_inputs: Sequence[object], **named: Any) -> Halves:
-        """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned."""
+        """Both parts of a joint graph; PyTorch's own, with a warning, where they cannot be planned.
+
+        Raises BudgetError: no partition within the budget is known, and that is not to be warned of alone.
+        """
         named.setdefault("compiler", "inductor")
         # The guard is off from a partition's choice to the end of its compilation, where the partition is without it.
         # An earlier graph may have been compiled without Dynamo, whose end was not reported.
@@ -160,21 +174,32 @@ class Partitioner(CustomPartitionerFn):
         joint = Joint(gm, joint_inputs, named, self._calls, self._later_graphs())
         before = self._before()
         try:
-            chosen, plan = self._chosen(joint, before.held)
+            with late(LATE, lambda: self._say_late(place_of_capture(""))):
+                chosen, plan, parts, least = self._chosen(joint, before.held)
         except CaptureError as error:
             self._warned = True
             warn(f"a graph cannot be planned, and runs without a budget: {error}")
             self._unguarded()
             return joint.parted(None)
-        self._tell(plan)
-        self._enter_in_earlier(before, plan)
+        if self.strict and not plan.promised:
+            self._enter_in_earlier(before, plan, least)
+            raise self._refusal(plan, least)
+        self._tell(plan, least)
+        self._enter_in_earlier(before, plan, least)
         self._compiled = Planned(len(self.plans), place_of_capture(""), chosen.between, joint.device)
         self._graphs[this_graph()] = self._compiled
         self.plans.append(plan)
         joint.guard_sizes()
         if not chosen.guarded:
             self._unguarded()
-        return joint.saving(chosen.saved, chosen.order)
+        if parts is None:
+            return joint.saving(chosen.saved, chosen.order)
+        self._stopped = [half.program.stopped for half in parts]
+        return parts[0].module, parts[1].module
+
+    def _say_late(self, where: str) -> None:
+        if not self.options.progress:
+            replace(self.options, progress=True).say(f"planning what {where} saves for its backward part", end="\n")
 
     def uuid(self) -> bytes:
         """Equal for two partitioners if and only if they do the same with the graph that is compiled now."""
@@ -192,22 +217,17 @@ class Partitioner(CustomPartitionerFn):
         return Before() if self.options.is_share else before_this_graph()
 
     @functools.cached_property
-    def _later(self) -> dict[str, Later]:
-        """Bytes that later graphs lacked, by the place of the code whose graph leaves room when it is planned anew."""
-        shared = same_answer(
-            f"later/{self._later_path.name}", lambda: read_json(self._later_path) if self.options.cache else {}
-        )
-        return {where: Later(*row) for where, row in shared.items()}
-
-    @property
-    def _later_path(self) -> Path:
-        return cache_folder() / "partitions" / f"later-{self._name()}.json"
+    def _later(self) -> LaterGraphs:
+        return LaterGraphs(self._name(), self.options.cache)
 
     def _later_graphs(self) -> Later:
-        return self._later.get(place_of_capture(""), Later())
+        return self._later.of(place_of_capture(""))
 
-    def _enter_in_earlier(self, before: Before, plan: PartitionPlan) -> None:
-        """Reserves, in earlier graphs, the memory of a later one while they wait for their backward parts."""
+    def _enter_in_earlier(self, before: Before, plan: PartitionPlan, least: int) -> None:
+        """Reserves, in earlier graphs, the memory of a later one while they wait for their backward parts.
+
+        `least`: the smallest peak that was found for the later one.
+        """
         earlier = [self._graphs[number] for number in before.graphs if number in self._graphs]
         for graph in earlier:
             old = self.plans[graph.plan]
@@ -221,22 +241,26 @@ class Partitioner(CustomPartitionerFn):
         if earlier and not plan.promised:
             most = max(earlier, key=lambda graph: self.plans[graph.plan].saved_bytes)
             old = self.plans[most.plan]
-            lacking = plan.predicted_peak - plan.budget
+            lacking = least - plan.budget
             needed = old.budget - old.held_before - most.between + lacking
             self._ask(most, needed, old.later_gradients, f"{lacking:,} bytes too much while a later one runs")
 
     def _ask(self, graph: Planned, needed: int, gradients: int, why: str) -> None:
         """Lets a graph leave room when it is planned anew."""
-        known = self._later.get(graph.where, Later())
-        self._later[graph.where] = Later(max(known.needed, needed), max(known.gradients, gradients))
-        if self.options.cache:
-            write_json(self._later_path, {where: [row.needed, row.gradients] for where, row in self._later.items()})
+        self._later.learn(graph.where, needed, gradients)
         warn(
             f"budget not met: the graph of {graph.where} takes {why}. After torch._dynamo.reset() it is planned anew, "
             f"and leaves room for that{'; so it is in later processes' if self.options.cache else ''}"
         )
 
-    def _tell(self, plan: PartitionPlan) -> None:
+    def _refusal(self, plan: PartitionPlan, least: int) -> BudgetError:
+        """The error of a budget within which no partition was found; `least`: the smallest peak that was."""
+        sizes = Sizes(plan.fixed_memory, plan.unscheduled_peak, plan.whole, "partition")
+        kept = f", with {bytes_text(plan.held_before)} kept by what ran before it" if plan.held_before else ""
+        return sizes.refusal(plan.budget, least, self.options, cause=f"{place_of_capture('')}{kept}")
+
+    def _tell(self, plan: PartitionPlan, least: int) -> None:
+        """Says what is compiled, and warns of what is above its budget; `least`: the smallest peak that was found."""
         self._frames.add(getattr(CompileContext.current_compile_id(), "frame_id", None))
         if len(self._frames) == 2 and not plan.held_before:
             warn(
@@ -246,37 +270,37 @@ class Partitioner(CustomPartitionerFn):
             )
         if not plan.promised:
             self._warned = True
-            self._warn_of(plan)
+            self._warn_of(plan, least)
         self.options.say(str(plan), end="\n")
 
-    def _warn_of(self, plan: PartitionPlan) -> None:
+    def _warn_of(self, plan: PartitionPlan, least: int) -> None:
         """Warns of a plan above its budget, unless a warning has named a budget that is enough for it, too."""
-        where, peak, fixed = place_of_capture(""), plan.predicted_peak, plan.fixed_memory
-        if self.options.is_share:  # rounded up
-            needed = -(-1000 * (peak - fixed) // (plan.unscheduled_peak - fixed))
-            enough = f'"{needed / 10:g}%"'
-        else:
-            needed = peak + self.options.reserve
-            enough = str(needed)
-        if needed <= self._enough.get(where, 0):
-            return
-        self._enough[where] = needed
-        held = plan.held_before
-        kept = f", {held:,} of them kept by what ran before it" if held else ""
-        warn(
-            f"budget not met: the graph of {where} is compiled with a peak of {peak:,} bytes{kept}, "
-            f"{peak - plan.budget:,} more than its budget of {plan.budget:,} bytes. This is the smallest peak that was "
-            f"found: budget={enough} is enough; a larger time_limit may find less"
-        )
+        where, fixed, is_share = place_of_capture(""), plan.fixed_memory, self.options.is_share
+        needed = least + self.options.reserve
+        if is_share:  # tenths of a percent, rounded up
+            needed = -(-1000 * (least - fixed) // (plan.unscheduled_peak - fixed))
+        if needed > self._enough.get(where, 0):
+            self._enough[where] = needed
+            enough = f'"{needed / 10:g}%"' if is_share else str(needed)
+            warn(
+                f"budget not met, so the graph is compiled as Inductor parts it, with a peak of "
+                f"{plan.predicted_peak:,} bytes: {self._refusal(plan, least)}. budget={enough} is enough"
+            )
 
-    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, PartitionPlan]:
-        """The partition, the same on all processes of a job; `held`: bytes kept of what ran before."""
-        key, later = key_of(joint, self.options), joint.later
+    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, PartitionPlan, tuple[Half, Half] | None, int]:
+        """The partition, the same on all processes of a job, and its parts if this process has lowered them.
+
+        Last the smallest peak that was found. If that is above the budget, the partition is the one with this peak or
+        Inductor's own, as errors or warnings are wanted. `held`: bytes kept of what ran before.
+        """
+        key, later, where = key_of(joint, self.options), joint.later, place_of_capture("")
+        search: Search | None = None
 
         def found() -> Any:
+            nonlocal search
             path = cache_folder() / "partitions" / file_of(key, joint.device)
             known = KnownPartitions(path if self.options.cache else None, later)
-            own, search = dict.fromkeys(self._guard), None
+            own = dict.fromkeys(self._guard)
             if known.stock is None:
                 search = Search(joint, known, self.options, own, self.options.say)
             assert known.stock is not None
@@ -284,14 +308,15 @@ class Partitioner(CustomPartitionerFn):
             asked, limit = [budget, later.needed, later.gradients], self.options.time_limit
             if not known.has_looked(asked, limit):
                 search = search or Search(joint, known, self.options, own, self.options.say)
-                search.look(budget)
+                search.look(budget, self._taken.get(where))
                 known.asked.append([*asked, limit])
                 known.write()
-            chosen = known.best(budget) or known.least()
-            return [asdict(chosen), asdict(known.stock), budget]
+            least = known.least()
+            chosen = known.best(budget) or (least if self.strict else known.stock)
+            return [asdict(chosen), asdict(known.stock), budget, least.peak(Later()) + held]
 
         question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
-        row, first, budget = same_answer(f"partition/{digest(question)}", found)
+        row, first, budget, least = same_answer(f"partition/{digest(question)}", found)
         chosen, stock = partition_of(row), partition_of(first)
         plan = PartitionPlan(
             chosen.forward_peak + held,
@@ -306,7 +331,9 @@ class Partitioner(CustomPartitionerFn):
             unscheduled_time=stock.nanoseconds,
             predicted_time=chosen.nanoseconds,
         )
-        return chosen, plan
+        if plan.promised:
+            self._taken[where] = chosen
+        return chosen, plan, None if search is None else search.parts(chosen), least
 
 
 class Installed:
@@ -339,6 +366,7 @@ def install(
     seed: int = 1,
     cache: bool = True,
     progress: bool = False,
+    strict: bool = True,
 ) -> Installed:
     """Keeps everything that Inductor compiles for training from now on within a memory budget.
 
@@ -350,16 +378,19 @@ def install(
         itself ("60%").
     reserve, cost, time_limit, threads, seed, cache, progress
         As in `remora.torch.Options`.
+    strict : bool
+        Whether the compilation of a graph for which no partition within the budget is found raises a `BudgetError`.
+        Otherwise that graph is Inductor's own, with a `RemoraWarning`.
 
     Raises
     ------
     TorchError
         Where a partitioner is installed already.
     """
-    chosen = Options.of(locals())
+    chosen = Options.of({name: value for name, value in locals().items() if name != "strict"})
     if config.custom_partitioner_fn is not None:
         raise TorchError("a partitioner is installed already: torch._inductor.config.custom_partitioner_fn")
-    partitioner = Partitioner(chosen)
+    partitioner = Partitioner(chosen, strict)
     partitioner.enter()
     return Installed(partitioner)
 

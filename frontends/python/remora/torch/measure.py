@@ -8,6 +8,7 @@ import itertools
 import os
 import platform
 import statistics
+import threading
 import time
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -58,6 +59,18 @@ def timed(run: Callable[[], Any], device: torch.device) -> float:
     while len(times) < RUNS and sum(times) < LONG:
         times.append(run_once(run))
     return statistics.median(times)
+
+
+@contextlib.contextmanager
+def late(seconds: float, tell: Callable[[], None]) -> Iterator[None]:
+    """Calls a function, in another thread, if the block runs longer than so many seconds."""
+    timer = threading.Timer(seconds, tell)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def kernel_modes(device_type: str) -> list[Any]:

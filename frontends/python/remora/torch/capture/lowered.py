@@ -3,14 +3,15 @@
 
 A graph passes through Inductor's own compilation (its passes, lowering, fusion, order, reuse of buffers), which is
 stopped where the kernels would be compiled. So this reads Inductor's decisions, for its settings and for the device;
-`replay` (capture/launches.py) computes the memory of that program.
+`replay` (capture/launches.py) computes the memory of that program. When the graph is compiled, Inductor goes on where
+it was stopped (`gone_on`).
 """
 
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -32,6 +33,25 @@ class Loop:
     call: bool  # whether it is a call of a library, which is not fused with what reads it
 
 
+@dataclass
+class Stopped:
+    """A lowering of Inductor's that was stopped where its kernels would be compiled.
+
+    `asked`: what was lowered, as text. `graph`: Inductor's `GraphLowering`. `code`: what its `codegen` gave.
+    """
+
+    asked: str
+    graph: Any = None
+    code: Any = None
+
+    def gone_on(self) -> Any:
+        """Its `GraphLowering`, which does not lower or write anything again."""
+        graph, code = self.graph, self.code
+        graph.run = lambda *_: None
+        graph.codegen = graph.codegen_with_cpp_wrapper = lambda: code
+        return graph
+
+
 @dataclass(frozen=True)
 class Lowered:
     """A graph as Inductor would run it."""
@@ -47,6 +67,7 @@ class Lowered:
     tuples: frozenset[str]  # buffers that are tuples of others
     outputs: tuple[str, ...]  # the buffer or input of each output; "" where an output is none
     strides: list[Any]  # of each output, as Inductor lays it out; None where it is no tensor
+    stopped: Stopped = field(default_factory=lambda: Stopped(""), compare=False, repr=False)
 
     def solid(self, name: str) -> list[str]:
         """The buffers whose memory a buffer is: itself, unless it stands for others."""
@@ -82,21 +103,29 @@ def _lowered(
     from torch._inductor.graph import GraphLowering
 
     written: list[Lowered] = []
+    asked: list[str] = []
+
+    def begin(given: fx.GraphModule, **named: Any) -> Any:
+        asked.append(_asked(given, named))
+        return GraphLowering(given, **named)
 
     def stop(graph: Any) -> Any:
-        code, _ = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
-        written.append(_read(graph, code.value))
+        code = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
+        stopped = Stopped(asked[-1], graph, code)
+        written.append(replace(_read(graph, code[0].value), stopped=stopped))
         return SimpleNamespace(call=None)  # in place of the compiled program, which is not called
 
     context = TracingContext.try_get()
     assert context is not None, "a graph is lowered while another is compiled"
+    static = getattr(context.fw_metadata, "static_input_indices", None) or []
     metadata = SimpleNamespace(
-        num_mutated_inp_runtime_indices=changed, bw_donated_idxs=donated, static_input_indices=[]
+        num_mutated_inp_runtime_indices=changed, bw_donated_idxs=donated, static_input_indices=static
     )
     with torch._subclasses.fake_tensor.unset_fake_temporarily():
         copied = copy.deepcopy(module)  # as AOTAutograd copies what it compiles, which changes it
     with (
         instead(context, "fw_metadata", metadata),
+        instead(compile_fx, "GraphLowering", begin),
         instead(GraphLowering, "compile_to_module", stop),
         config.patch(fx_graph_cache=False, fx_graph_remote_cache=False),
         torch.no_grad(),
@@ -106,6 +135,36 @@ def _lowered(
         run(copied, compiler_extra(compile_fx, module))
     (found,) = written  # one graph gives one program
     return replace(found, strides=list(strides or []))
+
+
+def going_on(own: Callable[..., Any], stopped: Callable[[], Iterable[Stopped]]) -> Callable[..., Any]:
+    """In place of Inductor's `GraphLowering`: goes on with a stopped lowering of the same graph; otherwise `own`."""
+
+    def begin(given: fx.GraphModule, **named: Any) -> Any:
+        known = [one for one in stopped() if one.graph is not None]
+        asked = _asked(given, named) if known else ""
+        return next((one.gone_on() for one in known if one.asked == asked), None) or own(given, **named)
+
+    return begin
+
+
+def _asked(module: fx.GraphModule, named: dict[str, Any]) -> str:
+    """All that a lowering depends on besides Inductor's settings: the graph with its values, and how it is compiled."""
+    from torch._inductor.utils import get_donated_idxs
+
+    def look(value: Any) -> str:
+        if not isinstance(value, torch.Tensor):
+            return str(value)
+        return f"{value.dtype} {value.device} {tuple(value.shape)} {value.stride()} {value.storage_offset()}"
+
+    nodes = list(module.graph.nodes)
+    ends = [(n.op, str(n.meta.get("user_visible_output_idxs"))) for n in nodes if n.op == "output"]
+    values = [(n.name, str(n.target), str(n.args), str(n.kwargs), look(n.meta.get("val"))) for n in nodes]
+    own = ("shape_env", "example_inputs", "graph_id", "get_decomp_fn", "extern_node_serializer")
+    rest = sorted((name, str(value)) for name, value in named.items() if name not in own)
+    given = [look(value) for value in named.get("example_inputs") or ()]
+    donated = list(get_donated_idxs() or ()) if named.get("is_backward") else []
+    return repr((values, ends, given, rest, donated))
 
 
 def _read(graph: Any, source: str) -> Lowered:

@@ -2,8 +2,9 @@
 """Cost of a call of a program of Inductor: nanoseconds, and workspace in bytes.
 
 Measured: each distinct call (kernel's source or op, shapes, strides, dtypes, threads) runs a few times on tensors made
-for it. A kernel is compiled for this, by Inductor, which keeps what it compiled: the program that is chosen needs most
-of these kernels. What was measured is kept in a file by version of PyTorch and device.
+for it. A kernel is compiled for this, by Inductor, which keeps what it compiled: so kernels are measured of the program
+that is chosen, which needs them, and those of others are estimated: by a roofline, and by how far the measured ones are
+from it. What was measured is kept in a file by version of PyTorch and device.
 
 Numbers of 8 bits are places in a pooling's windows, of which not all lie inside of the image, and a kernel that reads
 others ends the process. So a kernel is given those that the kernel before it makes.
@@ -25,6 +26,7 @@ from ..capture.launches import Kernel, Launch, Look, Trace, written_by
 from ..measure import allocated, device_name, kernel_modes, measuring, rounded, timed
 from ..store import cache_folder, digest, read_json, write_json
 from .calls import generic_machine, made_like, with_seeds
+from .sources import nanoseconds_of
 
 WORKSPACES = "of all devices"
 """In the keys of the file, since files of earlier versions have none of GPUs."""
@@ -40,6 +42,7 @@ class Calls:
     def __init__(self, cost: str, say: Callable[[str], None]) -> None:
         self._cost, self._say = cost, say
         self._known: dict[str, list[int]] = {}
+        self._rooflines: dict[str, int] = {}  # of the kernels whose measured times are known
 
     def measure(self, given: Iterable[Launch]) -> None:
         """Measures those of these calls that are not known; kernels are compiled in parallel."""
@@ -55,8 +58,12 @@ class Calls:
             if missing:
                 self._measure(missing, device, _makers(given))
                 write_json(path, {**read_json(path), **{key: self._known[key] for key in missing}})
+        for key, launch in launches.items():
+            if isinstance(launch.target, Kernel) and key not in self._rooflines:
+                self._rooflines[key] = _roofline(launch)
 
     def _measure(self, missing: dict[str, Launch], device: torch.device, makers: dict[Look, dict[str, Launch]]) -> None:
+        self._say(f"compiling and measuring {len(missing)} kernels")
         with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast(), measuring(device):
             before = {
                 key: {i: makers.get(look, {}) for i, look in _places(launch, False)} for key, launch in missing.items()
@@ -88,9 +95,22 @@ class Calls:
             self._known[key] = found or [_roofline(launch), 0]
 
     def of(self, launch: Launch) -> tuple[int, int]:
-        """Nanoseconds and workspace of a call."""
+        """Nanoseconds and workspace of a call; an estimate where it is not measured."""
         found = self._known.get(key_of(launch))
-        return (found[0], found[1]) if found is not None else (_roofline(launch), 0)
+        if found is not None:
+            return found[0], found[1]
+        scale = self._scale if isinstance(launch.target, Kernel) else 1
+        return max(1, round(scale * _roofline(launch))), 0
+
+    def are_measured(self, launches: Iterable[Launch]) -> bool:
+        """True if `of` has no better answer for any of these calls after they are measured."""
+        return self._cost != "measured" or all(key_of(one) in self._known or _is_kept(one) for one in launches)
+
+    @property
+    def _scale(self) -> float:
+        """How many times its roofline a kernel takes."""
+        rooflines = sum(self._rooflines.values())
+        return sum(self._known[key][0] for key in self._rooflines) / rooflines if rooflines else 1.0
 
     def peak(self, trace: Trace) -> int:
         """The most bytes that a program holds beyond what was there at the start, workspaces counted."""
@@ -215,12 +235,14 @@ def _roofline(launch: Launch) -> int:
     from torch.utils.flop_counter import flop_registry
 
     moved = sum(look.size for look in looks_in(launch.given))
-    operations = 0
-    count = None if isinstance(launch.target, Kernel) else flop_registry.get(launch.target.overloadpacket)
+    operations, target = 0, launch.target
+    if isinstance(target, Kernel) and target.how == "cpp_pybinding":
+        return nanoseconds_of(target.arguments[1], [n for n in launch.given[0] if isinstance(n, int)], moved)
+    count = None if isinstance(target, Kernel) else flop_registry.get(target.overloadpacket)
     if count is not None:
         mode = FakeTensorMode()
         given = pytree.tree_map(lambda leaf: leaf.fake(mode) if isinstance(leaf, Look) else leaf, launch.given)
         with mode:
-            operations = count(*given[0], **given[1], out_val=launch.target(*given[0], **given[1]))
+            operations = count(*given[0], **given[1], out_val=target(*given[0], **given[1]))
     seconds = generic_machine(_device(launch)).seconds(operations, moved)
     return max(1, round(seconds * 1e9))

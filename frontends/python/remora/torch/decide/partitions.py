@@ -2,15 +2,15 @@
 """Chooses the fastest partition of a joint graph within a budget.
 
 The engine chooses what is saved on the graph of Inductor's loops (problem/loops.py). Each choice is then lowered and
-replayed (problem/partition.py). If a replay needs more than predicted, or leaves room, the engine is asked again for
-less or more. All partitions of a graph that were ever replayed are kept in a file, and the shortest of them that fits
-within the budget is taken: so a smaller budget never has a shorter partition than a larger one that was asked for
-later.
+replayed (problem/partition.py), without its kernels: their times are estimates, until those of the partition that is
+taken are compiled and measured. If a replay needs more than predicted, or leaves room, the engine is asked again for
+less or more. All partitions of a graph that were ever replayed are kept in a file, and the shortest of the measured
+ones that fits within the budget is taken: so a smaller budget never has a shorter partition than a larger one that was
+asked for later.
 """
 
 from __future__ import annotations
 
-import bisect
 import functools
 import json
 import math
@@ -22,30 +22,32 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch import fx
 
 import remora
 from remora._engine import engine_schema
 from remora.asking import TRIES, ask, ask_again, lowest
 
-from ..capture.launches import Look, look_of
+from ..capture.launches import Kernel, Launch, look_of
+from ..cost.kernels import key_of as kernel_of
 from ..measure import device_name, kernel_modes
 from ..options import Options
-from ..problem.loops import CUT, Half, graph_of, merged
-from ..problem.partition import Joint, Later, Partition, vals
+from ..problem.loops import Half
+from ..problem.partition import Joint, Later, Partition, launches_of, vals
+from ..problem.sketch import Sketch
 from ..store import digest, write_json
+from .base import Base
 from .known import Known
 
 CLOSE = 0.02
 """A peak that leaves no larger share of the budget is not improved."""
-SMALL = 256
-"""A value is small that takes no more than this part of what PyTorch saves."""
-SHARES = tuple(tenth / 10 for tenth in range(10))
+SHARES = tuple(twentieth / 20 for twentieth in range(20))
 """Values of PyTorch's own memory budget, whose partitions are candidates in addition to ours."""
-BESIDE = 0.05
-"""So far from the best of them, two more values are looked at if no partition fits."""
+DOUBT = 0.1
+"""So far above the budget an estimate of a peak may be for the partition to be lowered."""
 SOLVERS = ("dp", "greedy", "ilp")
 """Solvers with which PyTorch chooses the saved values, in addition to the one that is set."""
+SLACK = 0.05
+"""A choice for other sizes is taken if it leaves no larger share of the budget."""
 NEEDED = 2
 """So many choices of the engine are lowered after the time limit, too, if no partition fits yet."""
 SAFE = 1.5
@@ -54,6 +56,10 @@ MARGIN = 0.03
 """If Inductor's own partition fits within a budget, another is taken only if it is shorter by more than this share."""
 FUSED = 0.3
 """The share of its time that a loop takes when it is recomputed, fused with its reader."""
+COMPILE = 0.8
+"""Seconds in which a kernel is compiled, roughly."""
+EFFORT, PATIENCE = 0.3, 3.0
+"""A search takes no more than this share of the compilation's own time, and so many seconds."""
 
 
 class KnownPartitions(Known[Partition]):
@@ -74,13 +80,23 @@ class KnownPartitions(Known[Partition]):
     def learn(self, found: Partition) -> None:
         """Keeps a partition."""
         self.rows = [*(row for row in self.rows if _choice(row) != _choice(found)), found]
+        if self.stock is not None and _choice(self.stock) == _choice(found):
+            self.stock = found
 
     def best(self, budget: int) -> Partition | None:
         """The fastest within a budget, of those whose time is known; Inductor's own if others gain too little."""
-        found, own = self.fastest(budget), self.stock
-        if found is None or own is None or own.time is None or own.peak(self.later) > budget:
+        return self._or_stock(self.fastest(budget), budget)
+
+    def likely(self, budget: int) -> Partition | None:
+        """Like `best`, of those as well whose time is an estimate."""
+        rows = [row for row in self.rows if row.peak(self.later) <= budget]
+        return self._or_stock(min(rows, key=lambda row: (row.nanoseconds, row.peak(self.later)), default=None), budget)
+
+    def _or_stock(self, found: Partition | None, budget: int) -> Partition | None:
+        own = self.stock
+        if found is None or own is None or own.peak(self.later) > budget or (own.time is None and found.time):
             return found
-        return own if own.time <= (1 + MARGIN) * found.nanoseconds else found
+        return own if own.nanoseconds <= (1 + MARGIN) * found.nanoseconds else found
 
     def least(self) -> Partition:
         """The one with the smallest peak."""
@@ -136,67 +152,6 @@ def file_of(key: str, device: torch.device) -> str:
     return f"{digest(json.dumps([key, device_name(device), kernel_modes(device.type)]))}.json"
 
 
-class Base:
-    """A partition whose loops the engine schedules: saved values may be recomputed, and vice versa.
-
-    `halves`: the two parts, lowered. `fused`: the share of its time that a forward loop takes when it is
-    recomputed.
-    """
-
-    def __init__(self, joint: Joint, halves: tuple[Half, Half], partition: Partition, fused: float) -> None:
-        self.joint, self.halves, self.partition, self._fused = joint, halves, partition, fused
-        self._values = {node.name: look_of(node.meta.get("val")) for node in joint.module.graph.nodes}
-        self._buffers = self._nodes_by_buffer()
-        self._origins = {
-            f"{half}/{loops[0].name}": [name for loop in loops for name in sorted(loop.origins)]
-            for half, part in zip(("forward", "backward"), self.halves, strict=True)
-            for loops in merged(part)
-        }
-
-    @functools.cached_property
-    def graph(self) -> remora.Graph:
-        """Its loops, for the engine."""
-        joint, (forward, backward) = self.joint, self.halves
-        later = joint.later.needed, joint.later.gradients
-        may = lambda name: name not in joint.once  # noqa: E731
-        return graph_of(forward, backward, joint.shown, joint.fixed, joint.calls, may, later, self._fused, joint.loss)
-
-    def _nodes_by_buffer(self) -> dict[str, list[str]]:
-        """For each buffer of the forward part, the nodes of the joint graph that are that buffer."""
-        forward = self.halves[0]
-        outputs = forward.module.graph.find_nodes(op="output")[0].args[0]
-        found: dict[str, list[str]] = {}
-        for node, name in zip(outputs, forward.program.outputs, strict=True):
-            if isinstance(node, fx.Node) and node.name in self.partition.saved:
-                for solid in forward.program.solid(name):
-                    found.setdefault(solid, []).append(node.name)
-        for name, node in forward.program.nodes.items():
-            if name not in found and isinstance(self._values.get(node), Look):
-                found[name] = [node]
-        return found
-
-    def _is_small(self, name: str) -> bool:
-        look = self._values.get(name)
-        return isinstance(look, Look) and look.size * SMALL <= self.partition.held
-
-    def chosen(self, schedule: remora.Schedule) -> tuple[tuple[str, ...], tuple[str, ...]]:
-        """Values that a schedule holds over the cut, and the nodes behind it in its order.
-
-        Small values take no memory to speak of, yet decide which kernels Inductor makes: they stay as they are.
-        """
-        held: dict[str, None] = {}
-        steps = iter(schedule.steps)
-        for step in steps:
-            if step.op.name == CUT:
-                break
-            held.update(dict.fromkeys(tensor.name for tensor in step.op.outputs))
-            for tensor in step.free:
-                held.pop(tensor.name, None)
-        nodes = {n for name in held for n in self._buffers.get(name.removeprefix("forward/"), ())}
-        saved = {n for n in nodes if not self._is_small(n)} | {n for n in self.partition.saved if self._is_small(n)}
-        return tuple(sorted(saved)), tuple(name for step in steps for name in self._origins.get(step.op.name, ()))
-
-
 class Search:
     """Looks for partitions of a joint graph that fit within a budget.
 
@@ -209,42 +164,80 @@ class Search:
         self, joint: Joint, known: KnownPartitions, options: Options, own: Mapping[str, Any], say: Callable[[str], None]
     ) -> None:
         self.joint, self.known, self.options, self._own, self._say = joint, known, options, own, say
-        self._end = time.monotonic() + options.time_limit
+        self._start = time.monotonic()
+        self._end = self._start + options.time_limit
         self._takes = 0.0  # seconds that the last lowering took
-        self._kept: dict[Any, tuple[Half, Half]] = {}  # the parts that were lowered last, and the smallest ones
+        self._kept: dict[Any, tuple[Half, Half]] = {}  # the parts that were lowered last, and the best ones
+        self._launches: dict[Any, list[Launch]] = {}  # of all partitions that were lowered
+        self._budget = 0  # that is looked for
         self._saved = joint.stock()
-        self._points = {frozenset(self._saved): self._saved}  # saved values of PyTorch's choices, each set once
-        self._shares: dict[tuple[float, Any], tuple[str, ...]] = {}
+        self._choices: dict[Any, list[tuple[int, tuple[str, ...]]]] = {}  # PyTorch's, by solver
         if known.stock is None:
             known.stock = self._stock.partition
 
-    def look(self, budget: int) -> None:
+    def look(self, budget: int, like: Partition | None = None) -> None:
         """Looks for the shortest partition within a budget, in bytes with the graph's arguments.
 
         No lowering starts that would end after the time limit, unless no partition fits yet: then up to `NEEDED`
         choices of the engine, the smallest one that it finds, the one that saves fewest bytes, and those of PyTorch's
-        own memory budget are lowered.
+        own memory budget are lowered. `like`: the partition of this graph for other sizes, which is looked at first.
         """
+        self._budget = budget
+        if "_stock" in vars(self):
+            self._hurry()
+        if like is None or not self._is_as_good(like, budget):
+            self._look_at_all(budget)
+        self._measure(budget)
+
+    def parts(self, partition: Partition) -> tuple[Half, Half] | None:
+        """The parts of a partition, if they are still known."""
+        return self._kept.get(_choice(partition))
+
+    def _hurry(self) -> None:
+        """Ends the search before it takes long compared with the compilation itself."""
+        kernels = {kernel_of(one) for one in launches_of(self._stock.halves) if isinstance(one.target, Kernel)}
+        own = self._takes + COMPILE * len(kernels)
+        self._end = min(self._end, self._start + self._takes + EFFORT * own + PATIENCE)
+
+    def _is_as_good(self, like: Partition, budget: int) -> bool:
+        """True if a choice for other sizes fits within this budget, and uses it."""
+        nodes = {node.name for node in self.joint.module.graph.nodes}
+        if not nodes.issuperset(like.saved):
+            return False
+        peak = self._peak(self._partition(like.saved, like.order, like.guarded))
+        self._say(f"budget {budget:,}: the partition for other sizes takes {peak:,}")
+        return peak <= budget and peak - self.joint.fixed >= (1 - SLACK) * (budget - self.joint.fixed)
+
+    def _look_at_all(self, budget: int) -> None:
         stock = self.known.stock
         assert stock is not None
         if budget < self._peak(stock):
             self._look(self._stock, budget)
             self._look_for_smallest(self._stock, budget)
-            if self.known.best(budget) is None or not self._is_late:
-                light = self._partition(self._light_saved, (), budget)
-                fits = self._peak(light) <= budget and light.time is not None and light.time <= stock.nanoseconds
+            if self.known.likely(budget) is None or not self._is_late:
+                light = self._partition(self._light_saved, ())
+                fits = self._peak(light) <= budget and light.nanoseconds <= stock.nanoseconds
                 if not self._is_late and not fits:
                     self._look(self._light, budget)
                     self._look_for_smallest(self._light, budget)
         self._look_at_pytorchs(budget)
-        best = self.known.best(budget)
+        best = self.known.likely(budget)
         if best is not None and best.guarded and not self._is_late:
-            free = self._partition(best.saved, best.order, budget, guarded=False)
+            free = self._partition(best.saved, best.order, guarded=False)
             self._say(f"budget {budget:,}: with all fusions the shortest takes {self._peak(free):,}")
-        least = self.known.least()
-        if self.known.best(budget) is None and least.time is None:
-            self._say(f"the smallest known one needs {self._peak(least):,}")
-            self._partition(least.saved, least.order, self._peak(least), least.guarded)
+
+    def _measure(self, budget: int) -> None:
+        """Compiles and measures the kernels of the partition that is taken; of Inductor's own, too, if that fits."""
+        stock, taken = self.known.stock, self.known.likely(budget)
+        assert stock is not None
+        for row in (taken, stock):
+            if row is not None and self._peak(row) <= budget and row.time is None:
+                key = _choice(row)
+                self._launches[key] = self._launches.get(key) or launches_of(self._lowered(*key))
+                self.joint.calls.measure(self._launches[key])
+        for row in self.known.rows:
+            if row.time is None and _choice(row) in self._launches:
+                self.known.learn(self.joint.timed(row, self._launches[_choice(row)]))
 
     @property
     def _is_late(self) -> bool:
@@ -269,61 +262,65 @@ class Search:
         return self._base(self._light_saved, True, 1.0)
 
     def _base(self, saved: tuple[str, ...], guarded: bool, fused: float) -> Base:
-        partition = self._partition(saved, (), None, guarded)
+        partition = self._partition(saved, (), guarded)
         halves = self._lowered(saved, (), guarded)
-        self.joint.calls.measure(launch for half in halves for launch in half.trace.launches)
         return Base(self.joint, halves, partition, fused)
 
     def _look_at_pytorchs(self, budget: int) -> None:
         """Looks at the partitions of PyTorch's own memory budget: recomputing may be faster than saving.
 
-        Until a partition fits, the time limit does not end this for the solver that is set: then a bisection finds
-        the largest share of SHARES that fits, as a larger one saves more. If none of that fits, the other shares follow
-        in ascending order, as long as what they save could need less than the smallest partition that is known.
+        All of them are estimated on the joint graph. Until a partition fits, the time limit does not end this for
+        `NEEDED` of the solver that is set, those with the smallest estimates.
         """
         import torch._functorch.config as functorch
 
         own = functorch.activation_memory_budget_solver
-        if self.known.best(budget) is None:
-            shares = sorted({*SHARES, functorch.activation_memory_budget})
-            bisect.bisect_left(shares, True, key=lambda share: not self._fits(self._point(share, own, budget), budget))
-            points = dict[float, Partition]()
-            for share in shares:
-                if self.known.best(budget) is not None:
-                    break
-                points[share] = self._point(share, own, budget)
-                if points[share].between > self._peak(self.known.least()):
-                    break
-            if self.known.best(budget) is None:
-                best = min(points, key=lambda share: self._peak(points[share]))
-                for share in (best - BESIDE, best + BESIDE):
-                    if 0 < share < 1:
-                        self._point(share, own, budget)
+        if self.known.likely(budget) is None:
+            for peak, saved in self._estimated(own)[:NEEDED]:
+                self._point(saved, peak, budget)
         for guarded in (False, True):
             for solver in dict.fromkeys((own, *SOLVERS)):
-                for share in reversed(SHARES):
-                    if self._is_late or (guarded and self.known.best(budget) is not None):
+                if self._is_late or (guarded and self.known.likely(budget) is not None):
+                    return
+                for peak, saved in reversed(self._estimated(solver)):
+                    if self._is_late:
                         return
-                    self._point(share, solver, budget, guarded)
+                    if peak <= (1 + DOUBT) * budget or self.known.likely(budget) is None:
+                        self._point(saved, peak, budget, guarded)
 
-    def _fits(self, partition: Partition, budget: int) -> bool:
-        return self._peak(partition) <= budget
+    def _estimated(self, solver: Any) -> list[tuple[int, tuple[str, ...]]]:
+        """Estimated peaks and saved values of PyTorch's choices with one solver, each set once, the smallest first."""
+        import torch._functorch.config as functorch
 
-    def _point(self, share: float, solver: Any, budget: int, guarded: bool = False) -> Partition:
-        """The partition of one share of PyTorch's memory budget; Inductor's own if the solver is not there."""
-        key = share, solver
-        if key not in self._shares:
+        if solver not in self._choices:
+            shares = sorted({*SHARES, functorch.activation_memory_budget})
             try:
-                saved = self.joint.stock(share, solver)
+                found = self.joint.stock_for(shares, solver)
             except RuntimeError as error:
                 if "scipy" not in str(error):
                     raise
                 self._say("PyTorch's solver ilp is not there, as scipy is not")
-                saved = self._saved
-            self._shares[key] = self._points.setdefault(frozenset(saved), saved)
-        found = self._partition(self._shares[key], (), budget, guarded)
-        self._say(f"budget {budget:,}: PyTorch's partition for a share of {share:.3g} takes {self._peak(found):,}")
-        return found
+                found = {}
+            chosen = {frozenset(saved): saved for saved in (*found.values(), self._saved)}
+            rows = [(self._estimate(saved), saved) for saved in chosen.values()]
+            self._choices[solver] = sorted(rows, key=lambda row: (row[0], self._sketch.bytes_of(row[1])))
+        return self._choices[solver]
+
+    def _estimate(self, saved: tuple[str, ...]) -> int:
+        """The peak of a partition that is not lowered."""
+        off = self._peak(self._stock.partition) - self._sketch.peak(self._saved)
+        return off + self._sketch.peak(saved)
+
+    @functools.cached_property
+    def _sketch(self) -> Sketch:
+        """The joint graph for estimates; Inductor's own partition says what becomes a buffer."""
+        made = {name for half in self._stock.halves for name in half.program.nodes.values()}
+        return Sketch(self.joint.module, made, self.joint.shown)
+
+    def _point(self, saved: tuple[str, ...], estimate: int, budget: int, guarded: bool = False) -> None:
+        """Lowers one of PyTorch's choices."""
+        found = self._peak(self._partition(saved, (), guarded))
+        self._say(f"budget {budget:,}: a partition of PyTorch's, estimated at {estimate:,}, takes {found:,}")
 
     def _look(self, base: Base, budget: int) -> None:
         """Asks the engine for schedules of a base, and lowers what they save."""
@@ -332,15 +329,17 @@ class Search:
         def decide(asked: int) -> tuple[int, int] | None:
             """The peak of a schedule, and that of the partition that it names."""
             nonlocal tries
-            enough = tries >= NEEDED or self.known.best(budget) is not None
+            enough = tries >= NEEDED or self.known.likely(budget) is not None
             tries += 1
             if asked >= base.graph.baseline_peak or (self._is_late and enough):
                 return None
             schedule = self._schedule(base.graph, asked)
             if schedule is None:
                 return None
-            peak = self._peak(self._partition(*base.chosen(schedule), budget))
-            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {peak:,}")
+            saved, order = base.chosen(schedule)
+            estimate = self._estimate(saved)
+            peak = self._peak(self._partition(saved, order))
+            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes ({estimate:,}) takes {peak:,}")
             return schedule.peak, peak
 
         def following(asked: int, found: tuple[int, int]) -> int | None:
@@ -361,13 +360,13 @@ class Search:
 
     def _look_for_smallest(self, base: Base, budget: int) -> None:
         """Lowers the choice behind the smallest schedule of a base, if no partition fits yet."""
-        if self.known.best(budget) is not None:
+        if self.known.likely(budget) is not None:
             return
         options = self.options
         least = lowest(base.graph, options.limits_in(options.time_limit / TRIES), max_computes=2)
         if least is not None:
             self._say(f"the smallest schedule that is known takes {least.peak:,} bytes")
-            self._partition(*base.chosen(least), budget)
+            self._partition(*base.chosen(least))
 
     def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
         """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
@@ -375,18 +374,19 @@ class Search:
         found = ask(graph, budget, options.limits_in(options.time_limit / TRIES), max_computes=2)
         return found if isinstance(found, remora.Schedule) else None
 
-    def _partition(
-        self, saved: tuple[str, ...], order: tuple[str, ...], budget: int | None, guarded: bool = True
-    ) -> Partition:
-        """Cost of a partition; its time only if it fits within the budget, or None is given for that."""
+    def _partition(self, saved: tuple[str, ...], order: tuple[str, ...], guarded: bool = True) -> Partition:
+        """Cost of a partition, lowered if it was not before."""
         guarded = guarded and bool(self._own)
-        found = next((row for row in self.known.rows if _choice(row) == (saved, order, guarded)), None)
-        if found is None or (found.time is None and (budget is None or self._peak(found) <= budget)):
-            halves = self._lowered(saved, order, guarded)
-            found = self.joint.evaluated(halves, saved, order, budget, guarded)
+        key = saved, order, guarded
+        found = next((row for row in self.known.rows if _choice(row) == key), None)
+        if found is None:
+            halves = self._lowered(*key)
+            found = self.joint.evaluated(halves, *key)
+            self._launches[key] = launches_of(halves)
             self.known.learn(found)
-            smallest = _choice(self.known.least())
-            self._kept = {key: self._kept[key] for key in ((saved, order, guarded), smallest) if key in self._kept}
+            best = self.known.smallest(), self.known.likely(self._budget)
+            kept = (key, *(_choice(row) for row in best if row is not None))
+            self._kept = {key: self._kept[key] for key in kept if key in self._kept}
         return found
 
     def _lowered(self, saved: tuple[str, ...], order: tuple[str, ...], guarded: bool) -> tuple[Half, Half]:

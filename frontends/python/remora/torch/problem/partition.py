@@ -21,11 +21,11 @@ from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
 from ..capture.graph import has_effect, is_own, is_random, storage_of
-from ..capture.launches import Kernel, Look, hint_of, look_of, replay
+from ..capture.launches import Kernel, Launch, Look, hint_of, look_of, replay
 from ..capture.lowered import Lowered, lowered_backward, lowered_forward
 from ..cost.kernels import Calls
 from ..errors import CaptureError
-from ..internals import saved_values_chosen_by, stock_choice
+from ..internals import instead, saved_values_chosen_by, stock_choice
 from .loops import Half
 
 Halves = tuple[fx.GraphModule, fx.GraphModule]
@@ -52,6 +52,7 @@ class Partition:
     between: int  # bytes that are there between both parts, with the graph's arguments and the user's results
     held: int  # bytes saved, beyond the graph's arguments
     time: int | None  # nanoseconds of both parts; None where its kernels were not measured
+    estimate: int = 0  # nanoseconds of both parts, by a roofline where kernels were not measured
     guarded: bool = False  # true if Inductor rejects fusions that raise a program's peak while it compiles both parts
     loss: int = 0  # bytes that the user's loss needs between both parts, where it lies outside of the graph
 
@@ -62,9 +63,8 @@ class Partition:
 
     @property
     def nanoseconds(self) -> int:
-        """The time of a partition that was measured."""
-        assert self.time is not None
-        return self.time
+        """The time of a partition, as well as it is known."""
+        return self.estimate if self.time is None else self.time
 
 
 class _Done(Exception):
@@ -102,21 +102,37 @@ class Joint:
         with saved_values_chosen_by(choose):
             return partitioners.min_cut_rematerialization_partition(module, self.inputs, **self.named)
 
-    def stock(self, share: float = 1.0, solver: Any = None) -> tuple[str, ...]:
-        """Values that PyTorch saves by itself, by name, for one `activation_memory_budget` and one of its solvers.
+    def stock(self) -> tuple[str, ...]:
+        """Values that PyTorch saves by itself, by name."""
+        return self.stock_for([1.0])[1.0]
+
+    def stock_for(self, shares: Iterable[float], solver: Any = None) -> dict[float, tuple[str, ...]]:
+        """Values that PyTorch saves for each `activation_memory_budget`, by name, with one of its solvers.
 
         None leaves the solver that is set, a name or one's own. RuntimeError if it is not there: ilp needs scipy.
         """
-        from torch._functorch import config
+        from torch._functorch import config, partitioners
 
-        choose = stock_choice()
+        choose, own = stock_choice(), partitioners.solve_min_cut
+        found: dict[float, tuple[str, ...]] = {}
+        cuts: dict[Any, Any] = {}
+
+        def cut(graph: fx.Graph, info: Any, options: Any, kept: Any = None) -> Any:
+            key = str(options), frozenset(kept or ())
+            if key not in cuts:
+                cuts[key] = own(graph, info, options, kept)
+            return cuts[key]
 
         def chosen(graph: fx.Graph, info: Any) -> list[fx.Node]:
             self.once = frozenset(node.name for node in graph.nodes if runs_once(node))
-            return choose(graph, info, memory_budget=share)
+            with instead(partitioners, "solve_min_cut", cut):
+                for share in shares:
+                    found[share] = tuple(node.name for node in choose(graph, info, memory_budget=share))
+            return []
 
         with config.patch({} if solver is None else {"activation_memory_budget_solver": solver}):
-            return self._chosen(chosen)
+            self._chosen(chosen)
+        return found
 
     def light(self) -> tuple[str, ...]:
         """Values that are saved if everything but products is recomputed, by name."""
@@ -194,16 +210,11 @@ class Joint:
         return kinds.count("InputMutationAOTOutput"), kinds.count("PlainAOTOutput")
 
     def evaluated(
-        self,
-        halves: tuple[Half, Half],
-        saved: tuple[str, ...],
-        order: tuple[str, ...] = (),
-        within: int | None = None,
-        guarded: bool = False,
+        self, halves: tuple[Half, Half], saved: tuple[str, ...], order: tuple[str, ...], guarded: bool
     ) -> Partition:
-        """Costs of two parts; if they use more than `within`, their kernels are not compiled and measured."""
+        """Costs of two parts; no kernel is compiled, so their times are estimates where none was measured before."""
         forward, backward = halves
-        launches = [*forward.trace.launches, *backward.trace.launches]
+        launches = launches_of(halves)
         self.calls.measure(launch for launch in launches if not isinstance(launch.target, Kernel))
         tangents = sum(s for n, s in zip(backward.inputs, backward.sizes, strict=True) if n.startswith("tangents"))
         held = self._held(forward, forward.program.outputs[self.shown :])
@@ -212,16 +223,23 @@ class Joint:
         kept = held if self.loss else there
         ahead = self.fixed + self.calls.peak(forward.trace)
         behind = self.fixed + kept + tangents + self.calls.peak(backward.trace)
-        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None, guarded, self.loss)
-        if within is not None and found.peak(self.later) > within:
-            return found
-        self.calls.measure(launches)
-        return replace(found, time=sum(self.calls.of(launch)[0] for launch in launches))
+        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None, guarded=guarded, loss=self.loss)
+        return self.timed(found, launches)
+
+    def timed(self, partition: Partition, launches: list[Launch]) -> Partition:
+        """A partition with the times of its calls, as well as they are known."""
+        time = sum(self.calls.of(launch)[0] for launch in launches)
+        return replace(partition, estimate=time, time=time if self.calls.are_measured(launches) else None)
 
     def _held(self, forward: Half, outputs: Iterable[str]) -> int:
         """Bytes of outputs of the forward part, beyond its arguments."""
         names = {real for name in outputs for real in forward.program.solid(name)}
         return sum(forward.program.sizes[name] for name in names)
+
+
+def launches_of(halves: tuple[Half, Half]) -> list[Launch]:
+    """The calls of both parts."""
+    return [launch for half in halves for launch in half.trace.launches]
 
 
 def _is_kept(node: fx.Node) -> bool:

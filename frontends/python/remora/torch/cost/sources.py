@@ -1,0 +1,64 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Time of a kernel that Inductor wrote in C++, read from its source: it is not compiled for that.
+
+The source names the trips of each loop. Operations and bytes that a loop moves are counted, and what takes longer by
+far: functions like `exp`, masks that are made of bytes, and tiles that are transposed.
+"""
+
+from __future__ import annotations
+
+import re
+
+PARTS = {"plain": 0.13, "hard": 6.5, "mask": 9.0, "tile": 270.0}
+"""Nanoseconds of one of each, on vectors."""
+BYTE, CALL = 0.012, 250.0
+"""Nanoseconds of a byte that is read or written, and of a call."""
+
+_FOUND = {
+    "plain": re.compile(r"\bauto tmp\d+ =|\.store\(|\] = |\btmp_acc\w+ ="),
+    "hard": re.compile(r"\b(?:exp|erf|tanh|log|sin|cos|pow|randn?)\w*\("),
+    "mask": re.compile(r"\bVecMask<\S+::from\(\w*ptr\d"),
+    "tile": re.compile(r"\btranspose_mxn<"),
+}
+_LOOP = re.compile(r"\bfor\(int64_t (\w+)=(.*?); \1<(.*?); \1\+=(.*)\)\s*$")
+_SIZE = re.compile(r"\bint64_t (\w+)\s*[,)]")
+_NUMBER = re.compile(r"(\d)LL?\b")
+
+
+def nanoseconds_of(source: str, sizes: list[int], moved: int) -> int:
+    """The time of a kernel by its source, its whole numbers among the arguments, and the bytes that it moves."""
+    head = source[: source.find("{")]
+    names = dict(zip(_SIZE.findall(head), sizes, strict=False))
+    trips: list[float] = [1.0]  # of each block that is open
+    found = dict.fromkeys(PARTS, 0.0)
+    following = 1.0  # trips of the block that opens next
+    for line in source.splitlines():
+        loop = _LOOP.search(line)
+        if loop:
+            following = _trips(*(_value(part, names) for part in loop.groups()[1:]))
+        elif "C10_UNLIKELY" in line:  # what a loop leaves over
+            following = 0.0
+        for part, pattern in _FOUND.items():
+            found[part] += len(pattern.findall(line)) * trips[-1]
+        for sign in line:
+            if sign == "{":
+                trips.append(trips[-1] * following)
+                following = 1.0
+            elif sign == "}" and len(trips) > 1:
+                trips.pop()
+    return round(CALL + BYTE * moved + sum(PARTS[part] * count for part, count in found.items()))
+
+
+def _trips(first: float | None, last: float | None, step: float | None) -> float:
+    return 1.0 if first is None or last is None or not step else max(0.0, (last - first) / step)
+
+
+def _value(text: str, names: dict[str, int]) -> float | None:
+    """A bound or a step of a loop; None where it is no arithmetic of numbers and sizes."""
+    plain = _NUMBER.sub(r"\1", text.replace("static_cast<int64_t>", "").replace("c10::div_floor_integer", "_div"))
+    if not re.fullmatch(r"[\w\s()+*/,-]*", plain) or plain.count("(") != plain.count(")"):
+        return None
+    try:
+        return float(eval(plain, {"__builtins__": {}, "_div": lambda a, b: a // b}, dict(names)))
+    except (NameError, SyntaxError, TypeError, ZeroDivisionError):
+        return None
