@@ -140,8 +140,10 @@ OptionGroup address_options() {
 
 OptionGroup solve_output() {
   OptionGroup group("Output");
-  group.add_options()("output,o", output_file("-"),
-                      "where to write the schedule; - is standard output, the default unless that is a terminal");
+  group.add_options()(
+      "output,o", output_file("-"),
+      "where to write the schedule; - is standard output, the default unless that is a terminal; for a range "
+      "of sizes FILE-SIZE.json for each schedule, by its largest size");
   add_display_options(group);
   return group;
 }
@@ -215,7 +217,7 @@ int solve_command(const Words& words) {
                       "Schedules GRAPH under a memory budget: which ops run again, and when tensors are released.",
                       {{"GRAPH", kGraphHelp}});
   for (const OptionGroup& group : {problem_options(true), address_options(), search_options(), device_options(),
-                                   graph_options(), solve_output()}) {
+                                   graph_options(), size_options(), solve_output()}) {
     arguments.add(group);
   }
   arguments.set_notes(
@@ -223,6 +225,7 @@ int solve_command(const Words& words) {
       "Exit: 0 a schedule was written, 20 proved infeasible, 21 none found within the limits.");
   if (!arguments.parse(words)) return kSuccess;
   const Request request = read_request(arguments);
+  if (const auto range = dimension_range(arguments)) return solve_for_sizes(arguments, request, *range);
   json::check_writable(arguments.output("output"));
   const FileText file = read_once(arguments.file("GRAPH"));
   if (const auto devices = load_device_graph(file, arguments))

@@ -23,6 +23,12 @@ bool is_quiet(const Arguments& arguments);
 Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Request request, Bytes withheld = {},
                       std::optional<Bytes> budget = {});
 
+/// --plans, for a range of sizes.
+OptionGroup size_options();
+/// `remora solve MODEL --dim NAME=LOW:HIGH --plans N`: prints a table of ranges, and writes their schedules; the exit code.
+/// Throws UsageError and InputError.
+int solve_for_sizes(const Arguments& arguments, const Request& request, const DimensionRange& range);
+
 /// Exit code of a solve with this answer.
 int solve_exit_code(Status status);
 

@@ -61,6 +61,12 @@ std::pair<std::string, std::int64_t> parse_extent(const char* option, const std:
   throw UsageError(std::string("--") + option + ": expected NAME=VALUE with a value of at least 0, got '" + text + "'");
 }
 
+/// True of NAME=LOW:HIGH.
+bool is_range(const std::string& text) {
+  const auto sign = text.rfind('=');
+  return sign != std::string::npos && text.find(':', sign) != std::string::npos;
+}
+
 /// The folder that places of a model's data count from; of standard input that is the current one.
 fs::path folder_of(const std::string& file) {
   const fs::path parent = fs::path(file).parent_path();
@@ -161,8 +167,10 @@ void note_data_files(const std::string& content, const std::string& path, Files&
 
 OptionGroup model_options() {
   OptionGroup group("Reading ONNX models");
-  group.add_options()("dim", po::value<std::vector<std::string>>()->value_name("NAME=VALUE"),
-                      "value of a symbolic dimension, for example batch=8 (repeatable)")(
+  group.add_options()(
+      "dim", po::value<std::vector<std::string>>()->value_name("NAME=VALUE"),
+      "value of a symbolic dimension, for example batch=8 (repeatable); for 'solve' also a range, such as "
+      "sequence=128:8192")(
       "bound", po::value<std::vector<std::string>>()->value_name("NAME=N"),
       "upper bound for a size that depends on data, by node, value or op type, for example NonZero=1000 (repeatable)")(
       "training", "derive loss and backward ops: a training step instead of inference")(
@@ -283,6 +291,10 @@ OnnxOptions read_model_options(const Arguments& arguments) {
   const auto read_extents = [&](const char* option, std::map<std::string, std::int64_t>& extents) {
     if (!arguments.has(option)) return;
     for (const std::string& text : arguments.get<std::vector<std::string>>(option)) {
+      if (option == std::string_view("dim") && is_range(text)) {
+        if (!arguments.has("plans")) throw UsageError("--dim: only 'remora solve' takes a range, " + text);
+        continue;  // each size is read by itself
+      }
       const auto [name, extent] = parse_extent(option, text);
       extents.insert_or_assign(name, extent);
     }
@@ -331,6 +343,23 @@ OnnxOptions read_onnx_options(const Arguments& arguments) {
     options.costs = interchange::read_costs(json::read_file(path), path);
   }
   return options;
+}
+
+std::optional<DimensionRange> dimension_range(const Arguments& arguments) {
+  std::optional<DimensionRange> found;
+  if (!arguments.has("dim")) return found;
+  for (const std::string& text : arguments.get<std::vector<std::string>>("dim")) {
+    if (!is_range(text)) continue;
+    if (found) throw UsageError("--dim: one range at a time, not also " + text);
+    const auto colon = text.rfind(':');
+    const auto sign = text.rfind('=');
+    const auto [name, low] = parse_extent("dim", text.substr(0, colon));
+    const auto high = parse_extent("dim", name + "=" + text.substr(colon + 1)).second;
+    if (colon < sign || low < 1 || low >= high)
+      throw UsageError("--dim: " + text + " is no range of sizes, such as " + name + "=128:8192");
+    found = DimensionRange{name, low, high};
+  }
+  return found;
 }
 
 void check_graph_options(const Arguments& arguments) {

@@ -54,6 +54,16 @@ onnx_frontend::OnnxOptions read_onnx_options(const Arguments& arguments);
 OptionGroup model_options();
 onnx_frontend::OnnxOptions read_model_options(const Arguments& arguments);
 
+/// --dim NAME=LOW:HIGH.
+struct DimensionRange {
+  std::string name{};
+  std::int64_t low = 0;
+  std::int64_t high = 0;
+};
+/// The range among the values of --dim, which only a command with --plans takes. Throws UsageError for a second one, and for
+/// one that is none.
+std::optional<DimensionRange> dimension_range(const Arguments& arguments);
+
 struct LoadedGraph {
   std::shared_ptr<const Graph> graph{};
   /// Hash of the file's bytes, in lower-case hexadecimal.

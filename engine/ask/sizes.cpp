@@ -1,0 +1,175 @@
+// SPDX-License-Identifier: Apache-2.0
+#include "engine/ask/sizes.hpp"
+
+#include <algorithm>
+#include <cstddef>
+#include <limits>
+#include <numeric>
+#include <optional>
+#include <string>
+#include <tuple>
+#include <utility>
+
+#include "engine/ask/problem.hpp"
+#include "model/error.hpp"
+#include "model/evaluate.hpp"
+#include "model/instance.hpp"
+
+namespace remora {
+namespace {
+
+bool has_same_form(const Op& a, const Op& b) {
+  const auto form = [](const Op& op) {
+    return std::tie(op.type, op.inputs, op.outputs, op.recompute, op.max_computes, op.phase, op.backward_of, op.after,
+                    op.in_place);
+  };
+  return form(a) == form(b) && !a.modes && !b.modes;
+}
+
+/// One schedule: its runs, how many of the sizes it serves, and the bound of the size that it was planned for.
+struct SizedCandidate {
+  std::vector<Compute> runs{};
+  std::size_t reach = 0;
+  std::optional<Schedule> planned{};
+};
+
+double units(Duration duration) {
+  return static_cast<double>(duration.count());
+}
+
+class SizesSolver {
+ public:
+  SizesSolver(const SizesRequest& asked, const std::atomic<bool>* cancel) : asked_(asked), cancel_(cancel) {
+    if (asked.graphs.empty()) throw InputError("sizes", "there is none");
+    for (const auto& graph : asked.graphs) {
+      if (!are_alike(*graph, *asked.graphs.back()))
+        throw InputError("sizes", "the graph has other ops at some sizes than at the largest: take narrower ranges");
+    }
+  }
+
+  SizesAnswer run() {
+    SizesAnswer answer{.operations = asked_.graphs.back()->ops.size()};
+    const std::size_t sizes = asked_.graphs.size();
+    const double time = asked_.request.options.time_limit;
+    answer.largest = solve_at(sizes - 1, time / 2, {});
+    if (!answer.largest.schedule.has_schedule()) return answer;
+    add_instances(answer.largest.schedule);
+    candidates_.push_back({computes_of(answer.largest.schedule), sizes, answer.largest.schedule});
+    std::size_t fitting = 0;
+    while (fitting < sizes && baseline_peak(instances_[fitting]) <= asked_.request.budget) ++fitting;
+    if (fitting > 0) candidates_.push_back({computes_of(input_order(instances_[0])), fitting, {}});
+    for (std::size_t i = sizes - 1; i-- > fitting;) {
+      const Answer found = solve_at(i, time / 2 / static_cast<double>(sizes - 1 - fitting), candidates_.back().runs);
+      if (found.schedule.has_schedule()) candidates_.push_back({computes_of(found.schedule), i + 1, found.schedule});
+    }
+    choose(answer);
+    return answer;
+  }
+
+ private:
+  Answer solve_at(std::size_t size, double seconds, const std::vector<Compute>& start) const {
+    Request request = asked_.request;
+    request.graph = asked_.graphs[size];
+    request.options.time_limit = seconds;
+    if (!start.empty()) request.warm_start = start;
+    return solve(request, {.cancel = cancel_});
+  }
+
+  /// Of the problem that the largest size's schedule is one of.
+  void add_instances(const Schedule& largest) {
+    const Problem problem{asked_.request.budget, largest.solver.max_computes, largest.order};
+    for (const auto& graph : asked_.graphs) instances_.emplace_back(graph, problem);
+  }
+
+  /// The schedule at a size, as it was planned or replayed there.
+  [[nodiscard]] Schedule at(const SizedCandidate& candidate, std::size_t size) const {
+    if (candidate.planned && size + 1 == candidate.reach) return *candidate.planned;
+    Schedule schedule = schedule_of(instances_[size], candidate.runs);
+    schedule.budget = asked_.request.budget;
+    if (candidate.planned) schedule.solver.max_computes = candidate.planned->solver.max_computes;
+    if (schedule.peak_memory > schedule.budget)
+      throw InputError("sizes", "a smaller size needs more memory than a larger one: take narrower ranges");
+    expect_valid(instances_[size], schedule);
+    return schedule;
+  }
+
+  void choose(SizesAnswer& answer) const {
+    const std::size_t sizes = instances_.size();
+    std::vector<double> bounds;
+    for (const Instance& instance : instances_) bounds.push_back(units(instance.baseline_duration()));
+    answer.baseline_duration = std::accumulate(bounds.begin(), bounds.end(), 0.0);
+    std::vector<std::vector<double>> durations;
+    std::vector<std::size_t> reach;
+    for (const SizedCandidate& candidate : candidates_) {
+      reach.push_back(candidate.reach);
+      std::vector<double>& row = durations.emplace_back(sizes, 0.0);
+      for (std::size_t i = 0; i < candidate.reach; ++i) row[i] = units(at(candidate, i).duration);
+      if (candidate.planned)
+        bounds[candidate.reach - 1] = std::max(bounds[candidate.reach - 1], units(candidate.planned->lower_bound));
+    }
+    answer.lower_bound = std::accumulate(bounds.begin(), bounds.end(), 0.0);
+    std::size_t first = 0;
+    for (const std::size_t k : fewest_schedules(durations, reach, asked_.most)) {
+      for (std::size_t i = first; i < reach[k]; ++i) answer.duration += durations[k][i];
+      first = reach[k];
+      answer.ranges.push_back({first - 1, at(candidates_[k], first - 1)});
+    }
+  }
+
+  const SizesRequest& asked_;
+  const std::atomic<bool>* cancel_;
+  std::vector<Instance> instances_{};
+  std::vector<SizedCandidate> candidates_{};
+};
+
+}  // namespace
+
+bool are_alike(const Graph& a, const Graph& b) {
+  const auto same_tensor = [](const Tensor& x, const Tensor& y) { return x.keep == y.keep; };
+  const auto same_op = [](const Op& x, const Op& y) { return has_same_form(x, y); };
+  return a.recompute_allocates == b.recompute_allocates && std::ranges::equal(a.tensors, b.tensors, same_tensor) &&
+         std::ranges::equal(a.ops, b.ops, same_op);
+}
+
+std::vector<std::size_t> fewest_schedules(std::span<const std::vector<double>> durations,
+                                          std::span<const std::size_t> reach, int most) {
+  std::vector<std::size_t> order(reach.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, {}, [&](std::size_t k) { return reach[k]; });
+  const std::size_t sizes = *std::ranges::max_element(reach);
+  const auto cost = [&](std::size_t k, std::size_t first) {
+    double sum = 0;
+    for (std::size_t i = first; i < reach[k]; ++i) sum += durations[k][i];
+    return sum;
+  };
+  struct Way {
+    double sum = std::numeric_limits<double>::infinity();
+    std::vector<std::size_t> chosen{};
+  };
+  // Of the sizes that each schedule reaches, with that one last.
+  std::vector<Way> best;
+  for (const std::size_t k : order) best.push_back({cost(k, 0), {k}});
+  for (int more = 1; more < most; ++more) {
+    std::vector<Way> further = best;
+    for (std::size_t i = 0; i < order.size(); ++i) {
+      for (std::size_t j = 0; j < i; ++j) {
+        const double sum = best[j].sum + cost(order[i], reach[order[j]]);
+        if (sum >= further[i].sum) continue;
+        further[i] = {sum, best[j].chosen};
+        further[i].chosen.push_back(order[i]);
+      }
+    }
+    best = std::move(further);
+  }
+  Way found;
+  for (std::size_t i = 0; i < order.size(); ++i)
+    if (reach[order[i]] == sizes && best[i].sum < found.sum) found = best[i];
+  return found.chosen;
+}
+
+SizesAnswer solve_sizes(const SizesRequest& asked, const std::atomic<bool>* cancel) {
+  check_request(asked.request);
+  return SizesSolver(asked, cancel).run();
+}
+
+}  // namespace remora
