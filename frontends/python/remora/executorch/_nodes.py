@@ -22,7 +22,7 @@ OFFSETS = "remora_offsets"
 
 _VIEWS = (ops.edge.aten.view_copy.default, torch.ops.aten.view_copy.default)
 SYMBOLIC = (torch.SymInt, torch.SymFloat, torch.SymBool)
-"""What is computed from symbolic sizes, and lies in no arena."""
+"""Types of values that are computed from symbolic sizes, and lie in no arena."""
 _CONTROL_FLOW = ("cond", "while_loop", "map_impl", "scan")
 
 
