@@ -111,14 +111,11 @@ RetentionProblem::StartRange RetentionProblem::possible_starts(CopyId copy) cons
 
 /// Walks along the incumbent: what is free becomes the incumbent's values, the rest the fixed events.
 void RetentionProblem::collect_events(std::span<const Compute> incumbent) {
-  mode_variable_.clear();
-  if (instance_.has_modes()) {
-    mode_variable_.assign(copy_owner_.size(), -1);
-    for (const CopyId copy : copy_ids()) {
-      if (free_ops_[copy_owner_[copy]].modes < 2) continue;
-      mode_variable_[copy] = variable_count();
-      mode_copies_.emplace_back(copy);
-    }
+  mode_variable_.assign(copy_owner_.size(), -1);
+  for (const CopyId copy : copy_ids()) {
+    if (free_ops_[copy_owner_[copy]].modes < 2) continue;
+    mode_variable_[copy] = variable_count();
+    mode_copies_.emplace_back(copy);
   }
   incumbent_.assign(at(variable_count()), 0);
   std::fill_n(incumbent_.begin(), copy_count(), absent_);

@@ -15,7 +15,7 @@
 #include "engine/ask/ask.hpp"
 #include "engine/ask/problem.hpp"
 #include "engine/bound/modes/mode_proof.hpp"
-#include "engine/groups/fixed_modes.hpp"
+#include "engine/search/workers/mode_workers.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"

@@ -23,7 +23,7 @@ Bytes largest_workspace(const Instance& instance, OpId op, ModeNumber mode) {
 }  // namespace
 
 bool ModeProgram::applies(const Instance& instance) {
-  if (!instance.has_modes() || instance.problem().order != OrderMode::input) return false;
+  if (instance.problem().order != OrderMode::input) return false;
   Wide sum = Wide{instance.budget().count()} + instance.base_memory().count();
   for (const OpId op : instance.ops()) {
     Bytes most(0);
