@@ -64,8 +64,8 @@ class BlockWriter {
     }
     OpModes own;
     const auto add = [&](Duration more, Bytes kept) {
-      own.further.push_back(Mode{
-          .duration = op.duration + more, .workspace = op.workspace, .output_sizes = {size, kept}});
+      own.further.push_back(
+          Mode{.duration = op.duration + more, .workspace = op.workspace, .output_sizes = {size, kept}});
     };
     if (modes_.quantized) add(time_of(saved, 0.05), Bytes(saved.count() / 4));
     if (modes_.offloaded) add(time_of(saved, 0.15), Bytes(0));

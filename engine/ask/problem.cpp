@@ -113,7 +113,7 @@ void write_method(Method method, const Instance& instance, const SolveOptions& o
     if (instance.op_count() == 0) write_steps(instance, {}, schedule);
     return;
   }
-  if (!is_permitted(instance, result.sequence)) {
+  if (!is_permitted(instance, result.sequence) || !modes_hold(instance, computes_of(result.sequence))) {
     report.note += report.note.empty() ? "" : "; ";
     report.note += "its sequence is not one of this problem: another order, or more runs of an op than allowed";
     return;
@@ -167,7 +167,8 @@ SearchParts whole_search(const Instance& instance, const SolveOptions& options, 
 
 void check_problem(const Instance& instance, const SolveOptions& options) {
   check_options(options);
-  if (!is_search(options.strategy)) {
+  // Bounds alone, and the input order by mode 0, are of any graph.
+  if (!is_search(options.strategy) && options.strategy != Strategy::none) {
     expect_one_mode(instance.graph(), std::string("the strategy ") + strategy_name(options.strategy));
   }
 }

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <utility>
@@ -154,24 +155,15 @@ void relax(const Instance& instance, const SolveOptions& options, const Deadline
 std::shared_ptr<const Instance> least_of_modes(const Instance& instance) {
   if (!instance.has_modes()) return {std::shared_ptr<const Instance>(), &instance};
   Graph graph = instance.graph();
-  for (const TensorId t : instance.tensors()) graph[t].size = instance.size(t);
   for (const OpId v : instance.ops()) {
-    Op& op = graph[v];
-    op.duration = instance.duration(v);
-    op.max_computes = instance.max_computes(v);
-    // Its least workspace has it already.
-    op.in_place.clear();
-    op.modes.reset();
-    std::erase_if(op.inputs, [&](TensorId t) {
-      const OpId producer = instance.producer(t);
-      const bool unread = producer.valid() && ~instance.readers(v, t) != 0;
-      // First computes keep the graph's order whatever their modes read.
-      if (unread) op.after.push_back(producer);
-      return unread;
-    });
+    Mode least{.duration = instance.duration(v), .workspace = std::max(Bytes(0), instance.workspace(v))};
+    for (const TensorId t : graph[v].outputs) least.output_sizes.push_back(instance.size(t));
+    std::ranges::copy_if(instance.inputs(v), std::back_inserter(least.unread),
+                         [&](TensorId t) { return ~instance.readers(v, t) != 0; });
+    graph[v].max_computes = instance.max_computes(v);
+    run_by(instance, least, v, graph);
   }
   for (const OpId v : instance.ops()) {
-    graph[v].workspace = std::max(Bytes(0), instance.workspace(v));
     Bytes negative = std::max(Bytes(0), Bytes(0) - instance.workspace(v));
     std::vector<TensorId> own = graph[v].outputs;
     for (const TensorId t : graph[v].inputs) {

@@ -51,8 +51,8 @@ class OrderView {
 
   /// The view's runs in the free problem's numbers.
   [[nodiscard]] std::vector<Compute> sequence_of(std::vector<Compute> runs) const;
-  /// The runs of a free sequence whose first computes come in the view's order: each recompute stays in its stage, where
-  /// they run in the view's order, so that the peak may differ.
+  /// The runs of a free sequence whose first computes come in the view's order: each recompute stays in its stage,
+  /// where they run in the view's order, so that the peak may differ.
   [[nodiscard]] std::vector<Compute> staged_runs(std::span<const Compute> sequence) const;
 
  private:

@@ -306,8 +306,7 @@ std::optional<Solution> ReorderWorker::relieved(const RoundInput& input, const S
     }
   }
   if (!chosen.valid()) return std::nullopt;
-  const std::size_t place =
-      next_use(instance, sequence, static_cast<std::size_t>(evaluation.peak_step), chosen);
+  const std::size_t place = next_use(instance, sequence, static_cast<std::size_t>(evaluation.peak_step), chosen);
   sequence.insert(sequence.begin() + static_cast<std::ptrdiff_t>(place), instance.producer(chosen));
   return make_solution(instance, std::span<const OpId>(sequence));
 }

@@ -152,8 +152,8 @@ void Search::make_prover() {
       parts_.proves && options_.period_bound && instance_.problem().order == OrderMode::input && cover_mip_available();
   if (!proves || is_decided()) return;
   const bool by_periods = has_plans(instance_);
-  const bool applies = by_periods ? PeriodProof::is_within_reach(instance_, limits_.time_to_spare())
-                                  : ModeProof::applies(instance_);
+  const bool applies =
+      by_periods ? PeriodProof::is_within_reach(instance_, limits_.time_to_spare()) : ModeProof::applies(instance_);
   if (!parts_.proof && !applies) {
     report_.note = "without the period relaxation, whose programs would be too large";
     return;

@@ -30,10 +30,6 @@ RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Com
   collect_bans();
 }
 
-RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Recompute> plan,
-                                   std::span<const OpId> free_ops, const Limits& limits, const Inferences& inferences)
-    : RetentionProblem(instance, computes_of(sequence_of(instance, plan)), free_ops, limits, inferences) {}
-
 void RetentionProblem::collect(std::span<const Compute> incumbent, std::span<const OpId> free_ops) {
   Table<OpId, bool> marked(instance_.op_count(), false);
   for (const OpId op : free_ops) mark_free(op, marked);

@@ -136,9 +136,6 @@ class RetentionProblem {
   /// must outlive the problem. Throws InputError where copies or starts are more than Gecode's integers can number.
   RetentionProblem(const Instance& instance, std::span<const Compute> incumbent, std::span<const OpId> free_ops,
                    const Limits& limits, const Inferences& inferences = {});
-  /// The staged form from a plan, every compute with mode 0.
-  RetentionProblem(const Instance& instance, std::span<const Recompute> plan, std::span<const OpId> free_ops,
-                   const Limits& limits, const Inferences& inferences = {});
 
   [[nodiscard]] const Instance& instance() const { return instance_; }
   [[nodiscard]] const Limits& limits() const { return limits_; }

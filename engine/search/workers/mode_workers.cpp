@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "engine/search/local/mode_exchange.hpp"
+#include "engine/search/neighbourhood.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
 
@@ -25,12 +26,6 @@ std::vector<ModeNumber> modes_of_first_runs(const Instance& instance, std::span<
   return modes;
 }
 
-/// True if an order or a recompute may be changed.
-bool has_decisions(const Instance& instance) {
-  return instance.problem().order == OrderMode::free ||
-         std::ranges::any_of(instance.ops(), [&](OpId op) { return instance.max_computes(op) > 1; });
-}
-
 }  // namespace
 
 std::optional<Instance> with_fixed_modes(const Instance& instance, const std::vector<ModeNumber>& modes) {
@@ -40,17 +35,8 @@ std::optional<Instance> with_fixed_modes(const Instance& instance, const std::ve
     if (!op.modes) continue;
     const Mode mode = mode_of(instance.graph(), v, modes[v.index()]);
     if (!mode.inner.empty()) return std::nullopt;
-    op.duration = mode.duration;
-    op.workspace = mode.workspace;
-    for (std::size_t i = 0; i < op.outputs.size(); ++i) (*graph)[op.outputs[i]].size = mode.output_sizes[i];
-    // First runs keep the graph's order, whatever they read.
-    for (const TensorId t : mode.unread) {
-      std::erase(op.inputs, t);
-      if (instance.producer(t).valid()) op.after.push_back(instance.producer(t));
-    }
     op.max_computes = std::min(instance.max_computes(v), instance.most_computes(v) / mode.computes);
-    op.in_place.clear();
-    op.modes.reset();
+    run_by(instance, mode, v, *graph);
   }
   return Instance(std::move(graph), instance.problem());
 }
@@ -64,7 +50,8 @@ std::optional<RoundInput> FixedModesWorker::seen(const RoundInput& input) {
     fixed_ = with_fixed_modes(input.instance, modes_);
     inner_ = make_();
   }
-  if (!fixed_ || !has_decisions(*fixed_)) return std::nullopt;
+  const auto is_open = [this](OpId op) { return has_decision(*fixed_, op); };
+  if (!fixed_ || std::ranges::none_of(fixed_->ops(), is_open)) return std::nullopt;
   begin_ = make_solution(*fixed_, within_limits(*fixed_, computes_of(ops_of(incumbent))));
   return RoundInput{*fixed_, begin_, Duration(0), no_facts_, input.interrupted, input.effort, input.work};
 }
@@ -89,8 +76,7 @@ RoundResult FixedModesWorker::run(const RoundInput& input) {
 }
 
 bool ExchangeWorker::ready(const RoundInput& input) {
-  const Instance& instance = input.instance;
-  return std::ranges::any_of(instance.ops(), [&](OpId op) { return instance.mode_count(op) > 1; });
+  return std::ranges::any_of(input.instance.ops(), [&](OpId op) { return input.instance.mode_count(op) > 1; });
 }
 
 RoundResult ExchangeWorker::run(const RoundInput& input) {

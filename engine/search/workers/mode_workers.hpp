@@ -32,7 +32,7 @@ class FixedModesWorker : public Worker {
   RoundResult run(const RoundInput& input) override;
 
  private:
-  /// What the worker sees of the round: all of it where ops have one mode, nothing where there is nothing to change.
+  /// Its part of the round: all of it where ops have one mode, nothing where there is nothing to change.
   std::optional<RoundInput> seen(const RoundInput& input);
 
   std::function<std::unique_ptr<Worker>()> make_;
