@@ -65,7 +65,7 @@ const Scene& scene_of(int ops) {
 
 cp::RetentionProblem problem_of(const Scene& scene, std::size_t number) {
   return {*scene.instance,
-          scene.plan,
+          computes_of(sequence_of(*scene.instance, scene.plan)),
           scene.neighbourhoods[number % kNeighbourhoods],
           {scene.instance->budget(), scene.extra}};
 }
