@@ -514,6 +514,28 @@ TEST(FixedModes, NeedWhatTheirRunsNeed) {
   EXPECT_GT(compared, 50);
 }
 
+TEST(SolveModes, AnOrderIsChosenByTheLeastAmounts) {
+  std::mt19937 random(20261915);
+  int free = 0;
+  int input = 0;
+  for (int round = 0; round < 200 && !HasFailure(); ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const Instance instance = random_modes_instance(random, OrderMode::free);
+    Request request = test::asked(instance, test::work_limited(2'000, 1));
+    request.order = OrderRequest::automatic;
+    const Schedule schedule = solve(request).schedule;
+    (schedule.order == OrderMode::free ? free : input) += 1;
+    const Instance own = with_order(instance, schedule.order);
+    const auto optimum = test::optimum(own);
+    if (schedule.has_schedule()) expect_sound_modes(own, schedule);
+    EXPECT_TRUE(optimum || !schedule.has_schedule());
+    EXPECT_TRUE(!optimum || schedule.lower_bound <= *optimum);
+    EXPECT_TRUE(schedule.status != Status::optimal || schedule.duration == *optimum);
+  }
+  EXPECT_GT(free, 5);
+  EXPECT_GT(input, 50);
+}
+
 TEST(SolveModes, BoundsAreProvedWithoutASearch) {
   std::mt19937 random(20261914);
   int raised = 0;
