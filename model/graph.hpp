@@ -144,8 +144,12 @@ REMORA_API void check_modes(const Graph& graph, const Op& op, const std::string&
 /// True if any op has modes of its own.
 REMORA_API bool has_modes(const Graph& graph);
 
-/// The amounts of an op by a mode that it has; mode 0 has its own.
-REMORA_API Mode mode_of(const Graph& graph, OpId op, ModeNumber mode);
+/// The amounts of an op by one of its modes, mode 0 its own; nothing where it lacks the mode.
+REMORA_API std::optional<Mode> find_mode(const Graph& graph, OpId op, ModeNumber mode);
+/// The same of a mode that it has.
+inline Mode mode_of(const Graph& graph, OpId op, ModeNumber mode) {
+  return find_mode(graph, op, mode).value();
+}
 
 /// Throws InputError for the first op with modes of its own: what `user` ("a sweep") does takes one mode per op.
 REMORA_API void expect_one_mode(const Graph& graph, const std::string& user);

@@ -86,6 +86,8 @@ class REMORA_API Instance {
   [[nodiscard]] bool has_in_place() const { return !in_place_.empty(); }
   /// The tensor's size where its producer was computed with the mode.
   [[nodiscard]] Bytes size(TensorId tensor, ModeNumber mode) const;
+  /// Its size by the mode of its producer, which it has, that leaves most.
+  [[nodiscard]] Bytes largest(TensorId tensor) const;
   /// Maximum weight of the op's runs together, and the weight of each by its mode, at least 1.
   [[nodiscard]] int most_computes(OpId op) const;
   [[nodiscard]] int computes(OpId op, ModeNumber mode) const;
@@ -131,7 +133,6 @@ class REMORA_API Instance {
   [[nodiscard]] std::span<const TensorId> unread(OpId op, ModeNumber mode) const;
   [[nodiscard]] Bytes min_footprint(OpId op) const;
   [[nodiscard]] int lightest(OpId op) const;
-  [[nodiscard]] Bytes largest(TensorId tensor) const;
   [[nodiscard]] Bytes min_workspace(OpId op, ModeNumber mode) const;
 
   std::shared_ptr<const Graph> graph_;
@@ -160,5 +161,9 @@ class REMORA_API Instance {
   Duration baseline_duration_{};
   Duration all_recomputes_{};
 };
+
+/// Makes the mode, inner peaks aside, the only one of an op of the instance's graph, or of a copy: first runs keep the
+/// graph's order, whatever they read.
+REMORA_API void run_by(const Instance& instance, const Mode& mode, OpId op, Graph& graph);
 
 }  // namespace remora

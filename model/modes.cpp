@@ -116,9 +116,10 @@ bool has_modes(const Graph& graph) {
   return std::ranges::any_of(graph.ops, [](const Op& op) { return op.modes.has_value(); });
 }
 
-Mode mode_of(const Graph& graph, OpId op, ModeNumber mode) {
+std::optional<Mode> find_mode(const Graph& graph, OpId op, ModeNumber mode) {
   const Op& own = graph[op];
-  if (mode > 0) return own.modes.value().further.at(at(mode - 1)).value();
+  if (mode < 0 || mode >= mode_count_of(own)) return std::nullopt;
+  if (mode > 0) return own.modes->further[at(mode - 1)];
   Mode result{.duration = own.duration, .workspace = own.workspace};
   for (const TensorId t : own.outputs) result.output_sizes.push_back(graph[t].size);
   if (!own.modes) return result;
@@ -177,6 +178,19 @@ Sequence ops_of(std::span<const Compute> sequence) {
   return ops;
 }
 
+void run_by(const Instance& instance, const Mode& mode, OpId op, Graph& graph) {
+  Op& own = graph[op];
+  own.duration = mode.duration;
+  own.workspace = mode.workspace;
+  for (std::size_t i = 0; i < own.outputs.size(); ++i) graph[own.outputs[i]].size = mode.output_sizes[i];
+  for (const TensorId t : mode.unread) {
+    std::erase(own.inputs, t);
+    if (instance.producer(t).valid()) own.after.push_back(instance.producer(t));
+  }
+  own.in_place.clear();
+  own.modes.reset();
+}
+
 const OpModes* Instance::further(OpId op) const {
   if (!has_modes_ || !(*graph_)[op].modes) return nullptr;
   return &*(*graph_)[op].modes;
@@ -228,7 +242,6 @@ bool Instance::has_inner(OpId op) const {
   return false;
 }
 
-/// The tensor's size by the mode of its producer that leaves most.
 Bytes Instance::largest(TensorId tensor) const {
   const Op& op = (*graph_)[producers_[tensor]];
   const auto place = std::ranges::find(op.outputs, tensor) - op.outputs.begin();

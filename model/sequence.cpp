@@ -64,6 +64,15 @@ RecomputePlan within_limits(const Instance& instance, RecomputePlan plan) {
   return plan;
 }
 
+std::vector<Compute> within_limits(const Instance& instance, std::span<const Compute> sequence) {
+  std::vector<Compute> allowed;
+  Table<OpId, int> computes(instance.op_count());
+  for (const Compute& run : sequence) {
+    if (++computes[run.op] <= instance.max_computes(run.op)) allowed.push_back(run);
+  }
+  return allowed;
+}
+
 Duration extra_duration(const Instance& instance, std::span<const Recompute> plan) {
   Duration total;
   for (const Recompute& recompute : plan) total += instance.duration(recompute.op);
@@ -127,7 +136,6 @@ class BackwardReplay {
 }  // namespace
 
 PlanEvaluation evaluate_plan(const Instance& instance, RecomputePlan plan) {
-  ensure(!instance.has_modes(), "evaluate_plan: ops have several modes");
   PlanEvaluation result;
   BackwardReplay replay(instance);
   std::size_t next = plan.size();
@@ -161,21 +169,21 @@ Table<OpId, bool> bound_by_after(const Instance& instance) {
 }
 
 /// Takes useless computes out, one pass; false if there is none. Of an op's computes one stays.
-bool drop_useless(const Instance& instance, const Table<OpId, bool>& bound, Sequence& sequence) {
-  const std::vector<bool> useful = useful_steps(instance, sequence);
+bool drop_useless(const Instance& instance, const Table<OpId, bool>& bound, std::vector<Compute>& sequence) {
+  const std::vector<bool> useful = useful_steps(instance, ops_of(sequence));
   Table<OpId, int> left(instance.op_count());
-  for (const OpId op : sequence) ++left[op];
+  for (const Compute& run : sequence) ++left[run.op];
   Table<OpId, bool> seen(left.size());
-  Sequence kept;
+  std::vector<Compute> kept;
   kept.reserve(sequence.size());
   for (std::size_t step = 0; step < sequence.size(); ++step) {
-    const OpId op = sequence[step];
+    const OpId op = sequence[step].op;
     const bool may_go = left[op] > 1 && (seen[op] || !bound[op]);
     seen[op] = true;
     if (may_go && !useful[step]) {
       --left[op];
     } else {
-      kept.push_back(op);
+      kept.push_back(sequence[step]);
     }
   }
   const bool dropped = kept.size() < sequence.size();
@@ -217,12 +225,16 @@ std::vector<bool> useful_steps(const Instance& instance, std::span<const OpId> s
   return useful;
 }
 
-Sequence without_useless(const Instance& instance, Sequence sequence) {
+std::vector<Compute> without_useless(const Instance& instance, std::vector<Compute> sequence) {
   if (std::ssize(sequence) == instance.op_count()) return sequence;
   const Table<OpId, bool> bound = bound_by_after(instance);
   while (drop_useless(instance, bound, sequence)) {
   }
   return sequence;
+}
+
+Sequence without_useless(const Instance& instance, Sequence sequence) {
+  return ops_of(without_useless(instance, computes_of(sequence)));
 }
 
 std::vector<std::size_t> recompute_steps(const Instance& instance, std::span<const OpId> sequence) {

@@ -50,6 +50,9 @@ RecomputePlan plan_of(const Instance& instance, std::span<const OpId> sequence);
 /// The plan without the recomputes of each op beyond what its limit of computes allows.
 RecomputePlan within_limits(const Instance& instance, RecomputePlan plan);
 
+/// The sequence without the runs of each op beyond what its limit allows.
+std::vector<Compute> within_limits(const Instance& instance, std::span<const Compute> sequence);
+
 /// The time that the recomputes cost.
 Duration extra_duration(const Instance& instance, std::span<const Recompute> plan);
 
@@ -78,6 +81,7 @@ std::vector<bool> useful_steps(const Instance& instance, std::span<const OpId> s
 /// The sequence without the computes that serve nobody. A first compute that serves nobody goes, too, if a later one
 /// takes its place and `after` says nothing of the op.
 Sequence without_useless(const Instance& instance, Sequence sequence);
+std::vector<Compute> without_useless(const Instance& instance, std::vector<Compute> sequence);
 
 /// The steps that are not their op's first compute.
 std::vector<std::size_t> recompute_steps(const Instance& instance, std::span<const OpId> sequence);

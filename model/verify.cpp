@@ -45,44 +45,6 @@ bool has_fitting_modes(const Op& op) {
   return !op.modes || std::all_of(op.modes->further.begin(), op.modes->further.end(), fits);
 }
 
-/// An op's amounts by one of its modes.
-struct Way {
-  Duration duration{};
-  Bytes workspace{};
-  /// By output; the graph's sizes where there are none.
-  std::span<const Bytes> sizes{};
-  std::span<const TensorId> unread{};
-  std::span<const InnerPeak> inner{};
-  int weight = 1;
-};
-
-/// Null where the op has mode 0 alone.
-const OpModes* modes_of(const Op& op) {
-  return op.modes ? &*op.modes : nullptr;
-}
-
-/// Nothing where the op lacks the mode.
-std::optional<Way> way_of(const Op& op, ModeNumber mode) {
-  const OpModes* const own = modes_of(op);
-  if (mode == 0 && own == nullptr) return Way{.duration = op.duration, .workspace = op.workspace};
-  if (mode == 0) {
-    return Way{.duration = op.duration,
-               .workspace = op.workspace,
-               .unread = own->unread,
-               .inner = own->inner,
-               .weight = own->computes};
-  }
-  if (own == nullptr || mode < 0 || static_cast<std::size_t>(mode) > own->further.size()) return std::nullopt;
-  const std::optional<Mode>& further = own->further[static_cast<std::size_t>(mode) - 1];
-  if (!further) return std::nullopt;
-  return Way{.duration = further->duration,
-             .workspace = further->workspace,
-             .sizes = further->output_sizes,
-             .unread = further->unread,
-             .inner = further->inner,
-             .weight = further->computes};
-}
-
 class Replay {
  public:
   Replay(const Graph& graph, const Schedule& schedule)
@@ -117,9 +79,9 @@ class Replay {
         continue;
       }
       here_ += " (" + graph_.ops[index(op)].name + "): ";
-      if (const std::optional<Way> way = way_of(graph_.ops[index(op)], mode)) {
+      if (const std::optional<Mode> way = find_mode(graph_, op, mode)) {
         check_leader(op, mode);
-        check_weight(op, way->weight);
+        check_weight(op, way->computes);
         compute(op, *way, static_cast<int>(i), free);
       } else {
         error(here_ + "it has no mode " + std::to_string(mode));
@@ -138,21 +100,21 @@ class Replay {
   /// A follower's run takes the mode of the leader's latest run.
   void check_leader(OpId op, ModeNumber mode) {
     latest_[index(op)] = mode;
-    const OpModes* const own = modes_of(graph_.ops[index(op)]);
-    if (own == nullptr || !own->follows.valid() || latest_[index(own->follows)] == mode) return;
+    const std::optional<OpModes>& own = graph_.ops[index(op)].modes;
+    if (!own || !own->follows.valid() || latest_[index(own->follows)] == mode) return;
     error(here_ + "mode " + std::to_string(mode) + " is not that of " + graph_.ops[index(own->follows)].name +
           ", which it follows");
   }
 
   void check_weight(OpId op, int weight) {
     weights_[index(op)] += weight;
-    const OpModes* const own = modes_of(graph_.ops[index(op)]);
-    if (own == nullptr || weights_[index(op)] <= own->most_computes) return;
+    const std::optional<OpModes>& own = graph_.ops[index(op)].modes;
+    if (!own || weights_[index(op)] <= own->most_computes) return;
     error(here_ + "its runs weigh " + std::to_string(weights_[index(op)]) + ", most_computes is " +
           std::to_string(own->most_computes));
   }
 
-  void compute(OpId id, const Way& way, int step, const std::vector<TensorId>& free) {
+  void compute(OpId id, const Mode& way, int step, const std::vector<TensorId>& free) {
     const Op& op = graph_.ops[index(id)];
     for (const TensorId t : op.inputs) {
       if (is_in(t, way.unread)) {
@@ -168,8 +130,7 @@ class Replay {
     check_order(id, computed_[index(id)] == 1);
     Bytes now = way.inner.empty() ? way.workspace : inner_peak(way, free);
     for (std::size_t i = 0; i < op.outputs.size(); ++i) {
-      const TensorId t = op.outputs[i];
-      now += allocate(id, t, way.sizes.empty() ? graph_.tensors[index(t)].size : way.sizes[i], free);
+      now += allocate(id, op.outputs[i], way.output_sizes[i], free);
     }
     add_duration(way.duration);
     now += memory_;
@@ -195,7 +156,7 @@ class Replay {
   }
 
   /// The most beyond all that is resident and the outputs: inputs that the step releases may go before a moment inside.
-  [[nodiscard]] Bytes inner_peak(const Way& way, const std::vector<TensorId>& free) const {
+  [[nodiscard]] Bytes inner_peak(const Mode& way, const std::vector<TensorId>& free) const {
     std::optional<Bytes> most;
     for (const InnerPeak& peak : way.inner) {
       Bytes here = peak.workspace;
@@ -221,7 +182,7 @@ class Replay {
     resident_[index(output)] = true;
     there = size;
     memory_ += size;
-    if (modes_of(graph_.ops[index(id)]) != nullptr) return Bytes(0);  // these have their inner peaks instead
+    if (op.modes) return Bytes(0);  // these have their inner peaks instead
     for (const InPlace& pair : op.in_place) {
       if (pair.output != output || !is_in(pair.input, free) || !is_produced(pair.input)) continue;
       return Bytes(0) - std::min(size, sizes_[index(pair.input)]);
@@ -387,20 +348,21 @@ class ArenaReplay {
     const Op& op = graph_[step.op];
     const std::string here = "step " + std::to_string(i) + " (" + op.name + ")";
     const Arena::Allocations& given = arena_.steps[i];
-    const Way way = *way_of(op, step.mode);
+    const Mode way = mode_of(graph_, step.op, step.mode);
     std::vector<TensorId> wanted;
     std::vector<Bytes> older;
     for (std::size_t o = 0; o < op.outputs.size(); ++o) {
       const TensorId t = op.outputs[o];
-      const Bytes size = way.sizes.empty() ? graph_[t].size : way.sizes[o];
-      const bool is_another = std::exchange(sizes_[t.index()], size) != size;
+      const bool is_another = std::exchange(sizes_[t.index()], way.output_sizes[o]) != way.output_sizes[o];
       const bool anew = resident[t.index()] && (is_another || graph_.recompute_allocates == Allocation::all);
       if (!resident[t.index()] || anew) wanted.push_back(t);
       if (anew && lies_at_[t.index()] >= Bytes()) older.push_back(std::exchange(lies_at_[t.index()], Bytes(-1)));
       resident[t.index()] = true;
     }
     allocate(given.outputs, wanted, here);
-    const Bytes workspace = way.inner.empty() ? way.workspace : highest(way.inner);
+    // All inputs and outputs lie there until the step is over.
+    const auto nothing = [](TensorId) { return Bytes(); };
+    const Bytes workspace = way.inner.empty() ? way.workspace : highest_peak(std::span(way.inner), nothing);
     const bool works = workspace > Bytes();
     if (works != given.workspace.has_value()) {
       error(here + ": " + (works ? "no offset for its workspace" : "an offset for a workspace that it does not have"));
@@ -413,13 +375,6 @@ class ArenaReplay {
       const Bytes offset = std::exchange(lies_at_[t.index()], Bytes(-1));
       if (offset >= Bytes()) resident_.erase(offset);
     }
-  }
-
-  /// The most beyond inputs and outputs, all of which lie there until the step is over.
-  static Bytes highest(std::span<const InnerPeak> inner) {
-    Bytes most = inner.front().workspace;
-    for (const InnerPeak& peak : inner) most = std::max(most, peak.workspace);
-    return most;
   }
 
   void allocate(const Arena::Offsets& given, const std::vector<TensorId>& wanted, const std::string& here) {

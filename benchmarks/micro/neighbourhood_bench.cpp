@@ -47,7 +47,7 @@ Scene make_scene(int ops) {
   for (const Step& step : schedule.steps) sequence.push_back(step.op);
   scene.plan = plan_of(*scene.instance, sequence);
   scene.extra = schedule.duration - scene.instance->baseline_duration();
-  const ScheduleView view(*scene.instance, sequence_of(*scene.instance, scene.plan));
+  const ScheduleView view(*scene.instance, computes_of(sequence_of(*scene.instance, scene.plan)));
   Random random(1);
   while (scene.neighbourhoods.size() < kNeighbourhoods) {
     const Relaxation relaxation = kRelaxations[scene.neighbourhoods.size() % kRelaxations.size()];
@@ -65,7 +65,7 @@ const Scene& scene_of(int ops) {
 
 cp::RetentionProblem problem_of(const Scene& scene, std::size_t number) {
   return {*scene.instance,
-          scene.plan,
+          computes_of(sequence_of(*scene.instance, scene.plan)),
           scene.neighbourhoods[number % kNeighbourhoods],
           {scene.instance->budget(), scene.extra}};
 }

@@ -5,6 +5,7 @@
 #include <array>
 #include <cmath>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -57,8 +58,7 @@ bool has_one_order(const Instance& instance) {
   return true;
 }
 
-OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes input_peak,
-                 const std::atomic<bool>* cancel) {
+OrderChoice look(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel) {
   const std::int64_t work = std::clamp(kWorkPerOp * instance.op_count(), kMinWork, kMaxWork);
   const OrderSettings settings{.target = instance.budget(),
                                .work_limit = work,
@@ -66,7 +66,7 @@ OrderChoice look(const Instance& instance, const SolveOptions& options, Bytes in
                                .seed = static_cast<std::uint64_t>(options.seed)};
   const Deadline deadline(kTimeShare * options.time_limit, cancel);
   const Bytes peak = minimise_peak(OrderProblem(instance), settings, [&] { return deadline.reached(); }).peak;
-  const double part = part_of_peak(peak, instance.graph().fixed_memory, input_peak);
+  const double part = part_of_peak(peak, instance.graph().fixed_memory, baseline_peak(instance));
   if (peak > instance.budget() && part > 1 - kWorthwhile) {
     return {OrderMode::input,
             deadline.reached()
@@ -151,11 +151,11 @@ void OrderChoice::explain(Schedule& schedule) const {
 }
 
 OrderChoice choose_order(const Instance& instance, const SolveOptions& options, const std::atomic<bool>* cancel) {
-  if (instance.has_modes()) return {OrderMode::input, "ops have several modes"};
-  const Bytes input_peak = baseline_peak(instance);
-  if (input_peak <= instance.budget()) return {OrderMode::input, "it fits within the budget without recomputation"};
-  if (has_one_order(instance)) return {OrderMode::input, "there is no other"};
-  return look(instance, options, input_peak, cancel);
+  if (baseline_peak(instance) <= instance.budget())
+    return {OrderMode::input, "it fits within the budget without recomputation"};
+  const std::shared_ptr<const Instance> least = least_of_modes(instance);
+  if (!least || has_one_order(instance)) return {OrderMode::input, "there is no other"};
+  return look(*least, options, cancel);
 }
 
 OrderChoice settle_order(const Instance& instance, OrderRequest request, const SolveOptions& options,

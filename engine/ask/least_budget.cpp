@@ -11,7 +11,6 @@
 #include "engine/base/allowance.hpp"
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
-#include "engine/groups/composition.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/search/search.hpp"
 #include "engine/search/segments.hpp"
@@ -46,7 +45,7 @@ bool search_proves_infeasible(const Instance& instance, const SolveOptions& opti
   };
   // The mode relaxation proves; the bisection has bounded the others.
   Search search(instance, options,
-                {.crew = staged_crew, .starts = {{When::after_bound, starts}}, .proves = !has_plans(instance)},
+                {.crew = input_order_crew, .starts = {{When::after_bound, starts}}, .proves = !has_plans(instance)},
                 bracket.sequence);
   search.listen({.enough = [&](const Progress&) { return search.holds_budget(); }});
   search.run_session({Deadline(options.time_limit, allowance.deadline().cancel()), work_limit(options.work_limit)});

@@ -13,7 +13,6 @@
 #include "engine/baselines/method.hpp"
 #include "engine/bound/first_bound.hpp"
 #include "engine/free/free_search.hpp"
-#include "engine/groups/composition.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/search/search.hpp"
 #include "engine/search/segments.hpp"
@@ -77,7 +76,7 @@ SearchListener listener_of(const SolveCallbacks& callbacks, StoppingCriterion& c
   return listener;
 }
 
-/// Along the input order; where ops have several modes, modes and recomputes and, in free order, the order together.
+/// Along the input order.
 Schedule search_once(const Instance& instance, const SolveOptions& options, const SolveCallbacks& callbacks,
                      StoppingCriterion& criterion, const Deadline& deadline, std::span<const Compute> warm_start,
                      Prover::Step proof) {
@@ -114,7 +113,7 @@ void write_method(Method method, const Instance& instance, const SolveOptions& o
     if (instance.op_count() == 0) write_steps(instance, {}, schedule);
     return;
   }
-  if (!is_permitted(instance, result.sequence)) {
+  if (!is_permitted(instance, result.sequence) || !modes_hold(instance, computes_of(result.sequence))) {
     report.note += report.note.empty() ? "" : "; ";
     report.note += "its sequence is not one of this problem: another order, or more runs of an op than allowed";
     return;
@@ -148,13 +147,9 @@ Schedule solve_by_method(Method method, const Instance& instance, const SolveOpt
   return schedule;
 }
 
-Mix staged_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase) {
-  return instance.has_modes() ? mode_crew(instance, options, phase) : input_order_crew(instance, options, phase);
-}
-
 SearchParts whole_search(const Instance& instance, const SolveOptions& options, BlockStore* blocks, bool is_warm) {
   const auto groups = [blocks](Search& search) { start_from_groups(search, blocks); };
-  SearchParts parts{.crew = staged_crew, .proves = true};
+  SearchParts parts{.crew = input_order_crew, .proves = true};
   if (!has_plans(instance)) return parts;
   if (wants_groups(instance, options)) {
     parts.starts = {{When::at_once, start_from_checkpoints},
@@ -172,7 +167,8 @@ SearchParts whole_search(const Instance& instance, const SolveOptions& options, 
 
 void check_problem(const Instance& instance, const SolveOptions& options) {
   check_options(options);
-  if (!is_search(options.strategy)) {
+  // Bounds alone, and the input order by mode 0, are of any graph.
+  if (!is_search(options.strategy) && options.strategy != Strategy::none) {
     expect_one_mode(instance.graph(), std::string("the strategy ") + strategy_name(options.strategy));
   }
 }
@@ -183,7 +179,7 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
   if (const Method method = method_of(options.strategy)) return solve_by_method(method, instance, options, callbacks);
   const Deadline deadline(options.time_limit, callbacks.cancel);
   StoppingCriterion criterion(instance, options, callbacks);
-  const bool is_free = instance.problem().order == OrderMode::free && !instance.has_modes();
+  const bool is_free = instance.problem().order == OrderMode::free;
   Schedule schedule =
       is_free ? search_any_order(instance, options, callbacks, criterion, deadline, warm_start)
               : search_once(instance, options, callbacks, criterion, deadline, warm_start, std::move(proof));

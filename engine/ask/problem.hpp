@@ -47,9 +47,6 @@ Schedule solve(const Instance& instance, const SolveOptions& options, const Solv
 Schedule solve_by_method(Method method, const Instance& instance, const SolveOptions& options,
                          const SolveCallbacks& callbacks = {});
 
-/// The workers of a search of the staged form; where ops have several modes, those of mode_crew().
-Mix staged_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase);
-
 /// The recipe of a search of the staged form: its workers, the proof by periods, and where it may begin, and when.
 /// `is_warm`: it begins from a schedule that it is given.
 SearchParts whole_search(const Instance& instance, const SolveOptions& options, BlockStore* blocks, bool is_warm);

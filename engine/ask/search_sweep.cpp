@@ -14,6 +14,7 @@
 #include "engine/base/work.hpp"
 #include "engine/groups/hierarchical.hpp"
 #include "engine/search/local/local_search.hpp"
+#include "engine/search/workers/crew.hpp"
 #include "model/random.hpp"
 
 namespace remora {
@@ -39,7 +40,7 @@ Probe::Probe(const Instance& instance, Bytes budget, const SolveOptions& options
     : instance_(instance.with_budget(budget)),
       search_(
           instance_, options,
-          {.crew = staged_crew,
+          {.crew = input_order_crew,
            .starts = {{When::after_bound, [this](Search&) { start_from_relaxation(); }},
                       {When::after_bound, [this, groups = std::move(groups)](Search&) { start_from_shared(groups); }}},
            .proves = true}),

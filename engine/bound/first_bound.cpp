@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <iterator>
 #include <memory>
 #include <span>
 #include <utility>
@@ -112,39 +113,6 @@ bool take_off(std::span<const TensorId> tensors, Bytes& bytes, Graph& graph) {
   return bytes == Bytes(0);
 }
 
-/// One mode an op, with the least amounts of all: whatever holds of every schedule of this instance, in which each
-/// sequence of ops takes no more time and memory, holds where modes are chosen. An input that some mode leaves unread is
-/// no input here. Nothing where an op takes so much less than its inputs and outputs that no graph says so.
-std::optional<Instance> least_of_modes(const Instance& instance) {
-  Graph graph = instance.graph();
-  for (const TensorId t : instance.tensors()) graph[t].size = instance.size(t);
-  for (const OpId v : instance.ops()) {
-    Op& op = graph[v];
-    op.duration = instance.duration(v);
-    op.max_computes = instance.max_computes(v);
-    // Its least workspace has it already.
-    op.in_place.clear();
-    op.modes.reset();
-    std::erase_if(op.inputs, [&](TensorId t) {
-      const OpId producer = instance.producer(t);
-      const bool unread = producer.valid() && ~instance.readers(v, t) != 0;
-      // First computes keep the graph's order whatever their modes read.
-      if (unread) op.after.push_back(producer);
-      return unread;
-    });
-  }
-  for (const OpId v : instance.ops()) {
-    graph[v].workspace = std::max(Bytes(0), instance.workspace(v));
-    Bytes negative = std::max(Bytes(0), Bytes(0) - instance.workspace(v));
-    std::vector<TensorId> own = graph[v].outputs;
-    for (const TensorId t : graph[v].inputs) {
-      if (instance.producer(t).valid()) own.push_back(t);
-    }
-    if (!take_off(own, negative, graph)) return std::nullopt;
-  }
-  return Instance(std::make_shared<const Graph>(std::move(graph)), instance.problem());
-}
-
 bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
   const CoverProblem problem = covering_relaxation(instance);
   if (covering_bound(problem, [&deadline] { return deadline.reached(); }).infeasible) return true;
@@ -156,21 +124,8 @@ bool proved_infeasible(const Instance& instance, const Deadline& deadline) {
   return solve_cover_mip(problem, limits).infeasible;
 }
 
-}  // namespace
-
-FirstBound find_first_bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline) {
-  FirstBound found;
-  found.infeasible = least_budget(instance) > instance.budget();
-  found.certificate = footprint_certificate(instance);
-  if (found.infeasible || options.covering == Covering::off) return found;
-  if (deadline.cancelled() || (deadline.reached() && instance.op_count() > kMaxOpsBeyondLimit)) return found;
-  if (instance.has_modes()) {
-    const std::optional<Instance> least = least_of_modes(instance);
-    if (least) found = find_first_bound(*least, options, deadline);
-    // It guides searches that know one mode an op.
-    found.cover = {};
-    return found;
-  }
+/// By the covering relaxation.
+void relax(const Instance& instance, const SolveOptions& options, const Deadline& deadline, FirstBound& found) {
   CoverProblem& problem = found.cover.problem;
   problem = covering_relaxation(instance, options.covering_limits);
   // Under a work limit nothing depends on a share of the time.
@@ -184,7 +139,7 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
     found.certificate = cover_certificate(instance, problem, ascent.event);
   const bool exceeded = std::any_of(problem.excess.begin(), problem.excess.end(), [](Bytes b) { return b > Bytes(0); });
   if (found.infeasible || !exceeded || options.covering != Covering::on || problem.items.size() > kMaxBoundItems)
-    return found;
+    return;
   const CoverMipLimits limits = cover_mip_limits(options, problem.items.size(), deadline);
   auto mip = solve_cover_mip(problem, limits);
   if (limits.nodes > 0 && cover_mip_available()) found.solved_by = IntegerSolver::cbc;
@@ -193,20 +148,54 @@ FirstBound find_first_bound(const Instance& instance, const SolveOptions& option
   found.exact_bound = std::max(found.exact_bound, mip.priced.bound);
   found.cover.given_up = std::move(mip.given_up);
   if (options.reduced_costs) found.cover.priced = std::move(mip.priced);
+}
+
+}  // namespace
+
+std::shared_ptr<const Instance> least_of_modes(const Instance& instance) {
+  if (!instance.has_modes()) return {std::shared_ptr<const Instance>(), &instance};
+  Graph graph = instance.graph();
+  for (const OpId v : instance.ops()) {
+    Mode least{.duration = instance.duration(v), .workspace = std::max(Bytes(0), instance.workspace(v))};
+    for (const TensorId t : graph[v].outputs) least.output_sizes.push_back(instance.size(t));
+    std::ranges::copy_if(instance.inputs(v), std::back_inserter(least.unread),
+                         [&](TensorId t) { return ~instance.readers(v, t) != 0; });
+    graph[v].max_computes = instance.max_computes(v);
+    run_by(instance, least, v, graph);
+  }
+  for (const OpId v : instance.ops()) {
+    Bytes negative = std::max(Bytes(0), Bytes(0) - instance.workspace(v));
+    std::vector<TensorId> own = graph[v].outputs;
+    for (const TensorId t : graph[v].inputs) {
+      if (instance.producer(t).valid()) own.push_back(t);
+    }
+    if (!take_off(own, negative, graph)) return nullptr;
+  }
+  return std::make_shared<const Instance>(std::make_shared<const Graph>(std::move(graph)), instance.problem());
+}
+
+FirstBound find_first_bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline) {
+  FirstBound found;
+  found.infeasible = least_budget(instance) > instance.budget();
+  found.certificate = footprint_certificate(instance);
+  if (found.infeasible || options.covering == Covering::off) return found;
+  if (deadline.cancelled() || (deadline.reached() && instance.op_count() > kMaxOpsBeyondLimit)) return found;
+  const std::shared_ptr<const Instance> least = least_of_modes(instance);
+  if (least) relax(*least, options, deadline, found);
+  // It guides searches of this very problem.
+  if (least.get() != &instance) found.cover = {};
   return found;
 }
 
 Bytes proved_least_budget(const Instance& instance, const Deadline& deadline, double resolution, int most_steps) {
   Bytes low = least_budget(instance);
-  if (instance.has_modes()) {
-    const std::optional<Instance> least = least_of_modes(instance);
-    return least ? std::max(low, proved_least_budget(*least, deadline, resolution, most_steps)) : low;
-  }
-  Bytes high = std::max(low, baseline_peak(instance));
+  const std::shared_ptr<const Instance> least = least_of_modes(instance);
+  if (!least) return low;
+  Bytes high = std::max(low, baseline_peak(*least));
   const auto near = static_cast<std::int64_t>(static_cast<double>((high - low).count()) * resolution);
   for (int step = 0; step < most_steps && high - low > Bytes(near) && !deadline.reached(); ++step) {
     const Bytes middle(low.count() + (high - low).count() / 2);
-    if (proved_infeasible(instance.with_budget(middle), deadline))
+    if (proved_infeasible(least->with_budget(middle), deadline))
       low = middle + Bytes(1);
     else
       high = middle;

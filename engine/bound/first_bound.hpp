@@ -4,6 +4,7 @@
 #pragma once
 
 #include <climits>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -26,6 +27,12 @@ std::vector<Certificate> footprint_certificates(const Instance& instance);
 /// The op of the largest footprint, if that exceeds the budget, or the last op and the tensors that must be kept after
 /// it, if those do: an exact proof that no schedule fits within it. Nothing for a graph without ops. O(edges).
 std::optional<Certificate> footprint_certificate(const Instance& instance);
+
+/// One mode per op, with the least amounts of all: whatever holds of every schedule of this instance, in which each
+/// sequence of ops takes no more time and memory, holds where modes are chosen. An input that some mode leaves unread is
+/// no input here. The instance itself if it has no modes, which must outlive the result; null where an op takes so much
+/// less than its inputs and outputs that no graph says so.
+std::shared_ptr<const Instance> least_of_modes(const Instance& instance);
 
 /// Bounds of a problem without a search.
 struct FirstBound {

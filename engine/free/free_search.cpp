@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "engine/base/tasks.hpp"
+#include "engine/bound/first_bound.hpp"
 #include "engine/free/free_workers.hpp"
 #include "engine/free/state_worker.hpp"
 #include "engine/groups/hierarchical.hpp"
@@ -96,22 +97,20 @@ class FreeSearch {
     return {std::clamp(all.seconds * part, std::min(left, kMinTurnSeconds), std::min(left, most_seconds))};
   }
 
-  bool offer(std::span<const OpId> sequence, Source source) {
-    return whole_.offer(make_solution(whole_.instance(), sequence), source);
-  }
-
   void find_order() {
-    if (is_over()) return;
+    const std::shared_ptr<const Instance> least = least_of_modes(whole_.instance());
+    if (is_over() || !least) return;
     const Limits limited = part_of_limits(kOrderShare);
     const Deadline deadline(limited.seconds, deadline_.cancel());
-    const OrderProblem problem(whole_.instance());
+    const OrderProblem problem(*least);
     OrderSettings settings;
     settings.target = whole_.instance().budget();
     settings.work_limit = limited.work.count();
     settings.threads = thread_count(options());
     settings.seed = static_cast<std::uint64_t>(options().seed);
     settings.improved = [&](const std::vector<NodeId>& order, Bytes) {
-      offer(problem.sequence_of(order), Source::order);
+      const std::vector<Compute> runs = computes_of(problem.sequence_of(order));
+      if (modes_hold(whole_.instance(), runs)) whole_.offer(make_solution(whole_.instance(), runs), Source::order);
     };
     settings.enough = [this](std::int64_t work) {
       whole_.report_round(Work(work));
@@ -162,10 +161,10 @@ class FreeSearch {
       if (!views_[turn]->is_decided()) views_[turn]->run_session(part_of_limits(kSliceShare));
       return;
     }
-    const Sequence& own = whole_.incumbent().sequence();
+    const std::vector<Compute> own = whole_.incumbent().computes(whole_.instance());
     Order order = turn == kInputOrder  ? input_order(whole_.instance())
                   : turn == kPeakOrder ? peak_order_
-                                       : first_computes(whole_.instance(), own);
+                                       : first_computes(whole_.instance(), ops_of(own));
     if (ViewSearch* same = view_along(order)) {
       // Another turn's search; the own order may have learned something since.
       if (turn != kOwnOrder || same->is_decided()) return;
@@ -194,8 +193,8 @@ class FreeSearch {
       starts.push_back({When::after_bound, [this](Search& search) { start_from_groups(search, blocks_); }});
     }
     views_[turn] = std::make_unique<ViewSearch>(whole_, std::move(view), within(options(), limits), std::move(starts));
-    const Sequence& own = whole_.incumbent().sequence();
-    if (views_[turn]->order() == first_computes(whole_.instance(), own)) views_[turn]->learn(own);
+    const std::vector<Compute> own = whole_.incumbent().computes(whole_.instance());
+    if (views_[turn]->order() == first_computes(whole_.instance(), ops_of(own))) views_[turn]->learn(own);
     if (!views_[turn]->is_decided()) views_[turn]->run_session(limits);
   }
 
@@ -249,26 +248,30 @@ Instance staged_instance(const Instance& free, const Order& order) {
 OrderView::OrderView(const Instance& free, Order order)
     : order_(std::move(order)), places_(places_in(order_)), staged_(staged_instance(free, order_)) {}
 
-Sequence OrderView::sequence_of(std::span<const Recompute> plan) const {
-  Sequence sequence = remora::sequence_of(staged_, plan);
-  for (OpId& op : sequence) op = order_[op];
-  return sequence;
+std::vector<Compute> OrderView::sequence_of(std::vector<Compute> runs) const {
+  for (Compute& run : runs) run.op = order_[run.op];
+  return runs;
 }
 
-RecomputePlan OrderView::plan_of(std::span<const OpId> sequence) const {
-  RecomputePlan plan;
+std::vector<Compute> OrderView::staged_runs(std::span<const Compute> sequence) const {
+  struct Placed {
+    Stage stage{0};
+    Compute run{};
+  };
+  std::vector<Placed> placed;
   Stage stage{0};
-  for (const OpId op : sequence) {
-    const OpId place = places_[op];
-    if (Stage{place} == stage) {
-      ++stage;
-    } else {
-      plan.push_back({stage, place});
-    }
+  for (const Compute& run : sequence) {
+    const OpId place = places_[run.op];
+    placed.push_back({stage, {place, run.mode}});
+    if (Stage{place} == stage) ++stage;
   }
-  std::sort(plan.begin(), plan.end());
-  plan.erase(std::unique(plan.begin(), plan.end()), plan.end());
-  return plan;
+  const auto key = [](const Placed& one) { return std::pair(one.stage, one.run.op); };
+  std::ranges::stable_sort(placed, {}, key);
+  const auto same = std::ranges::unique(placed, {}, key);
+  placed.erase(same.begin(), same.end());
+  std::vector<Compute> runs;
+  for (const Placed& one : placed) runs.push_back(one.run);
+  return within_limits(staged_, runs);
 }
 
 ViewSearch::ViewSearch(Search& whole, OrderView view, const SolveOptions& options, std::vector<Start> starts)
@@ -285,12 +288,12 @@ void ViewSearch::offer_best() {
   const Solution& best = search_.incumbent();
   if (offered_ && best.peak == offered_->first && best.extra == offered_->second) return;
   offered_ = {best.peak, best.extra};
-  const Sequence sequence = view_.sequence_of(best.plan());
-  whole_.offer(make_solution(whole_.instance(), std::span<const OpId>(sequence)), search_.source());
+  whole_.offer(make_solution(whole_.instance(), view_.sequence_of(best.computes(view_.staged()))), search_.source());
 }
 
-void ViewSearch::learn(std::span<const OpId> sequence) {
-  search_.offer(make_solution(view_.staged(), within_limits(view_.staged(), view_.plan_of(sequence))), Source::start);
+void ViewSearch::learn(std::span<const Compute> sequence) {
+  const std::vector<Compute> runs = view_.staged_runs(sequence);
+  if (modes_hold(view_.staged(), runs)) search_.offer(make_solution(view_.staged(), runs), Source::start);
 }
 
 void ViewSearch::run_session(const Limits& limits) {

@@ -49,11 +49,11 @@ class OrderView {
   [[nodiscard]] const Instance& staged() const { return staged_; }
   [[nodiscard]] const Order& order() const { return order_; }
 
-  /// The view's sequence in the free problem's numbers.
-  [[nodiscard]] Sequence sequence_of(std::span<const Recompute> plan) const;
-  /// The recomputes of a free sequence whose first computes come in the view's order: each stays in its stage, where
-  /// they run in the view's order, so that the peak may differ.
-  [[nodiscard]] RecomputePlan plan_of(std::span<const OpId> sequence) const;
+  /// The view's runs in the free problem's numbers.
+  [[nodiscard]] std::vector<Compute> sequence_of(std::vector<Compute> runs) const;
+  /// The runs of a free sequence whose first computes come in the view's order: each recompute stays in its stage,
+  /// where they run in the view's order, so that the peak may differ.
+  [[nodiscard]] std::vector<Compute> staged_runs(std::span<const Compute> sequence) const;
 
  private:
   Order order_;
@@ -73,7 +73,7 @@ class ViewSearch {
   [[nodiscard]] bool is_decided() const { return search_.is_decided(); }
 
   /// Takes over the recomputes of a free sequence whose first computes come in this order, if that is better.
-  void learn(std::span<const OpId> sequence);
+  void learn(std::span<const Compute> sequence);
   /// Searches for so much more.
   void run_session(const Limits& limits);
 

@@ -68,7 +68,7 @@ JointAnnealingWorker::Walk::Walk(const Instance& instance, std::span<const OpId>
 }
 
 void JointAnnealingWorker::begin(const RoundInput& input) {
-  walk_ = std::make_unique<Walk>(input.instance, input.incumbent.sequence());
+  walk_ = std::make_unique<Walk>(input.instance, input.incumbent.sequence(input.instance));
   rate_ = exchange_rate(input.instance);
   cooling_.emplace(annealing_cooling(input.instance, rate_));
 }
@@ -77,7 +77,7 @@ void JointAnnealingWorker::begin(const RoundInput& input) {
 void JointAnnealingWorker::begin_cooling(const RoundInput& input) {
   if (++coolings_ % 2 == 0) {
     effort_ += walk_->profile.effort();
-    walk_ = std::make_unique<Walk>(input.instance, input.incumbent.sequence());
+    walk_ = std::make_unique<Walk>(input.instance, input.incumbent.sequence(input.instance));
   }
   cooling_->begin_again(effort());
 }
@@ -241,7 +241,7 @@ std::optional<Solution> ReorderWorker::lowered(const RoundInput& input, const So
 }
 
 std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const Solution& current, Effort& effort) {
-  effort += kEffortOfCompute * (1 + static_cast<Effort>(current.sequence().size()) / 16);
+  effort += kEffortOfCompute * (1 + static_cast<Effort>(current.computes(input.instance).size()) / 16);
   Solution candidate = without_one(input, current);
   for (int added = 0;; ++added) {
     if (candidate.peak > input.instance.budget()) candidate = reordered(input, candidate, effort);
@@ -258,18 +258,18 @@ std::optional<Solution> ReorderWorker::exchange(const RoundInput& input, const S
 }
 
 Solution ReorderWorker::without_one(const RoundInput& input, const Solution& current) {
-  const std::vector<std::size_t> steps = recompute_steps(input.instance, current.sequence());
+  Sequence sequence = current.sequence(input.instance);
+  const std::vector<std::size_t> steps = recompute_steps(input.instance, sequence);
   if (steps.empty()) return current;
   const std::size_t chosen = draw_weighted(steps.size(), random_, [&](std::size_t i) {
-    return static_cast<double>(input.instance.duration(current.sequence()[steps[i]]).count());
+    return static_cast<double>(input.instance.duration(sequence[steps[i]]).count());
   });
-  Sequence sequence = current.sequence();
   sequence.erase(sequence.begin() + static_cast<std::ptrdiff_t>(steps[chosen]));
   return make_solution(input.instance, std::span<const OpId>(sequence));
 }
 
 Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solution, Effort& effort) {
-  const OrderProblem problem(input.instance, solution.sequence());
+  const OrderProblem problem(input.instance, solution.sequence(input.instance));
   const std::vector<NodeId> order = given_order(problem);
   // Mostly a little is enough, and sometimes nothing is: each order of magnitude is as likely.
   const double looks = kMinEffort * std::pow(kMaxEffort / kMinEffort, random_.unit());
@@ -286,10 +286,11 @@ Solution ReorderWorker::reordered(const RoundInput& input, const Solution& solut
 
 std::optional<Solution> ReorderWorker::relieved(const RoundInput& input, const Solution& solution, Duration below) {
   const Instance& instance = input.instance;
-  const Evaluation evaluation = evaluate(instance, solution.sequence());
+  Sequence sequence = solution.sequence(instance);
+  const Evaluation evaluation = evaluate(instance, sequence);
   Table<OpId, int> computes(instance.op_count());
-  for (const OpId op : solution.sequence()) ++computes[op];
-  const auto used = instance.inputs(solution.sequence()[static_cast<std::size_t>(std::max(0, evaluation.peak_step))]);
+  for (const OpId op : sequence) ++computes[op];
+  const auto used = instance.inputs(sequence[static_cast<std::size_t>(std::max(0, evaluation.peak_step))]);
   double most = 0;
   TensorId chosen;
   for (const RetentionInterval& interval : evaluation.intervals) {
@@ -305,9 +306,7 @@ std::optional<Solution> ReorderWorker::relieved(const RoundInput& input, const S
     }
   }
   if (!chosen.valid()) return std::nullopt;
-  const std::size_t place =
-      next_use(instance, solution.sequence(), static_cast<std::size_t>(evaluation.peak_step), chosen);
-  Sequence sequence = solution.sequence();
+  const std::size_t place = next_use(instance, sequence, static_cast<std::size_t>(evaluation.peak_step), chosen);
   sequence.insert(sequence.begin() + static_cast<std::ptrdiff_t>(place), instance.producer(chosen));
   return make_solution(instance, std::span<const OpId>(sequence));
 }

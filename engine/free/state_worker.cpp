@@ -35,9 +35,11 @@ void for_each_tensor(std::uint64_t tensors, Visit visit) {
 }  // namespace
 
 bool StateWorker::fits(const Instance& instance) {
-  const auto runs_often = [&](OpId op) { return instance.max_computes(op) > kMaxStateComputes; };
+  const auto has_more = [&](OpId op) {
+    return instance.max_computes(op) > kMaxStateComputes || instance.graph()[op].modes;
+  };
   return instance.op_count() <= kMaxOps && instance.tensor_count() <= kMaxTensors &&
-         std::ranges::none_of(instance.ops(), runs_often);
+         std::ranges::none_of(instance.ops(), has_more);
 }
 
 StateWorker::StateWorker(const Instance& instance)

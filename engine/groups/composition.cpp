@@ -2,19 +2,14 @@
 #include "engine/groups/composition.hpp"
 
 #include <algorithm>
-#include <climits>
 #include <cstdint>
-#include <memory>
 #include <utility>
 #include <vector>
 
-#include "engine/groups/fixed_modes.hpp"
-#include "engine/groups/mode_exchange.hpp"
+#include "engine/search/local/mode_exchange.hpp"
 #include "engine/search/neighbourhood.hpp"
 #include "engine/search/solution.hpp"
-#include "engine/search/worker.hpp"
 #include "engine/search/workers/cp_workers.hpp"
-#include "engine/search/workers/crew.hpp"
 #include "model/cp/solve_retention.hpp"
 #include "model/evaluate.hpp"
 #include "model/random.hpp"
@@ -179,48 +174,6 @@ class CompositionSearch {
 Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
                     const CompositionLimits& limits, std::span<const Compute> warm_start) {
   return CompositionSearch(instance, options, seed, limits).run(warm_start);
-}
-
-namespace {
-
-/// Each with draws of its own.
-constexpr int kCompositionsARound = 3;
-constexpr int kFixedModesARound = 2;
-/// Rounds of one worker don't draw what another draws.
-constexpr std::uint64_t kRounds = 1'000'000;
-
-/// A composition from the incumbent on, with other draws in every round.
-class CompositionWorker : public Worker {
- public:
-  CompositionWorker(const SolveOptions& options, std::uint64_t seed) : options_(options), seed_(seed * kRounds) {}
-
-  [[nodiscard]] Source source() const override { return Source::modes; }
-
-  RoundResult run(const RoundInput& input) override {
-    const std::vector<Compute> incumbent = input.incumbent.computes(input.instance);
-    const CompositionLimits limits{.effort = input.effort, .interrupted = input.interrupted};
-    const Composition found = compose(input.instance, options_, seed_++, limits, incumbent);
-    RoundResult result;
-    result.work = work_of(found.effort, EffortOfWork::model);
-    if (found.complete) result.lower_bound = found.extra;
-    Solution solution = make_solution(input.instance, found.sequence);
-    if (better(input.instance, solution, input.incumbent)) result.solution = std::move(solution);
-    return result;
-  }
-
- private:
-  SolveOptions options_;
-  std::uint64_t seed_;
-};
-
-}  // namespace
-
-Mix mode_crew(const Instance& instance, const SolveOptions& options, SearchPhase /*phase*/) {
-  Crew crew(instance, options, {.most_ops = INT_MAX, .most_ops_of_every_round = INT_MAX});
-  const int compositions = options.workers == Workers::complete ? 0 : kCompositionsARound;
-  for (int i = 0; i < compositions; ++i) crew.add(std::make_unique<CompositionWorker>(options, crew.next_seed()));
-  if (instance.problem().order == OrderMode::input && compositions > 0) crew.add<FixedModesWorker>(kFixedModesARound);
-  return crew.mix();
 }
 
 namespace {

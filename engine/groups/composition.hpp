@@ -50,13 +50,6 @@ struct Composition {
 Composition compose(const Instance& instance, const SolveOptions& options, std::uint64_t seed,
                     const CompositionLimits& limits, std::span<const Compute> warm_start = {});
 
-// The workers that search where ops have several modes: the complete search of the constraint program, which chooses
-// modes with starts, and compositions (composition.hpp), which exchange modes and search neighbourhoods.
-
-/// In either order. Strategies say whether the complete search takes part, and whether anything else does; of the local
-/// searches, compositions are the one that knows modes.
-Mix mode_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase);
-
 // From chosen schedules back to ops: a sequence of a block's computes, halves of groups among them, becomes a sequence of
 // the network's ops; the schedule that was found for one group of a class is translated to every member (HiRemate,
 // C.1.1).

@@ -24,7 +24,6 @@ OrderProblem::OrderProblem(const Instance& instance) : OrderProblem(instance, in
 
 OrderProblem::OrderProblem(const Instance& instance, std::span<const OpId> sequence)
     : ops_(std::vector<OpId>(sequence.begin(), sequence.end())), base_memory_(instance.base_memory()) {
-  ensure(!instance.has_modes(), "order: the instance has several modes per op");
   bind(instance, sequence);
   index_readers();
   if (instance.has_in_place()) index_taken_over(instance);

@@ -34,7 +34,7 @@ using BufferId = Id<struct BufferTag>;
 
 class OrderProblem {
  public:
-  /// Each op once, in input order. The instance must not have options per op.
+  /// Each op once, in input order. The instance has one mode per op.
   explicit OrderProblem(const Instance& instance);
   /// Each compute of a valid sequence. Computes of one op stay in their order, and `after` holds for the first ones.
   OrderProblem(const Instance& instance, std::span<const OpId> sequence);

@@ -67,14 +67,14 @@ void relax_disputed(const Instance& instance, std::span<const OpId> disputed, in
 
 }  // namespace
 
-ScheduleView::ScheduleView(const Instance& instance, Sequence sequence)
+ScheduleView::ScheduleView(const Instance& instance, std::vector<Compute> runs)
     : instance_(&instance),
-      sequence_(std::move(sequence)),
-      evaluation_(evaluate(instance, sequence_)),
-      previous_compute_(sequence_.size(), -1) {
+      runs_(std::move(runs)),
+      evaluation_(evaluate(instance, runs_)),
+      previous_compute_(runs_.size(), -1) {
   Table<OpId, int> latest(instance.op_count(), -1);
-  for (std::size_t step = 0; step < sequence_.size(); ++step) {
-    int& before = latest[sequence_[step]];
+  for (std::size_t step = 0; step < runs_.size(); ++step) {
+    int& before = latest[runs_[step].op];
     previous_compute_[step] = before;
     if (before >= 0) recomputes_.push_back(static_cast<int>(step));
     before = static_cast<int>(step);

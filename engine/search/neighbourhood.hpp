@@ -22,7 +22,7 @@
 
 namespace remora {
 
-/// True if there is anything to decide about the op: when it runs, whether it runs again, or by which option.
+/// True if there is anything to decide about the op: when it runs, whether it runs again, or by which mode.
 inline bool has_decision(const Instance& instance, OpId op) {
   return instance.problem().order == OrderMode::free || instance.max_computes(op) > 1 || instance.mode_count(op) > 1;
 }
@@ -71,14 +71,14 @@ inline constexpr std::array kRelaxations{Relaxation::disputed, Relaxation::recom
 class ScheduleView {
  public:
   /// A valid sequence of the instance's form.
-  ScheduleView(const Instance& instance, Sequence sequence);
+  ScheduleView(const Instance& instance, std::vector<Compute> runs);
 
   [[nodiscard]] const Instance& instance() const { return *instance_; }
-  [[nodiscard]] const Sequence& sequence() const { return sequence_; }
+  [[nodiscard]] const std::vector<Compute>& runs() const { return runs_; }
   /// The steps that are not their op's first compute.
   [[nodiscard]] const std::vector<int>& recomputes() const { return recomputes_; }
-  [[nodiscard]] int steps() const { return static_cast<int>(sequence_.size()); }
-  [[nodiscard]] OpId op(int step) const { return sequence_[at(step)]; }
+  [[nodiscard]] int steps() const { return static_cast<int>(runs_.size()); }
+  [[nodiscard]] OpId op(int step) const { return runs_[at(step)].op; }
   [[nodiscard]] Bytes memory(int step) const { return evaluation_.memory[at(step)]; }
 
   /// The ops that have a decision to make and whose outputs are retained across the step without being used there, and
@@ -89,7 +89,7 @@ class ScheduleView {
 
  private:
   const Instance* instance_;
-  Sequence sequence_;
+  std::vector<Compute> runs_;
   Evaluation evaluation_;
   std::vector<int> previous_compute_;
   std::vector<int> recomputes_;

@@ -151,16 +151,20 @@ void Search::make_prover() {
   const bool proves =
       parts_.proves && options_.period_bound && instance_.problem().order == OrderMode::input && cover_mip_available();
   if (!proves || is_decided()) return;
-  const bool by_modes = ModeProof::applies(instance_);
-  const bool by_periods = has_plans(instance_) && PeriodProof::is_within_reach(instance_, limits_.time_to_spare());
-  if (!parts_.proof && !by_modes && !by_periods) {
+  const bool by_periods = has_plans(instance_);
+  const bool applies =
+      by_periods ? PeriodProof::is_within_reach(instance_, limits_.time_to_spare()) : ModeProof::applies(instance_);
+  if (!parts_.proof && !applies) {
     report_.note = "without the period relaxation, whose programs would be too large";
     return;
   }
-  const auto steps = [](auto proof) { return [proof](const ProofLimits& limits) { return proof->step(limits); }; };
+  const auto steps = [](auto proof) -> Prover::Step {
+    return [proof](const ProofLimits& limits) { return proof->step(limits); };
+  };
   Prover::Step step = parts_.proof;
-  if (!step && by_modes) step = steps(std::make_shared<ModeProof>(instance_));
-  if (!step) step = steps(std::make_shared<PeriodProof>(instance_));
+  if (!step) {
+    step = by_periods ? steps(std::make_shared<PeriodProof>(instance_)) : steps(std::make_shared<ModeProof>(instance_));
+  }
   prover_ = std::make_unique<Prover>(
       std::move(step),
       Prover::Settings{.may_rest = parts_.proof_rests, .counts_work = limits_.counts_work(), .mip = options_.mip});

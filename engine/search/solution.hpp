@@ -13,31 +13,27 @@
 
 namespace remora {
 
-/// A schedule of the instance's problem and what the evaluator says of it: a plan in the staged form, a sequence in free
-/// order; computes with their modes where ops have several. Shared between workers as plain data.
+/// A schedule of the instance's problem and what the evaluator says of it: a plan where it is one, else its runs. Shared
+/// between workers as plain data.
 class Solution {
  public:
   /// The staged form without recomputes.
   Solution() = default;
   Solution(RecomputePlan plan, Duration more, Bytes highest) : extra(more), peak(highest), form_(std::move(plan)) {}
-  Solution(Sequence sequence, Duration more, Bytes highest) : extra(more), peak(highest), form_(std::move(sequence)) {}
-
   Solution(std::vector<Compute> computes, Duration more, Bytes highest)
       : extra(more), peak(highest), form_(std::move(computes)) {}
 
-  /// Plan of the staged form; throws std::bad_variant_access for the free order.
+  /// Throws std::bad_variant_access where the instance has no plans.
   [[nodiscard]] const RecomputePlan& plan() const { return std::get<RecomputePlan>(form_); }
-  /// The other way round.
-  [[nodiscard]] const Sequence& sequence() const { return std::get<Sequence>(form_); }
-  /// Runs of any form.
-  [[nodiscard]] Sequence sequence(const Instance& instance) const;
+  /// Runs of either form.
+  [[nodiscard]] Sequence sequence(const Instance& instance) const { return ops_of(computes(instance)); }
   [[nodiscard]] std::vector<Compute> computes(const Instance& instance) const;
 
   Duration extra{};
   Bytes peak{};
 
  private:
-  std::variant<RecomputePlan, Sequence, std::vector<Compute>> form_;
+  std::variant<RecomputePlan, std::vector<Compute>> form_;
 };
 
 /// The plan without its useless recomputes, evaluated. The instance is of the staged form.

@@ -146,6 +146,19 @@ void append_recomputed(json::ObjectText& object, std::string& out, const Schedul
   list.close();
 }
 
+void append_slower_modes(json::ObjectText& object, std::string& out, const ScheduleProfile& profile) {
+  if (profile.slower_modes.empty()) return;
+  object.key("slower_modes");
+  List list(out);
+  for (const SlowerMode& slower : profile.slower_modes) {
+    for (const std::int64_t value :
+         {std::int64_t{slower.op}, std::int64_t{slower.mode}, std::int64_t{slower.faster}, slower.saved.count(),
+          std::int64_t{slower.if_faster.steps}, std::int64_t{slower.if_faster.op}, slower.if_faster.above.count()})
+      list.add(value);
+  }
+  list.close();
+}
+
 void append_history(json::ObjectText& object, std::string& out, const std::vector<Incumbent>& history) {
   object.key("history");
   List list(out);
@@ -308,6 +321,7 @@ std::string schedule_data(const Graph& graph, const Schedule& schedule, const Sc
   append_row(object, out, "steps", profile.after.ops, [](OpId op) { return std::int64_t{op}; });
   append_replay(object, out, profile.after);
   append_modes(object, out, graph, profile.after);
+  append_slower_modes(object, out, profile);
   object.key("retained");
   List retained(out);
   for (const RetainedStages& piece : profile.retained) {

@@ -199,6 +199,18 @@ struct RecomputedOp {
   Overload if_kept{};
 };
 
+/// Why an op runs by a mode although another is faster, followers counted with it.
+struct SlowerMode {
+  /// The first run by this mode, and the fastest mode that it could have instead: by how much that is faster.
+  int step = 0;
+  OpId op{};
+  ModeNumber mode = 0;
+  ModeNumber faster = 0;
+  Duration saved{};
+  /// Steps of this schedule that would exceed the budget with it; none if it would have fitted.
+  Overload if_faster{};
+};
+
 /// Stages `first` to `last` at whose beginning an output of `op` is resident: a piece of a column of Checkmate's S.
 struct RetainedStages {
   OpId op{};
@@ -217,6 +229,8 @@ struct ScheduleProfile {
   std::vector<PaidRecompute> recomputes{};
   /// Costliest first, equal ones in input order.
   std::vector<RecomputedOp> recomputed_ops{};
+  /// By step: of each op that follows no other, the first run by each mode that is not the fastest.
+  std::vector<SlowerMode> slower_modes{};
   /// For every step of `after`, its stage: with the op, the ones of Checkmate's R. Empty for a schedule in free order,
   /// which has no stages.
   std::vector<Stage> stages{};
@@ -226,6 +240,9 @@ struct ScheduleProfile {
 
 /// The input order without recompute, each tensor released after its last use.
 Replay input_order_replay(const std::shared_ptr<const Graph>& graph);
+
+/// Part of the profile. O(runs with a choice * modes * steps); of large schedules, the first runs alone.
+std::vector<SlowerMode> slower_modes(const std::shared_ptr<const Graph>& graph, const Schedule& schedule);
 
 /// The schedule must be one without steps or one that `verify` finds valid. O((n log n) in steps, outputs, releases).
 ScheduleProfile profile_of(const std::shared_ptr<const Graph>& graph, const Schedule& schedule);

@@ -203,6 +203,7 @@ ScheduleProfile profile_of(const std::shared_ptr<const Graph>& graph, const Sche
   profile.after = replay(*graph, schedule.steps);
   profile.recomputes = Reasons(*graph, profile, schedule.budget).find();
   profile.recomputed_ops = by_op(*graph, profile.recomputes);
+  profile.slower_modes = slower_modes(graph, schedule);
   if (schedule.order == OrderMode::input) {
     profile.stages = stages_of(profile.after);
     profile.retained = retained_stages(*graph, profile.after, profile.stages);

@@ -84,7 +84,7 @@ DecisionMaker::Found DecisionMaker::by_overload(const Views& views, Context& con
   const RetentionProblem& problem = context.problem;
   Found found;
   if (!problem.free_order()) found = open_start(views, problem);
-  if (!found && problem.has_modes()) found = open_mode(views, problem);
+  if (!found) found = open_mode(views, problem);
   if (!found) found = worst_overload(context);
   if (!found && problem.free_order()) found = next_event(views, context);
   for (const CopyId copy : problem.copy_ids()) {

@@ -26,7 +26,7 @@ ExecStatus Memory::propagate(Space& home, const Gecode::ModEventDelta&) {
     if (inferences.forced_recompute && !ended) GECODE_ES_CHECK(force_recomputes(home, changed, ended));
     if (!inferences.impossible_recompute || changed || ended) continue;
     GECODE_ES_CHECK(remove_impossible_starts(home, changed, ended));
-    if (problem().has_modes() && !ended) GECODE_ES_CHECK(remove_impossible_modes(home, changed));
+    if (!ended) GECODE_ES_CHECK(remove_impossible_modes(home, changed));
   }
   return all_assigned() ? home.ES_SUBSUMED(*this) : Gecode::ES_FIX;
 }

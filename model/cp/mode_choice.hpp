@@ -21,6 +21,9 @@ class TiedModes : public StartPropagator<TiedModes> {
  public:
   using StartPropagator::StartPropagator;
 
+  /// Where some copy has a mode to choose.
+  static bool applies(const RetentionProblem& problem) { return problem.variable_count() > problem.copy_count(); }
+
   Gecode::PropCost cost(const Gecode::Space& home, const Gecode::ModEventDelta& med) const override;
   Gecode::ExecStatus propagate(Gecode::Space& home, const Gecode::ModEventDelta& med) override;
 

@@ -30,10 +30,6 @@ RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Com
   collect_bans();
 }
 
-RetentionProblem::RetentionProblem(const Instance& instance, std::span<const Recompute> plan,
-                                   std::span<const OpId> free_ops, const Limits& limits, const Inferences& inferences)
-    : RetentionProblem(instance, computes_of(sequence_of(instance, plan)), free_ops, limits, inferences) {}
-
 void RetentionProblem::collect(std::span<const Compute> incumbent, std::span<const OpId> free_ops) {
   Table<OpId, bool> marked(instance_.op_count(), false);
   for (const OpId op : free_ops) mark_free(op, marked);
@@ -111,14 +107,11 @@ RetentionProblem::StartRange RetentionProblem::possible_starts(CopyId copy) cons
 
 /// Walks along the incumbent: what is free becomes the incumbent's values, the rest the fixed events.
 void RetentionProblem::collect_events(std::span<const Compute> incumbent) {
-  mode_variable_.clear();
-  if (instance_.has_modes()) {
-    mode_variable_.assign(copy_owner_.size(), -1);
-    for (const CopyId copy : copy_ids()) {
-      if (free_ops_[copy_owner_[copy]].modes < 2) continue;
-      mode_variable_[copy] = variable_count();
-      mode_copies_.emplace_back(copy);
-    }
+  mode_variable_.assign(copy_owner_.size(), -1);
+  for (const CopyId copy : copy_ids()) {
+    if (free_ops_[copy_owner_[copy]].modes < 2) continue;
+    mode_variable_[copy] = variable_count();
+    mode_copies_.emplace_back(copy);
   }
   incumbent_.assign(at(variable_count()), 0);
   std::fill_n(incumbent_.begin(), copy_count(), absent_);

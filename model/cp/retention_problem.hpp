@@ -136,9 +136,6 @@ class RetentionProblem {
   /// must outlive the problem. Throws InputError where copies or starts are more than Gecode's integers can number.
   RetentionProblem(const Instance& instance, std::span<const Compute> incumbent, std::span<const OpId> free_ops,
                    const Limits& limits, const Inferences& inferences = {});
-  /// The staged form from a plan, every compute with mode 0.
-  RetentionProblem(const Instance& instance, std::span<const Recompute> plan, std::span<const OpId> free_ops,
-                   const Limits& limits, const Inferences& inferences = {});
 
   [[nodiscard]] const Instance& instance() const { return instance_; }
   [[nodiscard]] const Limits& limits() const { return limits_; }
@@ -173,10 +170,9 @@ class RetentionProblem {
   /// Variables are numbered: the start of each copy, then the modes of those copies whose op has several.
   [[nodiscard]] int variable_count() const { return copy_count() + static_cast<int>(mode_copies_.size()); }
   /// The copy's mode variable, or -1 if there is nothing to choose.
-  [[nodiscard]] int mode_variable(CopyId copy) const { return mode_variable_.empty() ? -1 : mode_variable_[copy]; }
+  [[nodiscard]] int mode_variable(CopyId copy) const { return mode_variable_[copy]; }
   /// The copy of the mode variable.
   [[nodiscard]] CopyId mode_copy(int variable) const { return mode_copies_[at(variable - copy_count())]; }
-  [[nodiscard]] bool has_modes() const { return !mode_copies_.empty(); }
   /// True if the computes of some free op could weigh more than they may (all its computes are copies then).
   [[nodiscard]] bool limits_computes() const;
   [[nodiscard]] bool limits_computes(const FreeOp& free) const;

@@ -14,7 +14,7 @@ constexpr auto event_before = [](const MemoryEvent& a, const MemoryEvent& b) { r
 RetentionProfile::RetentionProfile(const RetentionProblem& problem)
     : problem_(problem),
       domains_(problem.copy_count()),
-      modes_(problem.has_modes() ? problem.copy_count() : 0, 1U),
+      modes_(problem.copy_count(), 1U),
       tensors_(problem.touched().size()),
       mandatory_(problem.rest_memory().begin(), problem.rest_memory().end()),
       potential_(mandatory_) {
@@ -29,7 +29,7 @@ void RetentionProfile::refresh(const Views& views) {
     StartDomain& domain = domains_[copy];
     const bool was_active = domain.active();
     const bool starts_differ = domain.update(views[copy], problem_.absent());
-    const bool modes_differ = !modes_.empty() && update_modes(views, copy);
+    const bool modes_differ = update_modes(views, copy);
     if (!starts_differ && !modes_differ) continue;
     changed = true;
     const FreeId owner = problem_.owner(copy);

@@ -130,7 +130,7 @@ class RetentionProfile {
 
   [[nodiscard]] const StartDomain& domain(CopyId copy) const { return domains_[copy]; }
   /// The modes open to the copy, a bit each; mode 0 alone where there is nothing to choose.
-  [[nodiscard]] std::uint64_t modes(CopyId copy) const { return modes_.empty() ? 1U : modes_[copy]; }
+  [[nodiscard]] std::uint64_t modes(CopyId copy) const { return modes_[copy]; }
   [[nodiscard]] std::span<const Retention> retentions(TouchedId tensor, Reading reading) const {
     const Tensor& entry = tensors_[tensor];
     return reading == Reading::potential && entry.differs ? entry.potential : entry.mandatory;
@@ -240,7 +240,7 @@ class RetentionProfile {
 
 template <class Amount, class Get>
 Amount RetentionProfile::least(CopyId copy, Amount common, Get get) const {
-  if (modes_.empty() || problem_.mode_variable(copy) < 0) return common;
+  if (problem_.mode_variable(copy) < 0) return common;
   Amount result = Amount::max();
   for (std::uint64_t open = modes_[copy]; open != 0; open &= open - 1) {
     result = std::min(result, get(static_cast<ModeNumber>(std::countr_zero(open))));

@@ -67,7 +67,7 @@ RetentionSpace::RetentionSpace(Context& context, const Branching& branching)
   make_variables();
   Views views(*this, Gecode::IntVarArgs(variables_));
   order_events(views);
-  if (problem.has_modes()) GECODE_ES_FAIL(TiedModes::post(*this, views, context));
+  if (TiedModes::applies(problem)) GECODE_ES_FAIL(TiedModes::post(*this, views, context));
   if (problem.limits_computes()) GECODE_ES_FAIL(WeightedComputes::post(*this, views, context));
   if (inferences.useless_recompute) GECODE_ES_FAIL(UselessRecompute::post(*this, views, context));
   GECODE_ES_FAIL(Memory::post(*this, views, context));

@@ -93,7 +93,7 @@ bool has_part(const cp::RetentionProblem& problem, ModelPart part) {
   if (part == ModelPart::one_event_a_place) return problem.free_order();
   if (part == ModelPart::later_recompute) return !problem.free_order();
   if (part == ModelPart::weighted_computes) return problem.limits_computes();
-  return part != ModelPart::tied_modes || problem.has_modes();
+  return part != ModelPart::tied_modes || problem.variable_count() > problem.copy_count();
 }
 
 PartSpace::PartSpace(const std::vector<std::vector<int>>& domains) : improvements_(*this, 0, 1) {

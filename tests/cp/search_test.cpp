@@ -95,7 +95,7 @@ void check_interruptions(bool learn) {
   const Instance unlimited(graph, {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 3 / 5));
   const auto all = input_order(instance);
-  const RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget()});
+  const RetentionProblem problem(instance, computes_of(input_order(instance)), all, {instance.budget()});
   const SearchSettings settings{.learn = learn};
   const auto whole = cp::solve_retention(problem, settings);
   ASSERT_TRUE(whole.complete);
@@ -152,7 +152,7 @@ void check_tighter_requirements(bool learn) {
   const Instance unlimited(graph, {});
   const Instance instance = unlimited.with_budget(Bytes(baseline_peak(unlimited).count() * 3 / 5));
   const auto all = input_order(instance);
-  const RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget()});
+  const RetentionProblem problem(instance, computes_of(input_order(instance)), all, {instance.budget()});
   const Duration optimum = cp::solve_retention(problem, {}).extra;
   for (const std::int64_t nodes : {1, 5, 20, 60}) {
     cp::RetentionSearch search(problem, settings);
@@ -180,7 +180,7 @@ TEST(SolveRetention, ACeilingIsStrict) {
   const Instance instance(test::figure_1(), {.budget = Bytes(3)});
   const auto all = input_order(instance);
   const auto solve_below = [&](std::int64_t cutoff) {
-    const RetentionProblem problem(instance, RecomputePlan{}, all, {instance.budget(), Duration(cutoff)});
+    const RetentionProblem problem(instance, computes_of(input_order(instance)), all, {instance.budget(), Duration(cutoff)});
     return cp::solve_retention(problem, {});
   };
   EXPECT_TRUE(solve_below(2).sequence.has_value());

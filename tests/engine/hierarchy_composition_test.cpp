@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 
 #include "engine/groups/composition.hpp"
-#include "engine/groups/mode_exchange.hpp"
+#include "engine/search/local/mode_exchange.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
 #include "tests/engine/hierarchy_samples.hpp"

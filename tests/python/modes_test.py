@@ -97,6 +97,15 @@ def test_the_least_budget_is_that_of_all_modes(block: remora.Graph) -> None:
     assert several.proved <= several.reached < one.proved
 
 
+def test_bounds_are_those_of_the_least_amounts(block: remora.Graph) -> None:
+    graph = lean(block, "F")
+    found = remora.bounds(graph, 8, max_computes=1)
+    assert (found.status, found.duration) == ("unknown", 11)
+    assert found.duration <= remora.solve(graph, 8, max_computes=1, work_limit=2000).duration
+    assert remora.bounds(graph, 7, max_computes=1).status == "infeasible"
+    assert remora.bounds(block, 8, max_computes=1).status == "infeasible"
+
+
 def test_weights_and_inner_peaks(block: remora.Graph) -> None:
     heavy = remora.Mode(duration=1, output_sizes=[1, 6], computes=2)
     block["F"].modes = remora.OpModes(further=[None, heavy], most_computes=1)

@@ -23,7 +23,7 @@ Bytes largest_workspace(const Instance& instance, OpId op, ModeNumber mode) {
 }  // namespace
 
 bool ModeProgram::applies(const Instance& instance) {
-  if (!instance.has_modes() || instance.problem().order != OrderMode::input) return false;
+  if (instance.problem().order != OrderMode::input) return false;
   Wide sum = Wide{instance.budget().count()} + instance.base_memory().count();
   for (const OpId op : instance.ops()) {
     Bytes most(0);
@@ -54,8 +54,8 @@ std::vector<bool> ModeProgram::counted_events() const {
   for (const TensorId t : instance_.tensors()) {
     const OpId producer = instance_.producer(t);
     if (!producer.valid()) continue;
-    change[at(producer)] += most(t);
-    change[at(last_use(t)) + 1] -= most(t);
+    change[at(producer)] += instance_.largest(t);
+    change[at(last_use(t)) + 1] -= instance_.largest(t);
     terms += at(last_use(t) - producer + 1) * at(instance_.mode_count(producer));
   }
   const std::size_t stretch = 1 + terms / kMaxTerms;
@@ -130,12 +130,13 @@ void ModeProgram::add_served(TensorId tensor, OpId k, int reader, RowSum& sum) c
     add_by_mode(
         user, [&](ModeNumber m) { return instance_.reads(user, m, tensor) ? instance_.size(tensor, m).count() : 0; },
         sum);
-    return take_off(producer, k, reader, most(tensor), Bytes(0), sum);
+    return take_off(producer, k, reader, instance_.largest(tensor), Bytes(0), sum);
   }
   if (is_end || always_reads(user, tensor)) {
     add_by_mode(
         producer, [&](ModeNumber m) { return instance_.size(tensor, m).count(); }, sum);
-    return take_off(producer, k, reader, most(tensor), most(tensor) - instance_.size(tensor), sum);
+    return take_off(producer, k, reader, instance_.largest(tensor), instance_.largest(tensor) - instance_.size(tensor),
+                    sum);
   }
   const std::int64_t least = instance_.size(tensor).count();
   add_by_mode(
@@ -176,7 +177,8 @@ void ModeProgram::add_released(const FreedInput& freed, OpId k, ModeNumber mode,
   const OpId producer = instance_.producer(freed.tensor);
   if (!producer.valid()) return;
   const bool is_told = instance_.leader(k) == producer;
-  const Bytes bytes = std::min(freed.most, is_told ? instance_.size(freed.tensor, mode) : most(freed.tensor));
+  const Bytes bytes =
+      std::min(freed.most, is_told ? instance_.size(freed.tensor, mode) : instance_.largest(freed.tensor));
   const int reader = certain_reader(freed.tensor, k);
   if (reader < 0) {
     amounts[at(mode)] -= bytes.count();
@@ -198,15 +200,6 @@ std::span<const ModeNumber> ModeProgram::modes(OpId op) const {
 
 bool ModeProgram::always_reads(OpId op, TensorId tensor) const {
   return std::ranges::all_of(modes(op), [&](ModeNumber m) { return instance_.reads(op, m, tensor); });
-}
-
-Bytes ModeProgram::most(TensorId tensor) const {
-  const OpId producer = instance_.producer(tensor);
-  Bytes result(0);
-  for (ModeNumber mode = 0; mode < instance_.mode_count(producer); ++mode) {
-    if (instance_.offers(producer, mode)) result = std::max(result, instance_.size(tensor, mode));
-  }
-  return result;
 }
 
 }  // namespace remora

@@ -108,7 +108,6 @@ class ModeProgram {
   [[nodiscard]] int certain_reader(TensorId tensor, OpId k) const;
   [[nodiscard]] std::span<const ModeNumber> modes(OpId op) const;
   [[nodiscard]] bool always_reads(OpId op, TensorId tensor) const;
-  [[nodiscard]] Bytes most(TensorId tensor) const;
   /// Adds amount(mode) of the mode that the op's first compute takes.
   template <class Amount>
   void add_by_mode(OpId op, Amount amount, RowSum& sum) const;

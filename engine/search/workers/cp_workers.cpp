@@ -171,7 +171,7 @@ namespace {
 class Walk {
  public:
   explicit Walk(const RoundInput& input)
-      : input_(input), current_(input.incumbent), view_(input.instance, current_.sequence(input.instance)) {}
+      : input_(input), current_(input.incumbent), view_(input.instance, current_.computes(input.instance)) {}
 
   [[nodiscard]] bool over() const { return effort_ >= input_.effort || left() < 1 || input_.interrupted(); }
   /// So many nodes.
@@ -184,7 +184,7 @@ class Walk {
                            cp::SearchSettings settings, RoundResult& result) {
     // Where ops read millions of tensors, the problem and its root take a tenth of a second each.
     if (input_.interrupted()) return {};
-    const cp::RetentionProblem problem(input_.instance, computes_of(view_.sequence()), free, limits, inferences);
+    const cp::RetentionProblem problem(input_.instance, view_.runs(), free, limits, inferences);
     if (input_.interrupted()) return {};
     // A round waits for all: where nodes take long, there are fewer.
     settings.node_limit = std::min<std::int64_t>(settings.node_limit, 1 + kRoundEffort / node_effort(problem));
@@ -194,7 +194,7 @@ class Walk {
     effort_ += posting_effort(problem) + (outcome.nodes + 1) * node_effort(problem);
     if (!outcome.sequence) return outcome;
     current_ = make_solution(input_.instance, *outcome.sequence);
-    view_ = ScheduleView(input_.instance, current_.sequence(input_.instance));
+    view_ = ScheduleView(input_.instance, current_.computes(input_.instance));
     result.solution = current_;
     return outcome;
   }

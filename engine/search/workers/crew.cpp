@@ -42,6 +42,10 @@ void Crew::add_neighbourhoods(SearchPhase phase) {
       add(std::make_unique<NeighbourhoodWorker>(options_, next_seed()));
     }
   }
+  // Where there is nothing to exchange it must leave the others' draws as they are.
+  if (options_.workers != Workers::complete) {
+    add(std::make_unique<ExchangeWorker>(static_cast<std::uint64_t>(options_.seed)));
+  }
 }
 
 Mix input_order_crew(const Instance& instance, const SolveOptions& options, SearchPhase phase) {
@@ -55,7 +59,7 @@ Mix input_order_crew(const Instance& instance, const SolveOptions& options, Sear
   crew.add<AnnealingWorker>(crew.plan().annealings);
   // Where it has nothing to do it must leave the others' draws as they are.
   if (crew.plan().roundings && options.period_bound) {
-    crew.add_for_every_round(std::make_unique<RoundingWorker>(static_cast<std::uint64_t>(options.seed)));
+    crew.add_for_every_round(Crew::of_fixed_modes<RoundingWorker>(static_cast<std::uint64_t>(options.seed)));
   }
   return crew.mix();
 }

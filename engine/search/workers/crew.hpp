@@ -8,6 +8,7 @@
 
 #include "engine/base/options.hpp"
 #include "engine/search/worker.hpp"
+#include "engine/search/workers/mode_workers.hpp"
 #include "model/instance.hpp"
 
 namespace remora {
@@ -45,12 +46,17 @@ class Crew {
   void add_for_every_round(std::unique_ptr<Worker> worker) {
     workers_.insert(workers_.begin() + static_cast<std::ptrdiff_t>(exempt_++), std::move(worker));
   }
-  /// Workers that need nothing but a seed.
+  /// Workers of one mode per op that need nothing but a seed.
   template <class Kind>
   void add(int count) {
-    for (int i = 0; i < count; ++i) add(std::make_unique<Kind>(next_seed()));
+    for (int i = 0; i < count; ++i) add(of_fixed_modes<Kind>(next_seed()));
   }
-  /// As many of the constraint program's neighbourhoods as the plan says, of the kind that the phase needs.
+  template <class Kind>
+  static std::unique_ptr<Worker> of_fixed_modes(std::uint64_t seed) {
+    return std::make_unique<FixedModesWorker>([seed] { return std::make_unique<Kind>(seed); });
+  }
+  /// As many of the constraint program's neighbourhoods as the plan says, of the kind that the phase needs, and what
+  /// exchanges modes.
   void add_neighbourhoods(SearchPhase phase);
   [[nodiscard]] std::uint64_t next_seed() { return seed_++; }
 

@@ -92,7 +92,7 @@ cp::SearchOutcome BendersWorker::search_within(const RoundInput& input, const So
                                                const std::vector<bool>& allowed, double share, Work most,
                                                Effort& effort) {
   const auto bans = bans_outside(input.instance, input.cover.problem, allowed);
-  const cp::RetentionProblem problem(input.instance, incumbent.plan(), input_order(input.instance),
+  const cp::RetentionProblem problem(input.instance, incumbent.computes(input.instance), input_order(input.instance),
                                      {input.instance.budget(), incumbent.extra, bans}, inferences_);
   cp::SearchSettings settings;
   const std::int64_t nodes_of_round = kRoundEffort / node_effort(problem);

@@ -211,6 +211,31 @@ void print_reasons(std::ostream& out, const Graph& graph, const report::Schedule
       << "\n";
 }
 
+/// "mode 0 is 4 faster, but 5 B above the budget at L".
+std::string reason(const Graph& graph, const report::SlowerMode& row) {
+  const std::string faster = "mode " + std::to_string(row.faster) + " is " +
+                             text::duration_text(row.saved, text::duration_unit_of(graph)) + " faster, ";
+  const report::Overload& over = row.if_faster;
+  if (over.steps == 0) return faster + "and would fit";
+  return faster + "but " + text::bytes_text(over.above) + " above the budget at " + printable(graph.ops[over.op].name);
+}
+
+void print_slower_modes(std::ostream& out, const Graph& graph, const report::ScheduleProfile& profile, int width) {
+  if (!has_modes(graph) || profile.after.ops.empty()) return;
+  if (profile.slower_modes.empty()) {
+    out << "\nevery run is by its fastest mode\n";
+    return;
+  }
+  constexpr std::size_t kModeName = 20;
+  out << "\n"
+      << fitted("by a slower mode", kModeName) << std::setw(6) << "mode"
+      << "  why\n";
+  for (const report::SlowerMode& row : profile.slower_modes) {
+    out << fitted(printable(graph.ops[row.op].name), kModeName) << std::setw(6) << row.mode << "  "
+        << text::wrapped(reason(graph, row), kModeName + 8, kModeName + 8, static_cast<std::size_t>(width)) << "\n";
+  }
+}
+
 }  // namespace
 
 void print_report(std::ostream& out, const Graph& graph, const Schedule& schedule,
@@ -220,6 +245,7 @@ void print_report(std::ostream& out, const Graph& graph, const Schedule& schedul
   print_memory_chart(out, profile, schedule.budget, graph.fixed_memory, width);
   print_peak(out, graph, schedule.has_steps() ? profile.after : profile.before);
   print_reasons(out, graph, profile, width);
+  print_slower_modes(out, graph, profile, width);
 }
 
 namespace {

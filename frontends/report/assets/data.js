@@ -177,6 +177,8 @@ function earlierStays(graph, stays) {
   return earlier;
 }
 
+const SLOWER_NUMBERS = ["op", "mode", "faster", "saved", "steps", "worst", "above"];
+
 class ScheduleData {
   constructor(block, graph) {
     Object.assign(this, block);
@@ -188,6 +190,7 @@ class ScheduleData {
     this.findRepeats();
     this.findBefore();
     this.findTimes();
+    this.slowerModes = new Map(decodeRows(this.slower_modes || [], SLOWER_NUMBERS).map((row) => [`${row.op} ${row.mode}`, row]));
     this.earlier = earlierStays(graph, this.stays);
   }
 
@@ -246,7 +249,14 @@ class ScheduleData {
   }
   stepText(step) {
     const text = this.graph.opText(this.opAt(step));
-    return this.found && this.modes && this.modes[step] > 0 ? `${text} in mode ${this.modes[step]}` : text;
+    if (!this.found || !this.modes) return text;
+    const slower = this.slowerModes.get(`${this.steps[step]} ${this.modes[step]}`);
+    return (this.modes[step] > 0 ? `${text} in mode ${this.modes[step]}` : text) + (slower ? this.slowerText(slower) : "");
+  }
+  /** Why a run is by a mode although another is faster. */
+  slowerText({ faster, saved, steps, worst, above }) {
+    const why = steps > 0 ? `but ${bytesText(above)} above the budget at ${this.graph.ops.name[worst]}` : "and would fit";
+    return ` (mode ${faster} is ${durationText(saved, this.graph.unit)} faster, ${why})`;
   }
   workspaceAt(step) { return this.ofStep("workspaces", step, this.graph.ops.workspace); }
   writerAt(step) { return this.graph.ops.name[this.opAt(step)]; }

@@ -8,6 +8,7 @@
 #include "frontends/report/profile.hpp"
 #include "frontends/report/ranges.hpp"
 #include "model/evaluate.hpp"
+#include "model/table.hpp"
 #include "model/verify.hpp"
 #include "tests/frontends/formats/solved_graphs.hpp"
 #include "tests/support/random_graph.hpp"
@@ -148,6 +149,51 @@ TEST(ScheduleProfile, OfOpsInSeveralModesAgreesWithTheVerifier) {
     ++compared;
   }
   EXPECT_GT(compared, 50);
+}
+
+/// The schedule with another mode in the first run of the row's op by the row's mode, and in the runs that take it.
+std::vector<Compute> with_faster_mode(const Instance& instance, std::vector<Compute> runs, const SlowerMode& row) {
+  runs[at(row.step)].mode = row.faster;
+  std::vector<ModeNumber> latest(static_cast<std::size_t>(instance.op_count()), 0);
+  for (Compute& run : runs) {
+    const OpId leader = instance.leader(run.op);
+    if (leader.valid()) run.mode = latest[leader.index()];
+    latest[run.op.index()] = run.mode;
+  }
+  return runs;
+}
+
+TEST(ScheduleProfile, SaysWhyAnOpIsNotRunByItsFastestMode) {
+  std::mt19937 random(82);
+  int above = 0;
+  int fits = 0;
+  for (int round = 0; round < 400; ++round) {
+    SCOPED_TRACE("round " + std::to_string(round));
+    const auto graph = test::with_random_modes(random, *test::random_graph(random, {.least_ops = 2, .most_ops = 8}));
+    const Instance instance(graph, {});
+    std::vector<Compute> runs = computes_of(input_order(instance));
+    for (Compute& run : runs)
+      run.mode = std::max(0, static_cast<ModeNumber>(random() % 4) % instance.mode_count(run.op));
+    if (!modes_hold(instance, runs)) continue;
+    Schedule schedule = schedule_of(instance, std::span<const Compute>(runs));
+    schedule.budget += Bytes(static_cast<std::int64_t>(random() % 3));
+    for (const SlowerMode& row : slower_modes(graph, schedule)) {
+      EXPECT_EQ(runs[at(row.step)], (Compute{row.op, row.mode}));
+      const std::vector<Compute> other = with_faster_mode(instance, runs, row);
+      ASSERT_TRUE(modes_hold(instance, other));
+      const Evaluation evaluation = evaluate(instance, other);
+      EXPECT_EQ(schedule.duration - evaluation.duration, row.saved);
+      EXPECT_GT(row.saved, Duration(0));
+      const Bytes over = std::max(Bytes(0), evaluation.peak - schedule.budget);
+      EXPECT_EQ(row.if_faster.above, over);
+      EXPECT_EQ(row.if_faster.steps,
+                std::ranges::count_if(evaluation.memory, [&](Bytes here) { return here > schedule.budget; }));
+      EXPECT_TRUE(over == Bytes(0) || row.if_faster.op == other[at(evaluation.peak_step)].op);
+      (over > Bytes(0) ? above : fits) += 1;
+    }
+  }
+  EXPECT_GT(above, 20);
+  EXPECT_GT(fits, 20);
 }
 
 using Matrix = std::vector<std::vector<bool>>;

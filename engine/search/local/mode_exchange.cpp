@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: Apache-2.0
-#include "engine/groups/mode_exchange.hpp"
+#include "engine/search/local/mode_exchange.hpp"
 
 #include <algorithm>
 #include <cmath>
