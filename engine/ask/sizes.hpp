@@ -6,7 +6,8 @@
 //     schedule  nothing recomputed | planned at 4928 | planned at 8192
 //
 // The graphs of some of the sizes, which are alike but for amounts, are given. A schedule is a sequence of ops, so that one of
-// one size is one of every other; it is planned for the largest size of its range, and replayed at all smaller ones.
+// one size is one of every other; it is planned for one of the larger
+// sizes of its range, and replayed at all of them.
 #pragma once
 
 #include <atomic>
