@@ -101,7 +101,7 @@ class SizesSolver {
     return solve(request, {.cancel = cancel_});
   }
 
-  /// Of the problem that the largest size's schedule is one of.
+  /// The problem of all is that of the largest size's schedule.
   void add_instances(const Schedule& largest) {
     const Problem problem{asked_.request.budget, largest.solver.max_computes, largest.order};
     for (const auto& graph : asked_.graphs) instances_.emplace_back(graph, problem);
@@ -158,7 +158,7 @@ class SizesSolver {
     }
   }
 
-  /// What is proved of one size holds for the larger ones, too: a schedule that fits there fits here, and what it recomputes
+  /// A proof for one size holds for the larger ones, too: a schedule that fits there fits here, and what it recomputes
   /// takes longer there by the least ratio of the ops.
   void carry_over(std::vector<double>& bounds) const {
     for (const SizedCandidate& candidate : candidates_) {
