@@ -26,15 +26,37 @@ bool has_same_form(const Op& a, const Op& b) {
   return form(a) == form(b) && !a.modes && !b.modes;
 }
 
-/// One schedule: its runs, how many of the sizes it serves, and the bound of the size that it was planned for.
+/// So many times as many schedules as may be chosen are planned to choose from.
+constexpr std::size_t kPlanned = 2;
+
+/// One schedule: its runs, how many of the sizes it serves, and the size that it was planned for, if it was.
 struct SizedCandidate {
   std::vector<Compute> runs{};
   std::size_t reach = 0;
   std::optional<Schedule> planned{};
+  std::size_t at = 0;
 };
 
 double units(Duration duration) {
   return static_cast<double>(duration.count());
+}
+
+/// True if no schedule needs less memory on the second graph: each amount of it is at least that of the first.
+bool takes_more(const Graph& small, const Graph& large) {
+  const auto grows = [](Bytes a, Bytes b) { return a <= b; };
+  return small.fixed_memory <= large.fixed_memory &&
+         std::ranges::equal(small.tensors, large.tensors, grows, &Tensor::size, &Tensor::size) &&
+         std::ranges::equal(small.ops, large.ops, grows, &Op::workspace, &Op::workspace);
+}
+
+/// The least factor by which what is recomputed takes longer on the second graph.
+double least_ratio(const Graph& small, const Graph& large) {
+  double least = std::numeric_limits<double>::infinity();
+  for (std::size_t i = 0; i < small.ops.size(); ++i) {
+    const double before = units(small.ops[i].duration);
+    if (small.ops[i].recompute && before > 0) least = std::min(least, units(large.ops[i].duration) / before);
+  }
+  return least == std::numeric_limits<double>::infinity() ? 0 : least;
 }
 
 class SizesSolver {
@@ -54,13 +76,17 @@ class SizesSolver {
     answer.largest = solve_at(sizes - 1, time / 2, {});
     if (!answer.largest.schedule.has_schedule()) return answer;
     add_instances(answer.largest.schedule);
-    candidates_.push_back({computes_of(answer.largest.schedule), sizes, answer.largest.schedule});
-    std::size_t fitting = 0;
-    while (fitting < sizes && baseline_peak(instances_[fitting]) <= asked_.request.budget) ++fitting;
-    if (fitting > 0) candidates_.push_back({computes_of(input_order(instances_[0])), fitting, {}});
-    for (std::size_t i = sizes - 1; i-- > fitting;) {
-      const Answer found = solve_at(i, time / 2 / static_cast<double>(sizes - 1 - fitting), candidates_.back().runs);
-      if (found.schedule.has_schedule()) candidates_.push_back({computes_of(found.schedule), i + 1, found.schedule});
+    candidates_.push_back({computes_of(answer.largest.schedule), sizes, answer.largest.schedule, sizes - 1});
+    const std::size_t fitting = reach_of(computes_of(input_order(instances_[0])), 0);
+    if (fitting > 0) candidates_.push_back({computes_of(input_order(instances_[0])), fitting, {}, 0});
+    const std::size_t open = fitting < sizes ? sizes - 1 - fitting : 0;
+    const std::size_t planned = std::min(open, kPlanned * static_cast<std::size_t>(asked_.most - 1));
+    for (std::size_t k = planned; k-- > 0;) {
+      const std::size_t i = fitting + open * k / planned;
+      const Answer found = solve_at(i, time / 2 / static_cast<double>(planned), nearest_above(i));
+      if (!found.schedule.has_schedule()) continue;
+      const std::vector<Compute> runs = computes_of(found.schedule);
+      candidates_.push_back({runs, reach_of(runs, i), found.schedule, i});
     }
     choose(answer);
     return answer;
@@ -75,15 +101,30 @@ class SizesSolver {
     return solve(request, {.cancel = cancel_});
   }
 
-  /// Of the problem that the largest size's schedule is one of.
+  /// The problem of all is that of the largest size's schedule.
   void add_instances(const Schedule& largest) {
     const Problem problem{asked_.request.budget, largest.solver.max_computes, largest.order};
     for (const auto& graph : asked_.graphs) instances_.emplace_back(graph, problem);
   }
 
+  /// How many of the sizes stay within the budget by these runs, which do at all before number `first`.
+  [[nodiscard]] std::size_t reach_of(const std::vector<Compute>& runs, std::size_t first) const {
+    std::size_t reach = first;
+    while (reach < instances_.size() && evaluate(instances_[reach], runs).peak <= asked_.request.budget) ++reach;
+    return reach;
+  }
+
+  /// The runs of the schedule that serves this size and the fewest others.
+  [[nodiscard]] const std::vector<Compute>& nearest_above(std::size_t size) const {
+    const SizedCandidate* nearest = &candidates_.front();
+    for (const SizedCandidate& candidate : candidates_)
+      if (candidate.reach > size && candidate.reach < nearest->reach) nearest = &candidate;
+    return nearest->runs;
+  }
+
   /// The schedule at a size, as it was planned or replayed there.
   [[nodiscard]] Schedule at(const SizedCandidate& candidate, std::size_t size) const {
-    if (candidate.planned && size + 1 == candidate.reach) return *candidate.planned;
+    if (candidate.planned && size == candidate.at) return *candidate.planned;
     Schedule schedule = schedule_of(instances_[size], candidate.runs);
     schedule.budget = asked_.request.budget;
     if (candidate.planned) schedule.solver.max_computes = candidate.planned->solver.max_computes;
@@ -105,14 +146,31 @@ class SizesSolver {
       std::vector<double>& row = durations.emplace_back(sizes, 0.0);
       for (std::size_t i = 0; i < candidate.reach; ++i) row[i] = units(at(candidate, i).duration);
       if (candidate.planned)
-        bounds[candidate.reach - 1] = std::max(bounds[candidate.reach - 1], units(candidate.planned->lower_bound));
+        bounds[candidate.at] = std::max(bounds[candidate.at], units(candidate.planned->lower_bound));
     }
+    carry_over(bounds);
     answer.lower_bound = std::accumulate(bounds.begin(), bounds.end(), 0.0);
     std::size_t first = 0;
     for (const std::size_t k : fewest_schedules(durations, reach, asked_.most)) {
       for (std::size_t i = first; i < reach[k]; ++i) answer.duration += durations[k][i];
       first = reach[k];
       answer.ranges.push_back({first - 1, at(candidates_[k], first - 1)});
+    }
+  }
+
+  /// A proof for one size holds for the larger ones, too: a schedule that fits there fits here, and what it recomputes
+  /// takes longer there by the least ratio of the ops.
+  void carry_over(std::vector<double>& bounds) const {
+    for (const SizedCandidate& candidate : candidates_) {
+      if (!candidate.planned) continue;
+      const Instance& small = instances_[candidate.at];
+      const double extra = units(candidate.planned->lower_bound) - units(small.baseline_duration());
+      for (std::size_t i = candidate.at + 1; i < instances_.size(); ++i) {
+        const Instance& large = instances_[i];
+        if (!takes_more(small.graph(), large.graph())) continue;
+        const double carried = extra * least_ratio(small.graph(), large.graph());
+        bounds[i] = std::max(bounds[i], units(large.baseline_duration()) + carried);
+      }
     }
   }
 

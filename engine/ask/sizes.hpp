@@ -5,8 +5,8 @@
 //     size      128 ........ 1760 ............ 4928 ............ 8192
 //     schedule  nothing recomputed | planned at 4928 | planned at 8192
 //
-// The graphs of some of the sizes, which are alike but for amounts, are given. A schedule is a sequence of ops, so that one of
-// one size is one of every other; it is planned for the largest size of its range, and replayed at all smaller ones.
+// The graphs of some of the sizes, which are alike but for amounts, are given. A schedule is a sequence of ops, so that
+// one of one size is one of every other; it is planned for one of the larger sizes of its range, and replayed at all.
 #pragma once
 
 #include <atomic>
@@ -33,7 +33,7 @@ struct SizesRequest {
   int most = 4;
 };
 
-/// The sizes, by number, after those of the range before it and up to `last`, and their schedule, which is of the graph of `last`.
+/// The sizes, by number, after those of the range before it up to `last`, of whose graph the schedule is.
 struct SizeRange {
   std::size_t last = 0;
   Schedule schedule{};
@@ -44,8 +44,8 @@ struct SizesAnswer {
   Answer largest{};
   /// By size; empty where the largest size has no schedule.
   std::vector<SizeRange> ranges{};
-  /// Ops of the graph; then sums over the sizes: of the durations by these schedules, of what no schedules undercut though each size had its own,
-  /// and of every op once.
+  /// Ops of the graph; then sums over the sizes: of the durations by these schedules, of what no schedules undercut
+  /// though each size had its own, and of every op once.
   std::size_t operations = 0;
   double duration = 0;
   double lower_bound = 0;
@@ -56,8 +56,8 @@ struct SizesAnswer {
 bool are_alike(const Graph& a, const Graph& b);
 
 /// The schedules, at most so many, with the smallest sum of durations. `durations`: of each schedule at each size;
-/// `reach`: of each schedule, how many of the sizes it holds the budget at, of one of them all. In the order of what they
-/// reach. O(schedules squared * most * sizes). frontends/python/remora/torch/decide/lengths.py has the same for PyTorch.
+/// `reach`: of each schedule, how many of the sizes it holds the budget at, of one of them all. In the order of what
+/// they reach. O(schedules squared * most * sizes). frontends/python/remora/torch/decide/lengths.py has the same.
 std::vector<std::size_t> fewest_schedules(std::span<const std::vector<double>> durations,
                                           std::span<const std::size_t> reach, int most);
 

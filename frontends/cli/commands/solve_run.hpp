@@ -25,8 +25,8 @@ Answer solve_as_asked(const Arguments& arguments, const LoadedGraph& loaded, Req
 
 /// --plans, for a range of sizes.
 OptionGroup size_options();
-/// `remora solve MODEL --dim NAME=LOW:HIGH --plans N`: prints a table of ranges, and writes their schedules; the exit code.
-/// Throws UsageError and InputError.
+/// `remora solve MODEL --dim NAME=LOW:HIGH --plans N`: prints a table of ranges, and writes their schedules. The exit
+/// code. Throws UsageError and InputError.
 int solve_for_sizes(const Arguments& arguments, const Request& request, const DimensionRange& range);
 
 /// Exit code of a solve with this answer.

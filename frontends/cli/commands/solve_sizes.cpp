@@ -29,7 +29,7 @@ namespace po = boost::program_options;
 namespace {
 
 /// The model is read at so many sizes, the smallest and the largest among them.
-constexpr std::int64_t kPoints = 9;
+constexpr std::int64_t kPoints = 25;
 
 std::vector<std::int64_t> points_of(const DimensionRange& range) {
   std::vector<std::int64_t> found;

@@ -60,8 +60,8 @@ struct DimensionRange {
   std::int64_t low = 0;
   std::int64_t high = 0;
 };
-/// The range among the values of --dim, which only a command with --plans takes. Throws UsageError for a second one, and for
-/// one that is none.
+/// The range among the values of --dim, which only a command with --plans takes. Throws UsageError for a second one,
+/// or for one that is none.
 std::optional<DimensionRange> dimension_range(const Arguments& arguments);
 
 struct LoadedGraph {

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
 """A schedule of a joint graph as two programs: what is resident at the cut goes from forward to backward.
 
-Where sizes vary there are several schedules, each with values of its own to keep, and AOTAutograd is told once how many
-there are. So there are places for all that any schedule may keep, and one for the number of the schedule that ran:
+Where sizes vary there are several schedules, each with values of its own to keep, but AOTAutograd
+asks once how many there are. So there are places for all that any schedule may keep, and one for the number of the
+schedule that ran:
 
     results of forward | number | kept | kept | empty | empty ... | sizes
 """
@@ -241,7 +242,7 @@ class SizedHalves:
         )
 
     def _graphs(self) -> tuple[fx.GraphModule, fx.GraphModule]:
-        """What AOTAutograd reads of both parts: arguments and results. Nothing of it runs."""
+        """Graphs in which AOTAutograd finds arguments and results of both parts. Nothing of these runs."""
         with self._step.mode:
             saved = [torch.empty((), dtype=torch.int64), *(torch.empty(0) for _ in range(self._places))]
         forward, backward = fx.Graph(), fx.Graph()

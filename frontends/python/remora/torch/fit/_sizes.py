@@ -143,7 +143,7 @@ def _expect_alike(captured: Sequence[Captured], sizes: Sizes, points: Sequence[M
 
 
 def _ops_of(captured: Captured) -> list[Any]:
-    """What must be equal for schedules of one step to be schedules of another: all but sizes and costs."""
+    """All that must be equal for schedules of one step to be schedules of another: all but sizes and costs."""
     step = captured.problem.step
     kept = [i for i, s in enumerate(step.storages) if s.keep]
     rows = [(op.inputs, op.outputs, op.recompute, op.random, [str(n.target) for n in op.nodes]) for op in step.ops]

@@ -52,8 +52,9 @@ def auto_checkpoint(
     model : torch.nn.Module
         In the mode (`train` or `eval`) in which it will run, before DistributedDataParallel or `fully_shard`.
     batch : Any
-        Of the shapes that memory is planned for: a tensor, a sequence of the model's arguments, or a mapping by name.
-        Other batches have the same results; their memory is not guaranteed.
+        The largest that will come: a tensor, a sequence of the model's arguments, or a mapping by name. A batch none of
+        whose sizes is larger needs no more memory by the same plan; larger ones have the same results, but their memory
+        is not guaranteed.
     budget : int or str
         Bytes ("8GiB") with all permanently resident memory, or a share ("60%") of the eager step's transient memory.
     loss : callable, optional

@@ -245,7 +245,7 @@ class _Parts:
         return SizedStep(module, owner.options, name, self.part, owner.ledger, owner.declared, write, cut)
 
     def _keep_sized(self, sized: SizedStep) -> Callable[[list[Any]], Any]:
-        """What gives the program of a call."""
+        """A function that gives the program of a call."""
         self.owner.planned.append(sized)
         self.part.latest = sized.latest_plan
 

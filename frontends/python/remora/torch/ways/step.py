@@ -280,7 +280,7 @@ class TrainStep:
         captured.part.keep(plan)
 
     def _program_of(self, captured: _Captured) -> Program:
-        """What runs a captured step, planned again if it recomputes and a larger batch has raised the budget since."""
+        """The program of a captured step, planned again if it recomputes and a larger batch has raised the budget."""
         if captured.limit != self._limit and captured.plan.predicted_time > captured.plan.unscheduled_time:
             options, _ = self.options.fixed_in_bytes(captured.problem, self._limit)
             captured.limit = self._limit
