@@ -406,7 +406,8 @@ def step_of(
         torch._functorch.config.activation_memory_budget_solver = solver or "dp"
         called = compiled(model, "inductor" if kind == "inductor" else "aot_eager_decomp_partition")
     elif kind == "partitioner":
-        return checking.Case.body(compiled(model, "inductor"), loss), partitioned(network, amount)
+        run = checking.Case.body(compiled(model, "inductor"), loss)
+        return run, partitioned(network, amount, run)
     elif kind == "auto":
         return checking.Case.body(model, loss), automatic(network, amount)
     elif kind in ("linear", "chunked"):
@@ -477,12 +478,19 @@ def there(network: Network) -> int:
     return sum({t.untyped_storage()._cdata: t.nbytes for t in tensors}.values())
 
 
-def partitioned(network: Network, amount: str) -> Callable[[], dict[str, Any]]:
+def partitioned(network: Network, amount: str, run: Callable[..., Any]) -> Callable[[], dict[str, Any]]:
     """What stock Inductor saves for backward chosen under a budget, from now on; what is told of it after a run."""
+    import remora.torch as rt
     import remora.torch.inductor as inductor
 
     budget: int | str = there(network) + int(amount) if amount.isdigit() else amount
-    installed = inductor.install("1%" if amount == "least" else budget, threads=1, time_limit=SECONDS)
+    if amount == "least":
+        try:
+            with inductor.install("1%", threads=1, time_limit=SECONDS):
+                run(*network[1])
+        except rt.BudgetError as refusal:
+            budget = refusal.least
+    installed = inductor.install(budget, threads=1, time_limit=SECONDS)
 
     def told() -> dict[str, Any]:
         plan = max(installed.plans, key=lambda plan: plan.predicted_peak)

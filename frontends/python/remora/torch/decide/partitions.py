@@ -333,13 +333,11 @@ class Search:
             tries += 1
             if asked >= base.graph.baseline_peak or (self._is_late and enough):
                 return None
-            schedule = self._schedule(base.graph, asked)
+            schedule = self._schedule(base, asked, budget)
             if schedule is None:
                 return None
-            saved, order = base.chosen(schedule)
-            estimate = self._estimate(saved)
-            peak = self._peak(self._partition(saved, order))
-            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes ({estimate:,}) takes {peak:,}")
+            peak = self._peak(self._partition(*base.chosen(schedule)))
+            self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {peak:,}")
             return schedule.peak, peak
 
         def following(asked: int, found: tuple[int, int]) -> int | None:
@@ -368,11 +366,28 @@ class Search:
             self._say(f"the smallest schedule that is known takes {least.peak:,} bytes")
             self._partition(*base.chosen(least))
 
-    def _schedule(self, graph: remora.Graph, budget: int) -> remora.Schedule | None:
-        """The engine's, in which each op runs twice at most, as in a partition; None where it finds none."""
-        options = self.options
-        found = ask(graph, budget, options.limits_in(options.time_limit / TRIES), max_computes=2)
-        return found if isinstance(found, remora.Schedule) else None
+    def _schedule(self, base: Base, asked: int, budget: int) -> remora.Schedule | None:
+        """The engine's, in which each op runs twice at most, as in a partition; None where it finds none.
+
+        Less is asked for where the estimate of what a schedule saves is far above the budget.
+        """
+        limits = self.options.limits_in(self.options.time_limit / TRIES)
+        last: remora.Schedule | None = None
+
+        def decide(least: int) -> remora.Schedule | None:
+            nonlocal last
+            found = ask(base.graph, least, limits, max_computes=2)
+            if not isinstance(found, remora.Schedule):
+                return None
+            last = found
+            return found
+
+        def less(_: int, found: remora.Schedule) -> int | None:
+            estimate = self._estimate(base.chosen(found)[0])
+            return found.peak - (estimate - budget) if estimate > (1 + DOUBT) * budget else None
+
+        ask_again(asked, decide, less)
+        return last
 
     def _partition(self, saved: tuple[str, ...], order: tuple[str, ...], guarded: bool = True) -> Partition:
         """Cost of a partition, lowered if it was not before."""

@@ -53,15 +53,19 @@ class Sketch:
         reads = self._reads(solid)
         shown = [*self._outputs[: self._shown], *kept]
         ahead = list(_ordered(shown, reads, lambda node: node in self._behind))
-        left = {place for node in shown for place in [self._place[node], *map(self._place.get, reads[node])]}
-        first, held = self._most(ahead, reads, {}, {p for p in left if p is not None})
+        first, held = self._most(ahead, reads, {}, self._places(shown, reads, solid))
         results = self._outputs[self._shown :]
         last = [node for node in self._nodes if node in self._behind and node in solid]
         again = list(_ordered([*last, *results], reads, lambda node: node in kept or node.op != "call_function"))
-        stays = {place for node in results for place in (self._place[node], *(self._place[n] for n in reads[node]))}
         there = {self._place[node]: held.get(self._place[node], 0) for node in kept}
-        second, _ = self._most(again, reads, there, stays)
+        second, _ = self._most(again, reads, there, self._places(results, reads, solid))
         return max(first, second)
+
+    def _places(
+        self, nodes: list[fx.Node], reads: dict[fx.Node, list[fx.Node]], solid: Collection[fx.Node]
+    ) -> set[int]:
+        """The storages of nodes; of those that are no buffers, the ones of what they are computed from."""
+        return {self._place[one] for node in nodes for one in ([node] if node in solid else reads.get(node, ()))}
 
     def _reads(self, solid: Collection[fx.Node]) -> dict[fx.Node, list[fx.Node]]:
         """For each node the buffers from which it is computed."""
