@@ -271,9 +271,9 @@ def place_updates(step: StepGraph) -> None:
 
 
 def _must_stay(step: StepGraph, op: Op) -> bool:
-    """True if an op makes results of the step, which otherwise may be computed again in the end, behind updates.
+    """True if an op makes results of the step, which otherwise may be recomputed in the end, behind updates.
 
-    Small ones beside other outputs, such as running statistics, are pinned instead.
+    Small ones next to other outputs, such as running statistics, are pinned instead.
     """
     kept = [s for s in op.outputs if step.storages[s].keep]
     if not kept or not op.recompute:
