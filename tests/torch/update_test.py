@@ -340,9 +340,10 @@ def test_random_networks_recomputed_within_a_budget(seed: int) -> None:
     torch.manual_seed(seed)
     model = Drawn(draw)
     given = rows(draw.choice((16, 64)), model.width)
-    budget, order = f"{draw.randint(50, 95)}%", draw.choice(("input", "input", "free"))
+    budget: int | str = draw.choice(("1%", f"{draw.randint(50, 95)}%"))
+    order = draw.choice(("input", "input", "free"))
     make = OPTIMIZERS[draw.choice(list(OPTIMIZERS))]
-    for _ in range(4):
+    for _ in range(2):
         pair = Pair(copy.deepcopy(model), make, budget=budget, order=order)
         try:
             plan = pair.run(given)

@@ -121,6 +121,7 @@ class StepGraph:
         self.swapped: set[fx.Node] = set()  # nodes that are run with their two arguments exchanged
         self.takes: dict[Op, Taking] = {}  # ops that may take over the storage of an input that is released behind them
         self.updates: list[tuple[fx.Node, fx.Node]] = []  # placeholder, and what is copied into it in the end
+        self.pinned: set[int] = set()  # storages that stay from where they are made to the end
         self.after: dict[Op, list[Op]] = {}  # ops whose first runs come before another's, which reads none of them
         self.outside = 0  # bytes of results that have no place in an arena, and are always counted
         self.beside = 0  # bytes that a CUDA graph takes beside its tensors: its workspace, and copies of the batch

@@ -9,7 +9,7 @@ that gradient. `place_updates` moves each call to the last op that reads its par
 No op may read the parameter behind that. A schedule runs an op again only if something needs its results, so an update
 comes after the first runs of all ops for which a reader of its parameter could run again: of those that read its
 results, and, where these may run again, of those that read theirs. Ops of the backward that read a parameter, and those
-that make a gradient, run once, so that this ends there.
+that make a gradient or a result, run once, so that this ends there.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ from torch.optim import LBFGS, Optimizer, SparseAdam
 from remora.errors import InputError
 
 from ..errors import CaptureError
+from ..symbols import hint_of
 from .graph import Op, Run, StepGraph, tensors_in
 from .optimizer import OptimizerMemory, memory_like
 
@@ -256,7 +257,7 @@ def place_updates(step: StepGraph) -> None:
     taken = {s for op in updates for s in step.storages_of(op.nodes[0].args[1])}  # type: ignore[arg-type]
     for op in step.ops:
         reads = op.backward and not set(written.values()).isdisjoint(op.inputs)
-        op.once = op not in written and (reads or not taken.isdisjoint(op.outputs))
+        op.once = op not in written and (reads or not taken.isdisjoint(op.outputs) or _must_stay(step, op))
     others = [op for op in step.ops if op not in written]
     number = {op: i for i, op in enumerate([*others, *updates])}
     before = _before(others, written)
@@ -267,6 +268,24 @@ def place_updates(step: StepGraph) -> None:
         behind.setdefault(max(before[op].bit_length() - 1, *makers), []).append(op)
     step.ops[:] = [op for i, other in enumerate(others) for op in (other, *behind.get(i, ()))]
     _order(step, number, before)
+
+
+def _must_stay(step: StepGraph, op: Op) -> bool:
+    """True if an op makes results of the step, which otherwise may be recomputed in the end, behind updates.
+
+    Small ones next to other outputs, such as running statistics, are pinned instead.
+    """
+    kept = [s for s in op.outputs if step.storages[s].keep]
+    if not kept or not op.recompute:
+        return False
+    if len(kept) < len(op.outputs) and sum(hint_of(step.storages[s].size) for s in kept) <= SMALL:
+        step.pinned.update(kept)
+        return False
+    return True
+
+
+SMALL = 1 << 16
+"""Bytes of results that may count throughout."""
 
 
 def late_reads(step: StepGraph, runs: Sequence[Run]) -> list[Op]:

@@ -61,6 +61,7 @@ def solve(
     plan = SchedulePlan.of(
         found.schedule,
         budget=budget,
+        fixed_memory=problem.fixed,
         unscheduled_peak=problem.unscheduled,
         whole=problem.of,
         predicted_peak=found.peak,

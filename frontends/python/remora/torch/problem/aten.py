@@ -98,13 +98,16 @@ def graph_of(
     """
     axes = axes or {}
     cut = {s: rows for found in axes.values() for axis in found for s, rows in axis.cuts.items() if rows is not None}
-    graph = remora.Graph(name, fixed_memory=fixed_memory(step), duration_unit="ns")
+    pinned = sum(step.storages[s].size for s in step.pinned)  # counts throughout, so that nothing evicts it
+    graph = remora.Graph(name, fixed_memory=fixed_memory(step) + pinned, duration_unit="ns")
     graph.meta |= {"source": "remora.torch"}
     if step.accumulates:
         graph.meta |= LATER
     made = {s: step.storages[s] for s in storages_made(step)}
     tensors = {
-        s: graph.tensor(storage.name, cut[s].whole if s in cut else storage.size, keep=storage.keep)
+        s: graph.tensor(storage.name, 0, keep=False)
+        if s in step.pinned
+        else graph.tensor(storage.name, cut[s].whole if s in cut else storage.size, keep=storage.keep)
         for s, storage in made.items()
     }
     forward = forward_of(step)
@@ -215,12 +218,13 @@ def once(step: StepGraph) -> list[Run]:
 def runs_of(step: StepGraph, schedule: remora.Schedule) -> list[Run]:
     """The steps of a schedule of `graph_of` as runs of a step's ops."""
     storages = dict(enumerate(storages_made(step)))  # what says that an op is done is none
+    released = {i: s for i, s in storages.items() if s not in step.pinned}
     arena = schedule.arena
     placed = zip(arena.offsets, arena.workspaces, strict=True) if arena else itertools.repeat(({}, None))
     return [
         Run(
             step.ops[s.op.index],
-            tuple(storages[t.index] for t in s.free if t.index in storages),
+            tuple(released[t.index] for t in s.free if t.index in released),
             {storages[t.index]: offset for t, offset in offsets.items() if t.index in storages},
             workspace or 0,
         )

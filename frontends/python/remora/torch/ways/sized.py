@@ -353,6 +353,7 @@ class SizedStep:
             plan = SchedulePlan.of(
                 replayed(problem.graph, scheduled.ops, "input" if options.order == "input" else "free"),
                 budget=options.in_bytes(problem),
+                fixed_memory=problem.fixed,
                 unscheduled_peak=problem.unscheduled,
                 whole=problem.of,
                 predicted_peak=scheduled.peak(problem),
