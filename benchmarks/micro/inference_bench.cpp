@@ -56,7 +56,8 @@ std::vector<Variant> variants() {
 
 cp::SearchOutcome prove(const Instance& instance, Duration below, const Variant& variant) {
   const auto all = input_order(instance);
-  const cp::RetentionProblem problem(instance, computes_of(input_order(instance)), all, {instance.budget(), below}, variant.inferences);
+  const cp::RetentionProblem problem(instance, computes_of(input_order(instance)), all, {instance.budget(), below},
+                                     variant.inferences);
   cp::SearchSettings settings;
   settings.node_limit = kMaxNodes;
   settings.rule = variant.rule;

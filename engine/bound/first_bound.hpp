@@ -29,9 +29,9 @@ std::vector<Certificate> footprint_certificates(const Instance& instance);
 std::optional<Certificate> footprint_certificate(const Instance& instance);
 
 /// One mode per op, with the least amounts of all: whatever holds of every schedule of this instance, in which each
-/// sequence of ops takes no more time and memory, holds where modes are chosen. An input that some mode leaves unread is
-/// no input here. The instance itself if it has no modes, which must outlive the result; null where an op takes so much
-/// less than its inputs and outputs that no graph says so.
+/// sequence of ops takes no more time and memory, holds where modes are chosen. An input that some mode leaves unread
+/// is no input here. The instance itself if it has no modes, which must outlive the result; null where an op takes so
+/// much less than its inputs and outputs that no graph says so.
 std::shared_ptr<const Instance> least_of_modes(const Instance& instance);
 
 /// Bounds of a problem without a search.
@@ -48,7 +48,8 @@ struct FirstBound {
   IntegerSolver solved_by = IntegerSolver::off;
 };
 
-/// By footprints, then by the covering relaxation; where ops have several modes, that of the least amounts. The integer program takes a twentieth of the time limit at most.
+/// By footprints, then by the covering relaxation of the least amounts. The integer program takes a twentieth of the
+/// time limit at most.
 FirstBound find_first_bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline);
 
 /// No schedule of the staged form holds a smaller budget: by the footprints and the covering relaxation, in exact

@@ -180,7 +180,8 @@ TEST(SolveRetention, ACeilingIsStrict) {
   const Instance instance(test::figure_1(), {.budget = Bytes(3)});
   const auto all = input_order(instance);
   const auto solve_below = [&](std::int64_t cutoff) {
-    const RetentionProblem problem(instance, computes_of(input_order(instance)), all, {instance.budget(), Duration(cutoff)});
+    const RetentionProblem problem(instance, computes_of(input_order(instance)), all,
+                                   {instance.budget(), Duration(cutoff)});
     return cp::solve_retention(problem, {});
   };
   EXPECT_TRUE(solve_below(2).sequence.has_value());

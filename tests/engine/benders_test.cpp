@@ -11,7 +11,8 @@ namespace {
 
 /// Some schedule within the budget, not the best: the first that the constraint program finds.
 std::optional<Solution> first_schedule(const Instance& instance, std::uint64_t seed) {
-  const cp::RetentionProblem problem(instance, computes_of(input_order(instance)), input_order(instance), {instance.budget()});
+  const cp::RetentionProblem problem(instance, computes_of(input_order(instance)), input_order(instance),
+                                     {instance.budget()});
   cp::SearchSettings settings;
   settings.first_only = true;
   settings.noise = 0.9;
