@@ -443,6 +443,27 @@ def test_other_batches_and_modes_are_as_in_eager() -> None:
         assert all(checking.same(a, b) for a, b in zip(*results, strict=True))
 
 
+def test_smaller_batches_need_no_more_than_the_largest() -> None:
+    model = models.Gpt(layers=4, length=64)
+    state = copy.deepcopy(model.state_dict())
+    rt.auto_checkpoint(model, (tokens(4, 64),), "60%", loss=lambda m, batch: words_lost(m, *batch), **OPTIONS)
+    plan = rt.checkpoints(model)
+    assert plan is not None and plan.modules
+
+    def run(x: torch.Tensor) -> torch.Tensor:
+        loss = words_lost(model, x)
+        loss.backward()
+        return loss.detach()
+
+    peaks = []
+    for shape in ((4, 64), (4, 63), (4, 40), (3, 64), (1, 9)):
+        x = tokens(*shape)
+        checking.outcome(model, lambda x=x: run(x), state)
+        peaks.append(checking.outcome(model, lambda x=x: run(x), state).peak)
+    assert plan.fixed_memory + max(peaks) <= plan.budget
+    assert max(peaks) == peaks[0]
+
+
 def test_hooks_run_as_with_torch_checkpoint() -> None:
     case = Case("dropout")
     outside: list[int] = []

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import functools
+import itertools
 import json
 import os
 import re
@@ -26,6 +27,7 @@ from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils import _pytree as pytree
 from torch.utils._python_dispatch import _disable_current_modes
 
+import remora.asking
 import remora.fit
 import remora.torch as rt
 from remora.errors import InputError
@@ -645,6 +647,71 @@ def test_a_table_names_what_it_does_not_understand(models_of: Any, devices: Any,
         rt.fit_table(models_of, devices)
 
 
+# -- Sizes that vary ---------------------------------------------------------------------------------------------------
+
+
+def batch_loss(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+
+def sized(length: int) -> tuple[torch.Tensor, torch.Tensor]:
+    return torch.empty(2, length, dtype=torch.long, device="meta"), torch.empty(2, length, dtype=torch.long)
+
+
+def test_a_plan_for_sizes_is_that_of_the_largest_with_ranges() -> None:
+    words: dict[str, Any] = {**HERE, "budget": "60%", "sizes": {"x": (8, 128)}, "cost": "flops"}
+    found = rt.plan(small_gpt, sized(32), batch_loss, **words)
+    assert found.fits and found.shapes[0] == ["int64", 2, 128]
+    alone = rt.plan(small_gpt, sized(128), batch_loss, **{**words, "sizes": None})
+    assert (found.peak, found.budget) == (alone.peak, alone.budget) and not alone.plans
+    assert 2 <= len(found.plans) <= 4
+    assert found.plans[0].recomputes == 0 < found.plans[-1].recomputes
+    assert found.plans[-1] is found.step
+    assert all(plan.predicted_peak <= plan.budget == found.plans[0].budget for plan in found.plans)
+    bounds = [tuple(map(int, re.findall(r"\d+", plan.sizes.partition(": ")[2]))) for plan in found.plans]
+    assert bounds[0][0] == 8 and bounds[-1][1] == 128
+    assert all(a[1] + 1 == b[0] for a, b in itertools.pairwise(bounds))
+    for plan, (low, high) in zip(found.plans, bounds, strict=True):
+        for length in {low, high}:  # as it runs there: the program's own replay
+            step = rt.plan(small_gpt, sized(length), batch_loss, **{**words, "sizes": None, "budget": found.budget})
+            assert step.step is not None
+            ops = [s.op.index for s in plan.found.steps]
+            assert remora.asking.replayed(step.step.found.graph, ops, "input").peak <= plan.budget
+    (expected,) = found.plans.expected
+    assert expected.plain <= expected.bound <= expected.time
+    assert str(found.plans) in "\n".join(line.strip() for line in str(found).splitlines())
+    again = rt.FitPlan.from_json(found.to_json())
+    assert [plan.sizes for plan in again.plans] == [plan.sizes for plan in found.plans]
+    fewer = rt.plan(small_gpt, sized(32), batch_loss, **words, plans=1)
+    assert len(fewer.plans) == 1 and fewer.plans.expected[0].time >= expected.time
+
+
+def test_the_largest_batch_is_tried_at_the_largest_of_sizes() -> None:
+    words: dict[str, Any] = {**HERE, "cost": "flops", "most": 8, "budget": "2560KiB", "optimizer": None}
+    found = rt.largest(small_gpt, sized(32), batch_loss, sizes={"x": (8, 64)}, lengths=[9] * 5 + [60], **words)
+    alone = rt.largest(small_gpt, sized(64), batch_loss, **words)
+    assert (found.within, found.without) == (alone.within, alone.without) and 0 < found.without < found.within
+    plan = found.curve[-1][1]
+    assert plan.shapes[0] == ["int64", found.within, 64] and plan.plans
+    assert plan.plans[0].sizes in str(found)
+
+
+def test_sizes_of_other_ops_are_refused() -> None:
+    def branching(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        value = batch_loss(model, x, y)
+        return value.exp() if x.shape[1] > 60 else value
+
+    words: dict[str, Any] = {**HERE, "budget": "80%", "cost": "flops"}
+    with pytest.raises(InputError, match=r"other ops at x\.shape\[1\]: 8 than at x\.shape\[1\]: 128"):
+        rt.plan(small_gpt, sized(32), branching, sizes={"x": (8, 128)}, **words)
+    with pytest.raises(InputError, match="not within 64 to 128"):
+        rt.plan(small_gpt, sized(32), batch_loss, sizes={"x": (64, 128)}, **words)
+    with pytest.raises(InputError, match="the batch is a function"):
+        rt.plan(small_gpt, lambda: sized(32), batch_loss, sizes={"x": (8, 128)}, **words)
+    small = rt.plan(small_gpt, sized(32), batch_loss, sizes={"x": (8, 128)}, **{**words, "budget": "1MiB"})
+    assert not small.fits and small.least > small.budget and not small.plans
+
+
 # -- Planned here, run there -------------------------------------------------------------------------------------------
 
 
@@ -844,6 +911,12 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert "of a later one of 4 micro-steps" in capsys.readouterr().out
     (plan,) = json.loads(Path(told).read_text())
     assert {"reserved": 2**30}.items() <= {item["name"]: item["size"] for item in plan["items"]}.items()
+    short = ["--length", "16:64", "--plans", "2", "--output", told]
+    assert remora.fit.main([model, "--device", "h100", *short, *quick]) == 0
+    assert "input_ids.shape[1]: 16 to" in capsys.readouterr().out
+    assert json.loads(Path(told).read_text())[0]["plans"]
+    assert remora.fit.main([model, "--length", "64:16"]) == 65
+    assert remora.fit.main([model, "--length", "16:64", "--largest", "length"]) == 65
     with pytest.raises(SystemExit) as ended:
         remora.fit.main([model, "--batch", "many"])
     assert ended.value.code == 64

@@ -22,8 +22,10 @@ from torch import nn
 
 import remora.torch as rt
 from remora.errors import InputError
+from remora.torch.cost.calls import Call
 from remora.torch.cost.varying import between
 from remora.torch.decide.lengths import expected_time, fewest
+from remora.torch.ways import step as steps
 
 Batch = dict[str, torch.Tensor]
 Loss = Callable[..., torch.Tensor]
@@ -433,6 +435,27 @@ def test_what_reads_a_length_as_a_number_is_captured_by_size_and_said(way: str) 
         case.check(*words(length))
         said += case.said
     assert sum("each size is captured and planned by itself" in text for text in said) == 1
+
+
+def test_what_is_captured_by_size_takes_over_times_and_the_schedule(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No op is timed again at a second size, and its search begins with the schedule of the first one."""
+    timed, starts = [], []
+    own, planned = Call.time, steps.planned
+    monkeypatch.setattr(Call, "time", lambda call: timed.append(call.key) or own(call))
+    monkeypatch.setattr(
+        steps, "planned", lambda *a, before, **b: starts.append(before) or planned(*a, before=before, **b)
+    )
+
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return next_word(model, x, y) * len([None for _ in range(x.shape[1])])
+
+    case = Beside(models.Gpt(layers=2, length=112), loss, budget="2MiB")
+    counts = []
+    for length in (111, 97, 83):
+        case.check(*words(length))
+        counts.append(len(timed))
+    assert [bool(start) for start in starts] == [False, True, True]
+    assert 0 < counts[0] == counts[1] == counts[2] and len(case.step.plans) == 3
 
 
 @pytest.mark.parametrize("way", WAYS)

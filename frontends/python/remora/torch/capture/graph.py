@@ -221,6 +221,13 @@ class StepGraph:
         found.value = _ValuesAt(self, numbers, found._of)
         return found
 
+    @property
+    def form(self) -> list[Any]:
+        """All that is equal of two steps whose schedules are each other's: ops and storages, but no sizes."""
+        kept = [i for i, s in enumerate(self.storages) if s.keep]
+        rows = [(op.inputs, op.outputs, op.recompute, op.random, [str(n.target) for n in op.nodes]) for op in self.ops]
+        return [kept, *rows]
+
     def is_behind_cut(self, node: fx.Node) -> bool:
         """True if a node begins the backward part, or certainly belongs to it: it reads a tangent, or is marked."""
         assert self.cut is not None

@@ -14,14 +14,14 @@ two next to it in work (`work_of`).
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 
 import torch
 from torch import fx
 from torch.utils._python_dispatch import _disable_current_modes
 
-from ..capture.graph import StepGraph, has_effect
+from ..capture.graph import StepGraph, has_effect, tensors_in
 from ..job import same_answer
 from ..measure import measuring
 from ..store import digest
@@ -90,6 +90,31 @@ class VaryingCosts:
 
         rows = same_answer(f"memory/{question}", found)
         return {node: (workspace, outputs) for node, (workspace, outputs) in zip(calls, rows, strict=True)}
+
+
+def taken_over(step: StepGraph, known: StepGraph, costs: Mapping[fx.Node, Cost]) -> Callable[[Call], Cost | None]:
+    """For `measured`: times of the same calls at other sizes, in proportion to their work; memory is measured.
+
+    `known`: the step at the other sizes, of the same form, with its measured costs.
+    """
+    like = dict(zip(nodes_of(step), nodes_of(known), strict=True))
+
+    def cost(call: Call) -> Cost | None:
+        other = like[call.node]
+        if _types_of(step, call.node) != _types_of(known, other):
+            return None
+        before, device = costs[other], step.device
+        work = roofline(step, call.node, device).duration / roofline(known, other, device).duration
+        if device.type == "cuda":  # kernels may prepare themselves once for a size
+            call.run(call.arguments())
+        workspace, outputs = memory_of(call)
+        return Cost(max(1, round(before.duration * work)), workspace, tuple(outputs), draws=before.draws)
+
+    return cost
+
+
+def _types_of(step: StepGraph, node: fx.Node) -> list[torch.dtype]:
+    return [t.dtype for t in tensors_in((step.given(node), step.value[node]))]
 
 
 def between(points: list[tuple[int, int]], x: int) -> int:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
 from torch import fx
@@ -46,9 +46,9 @@ Decide = Callable[[StepProblem, Options, float], Decision]
 """Plans a problem of ops in a share of the time limit; raises BudgetError."""
 
 
-def decide_ops(problem: StepProblem, options: Options, share: float = 1.0) -> Decision:
-    """Plans a problem that runs op by op."""
-    return problem, *solve(problem, options, share)
+def decide_ops(problem: StepProblem, options: Options, share: float = 1.0, before: Sequence[int] = ()) -> Decision:
+    """Plans a problem that runs op by op; `before`: ops of a schedule to begin with."""
+    return problem, *solve(problem, options, share, before)
 
 
 def solve_with_slices(

@@ -13,7 +13,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from typing import Any, Literal
 
 import torch
 from torch.utils import _pytree as pytree
@@ -132,9 +132,9 @@ def plan_for_sizes(question: Question, limit: int | None = None) -> FitPlan:
 
 def _expect_alike(captured: Sequence[Captured], sizes: Sizes, points: Sequence[Mapping[tuple[int, int], int]]) -> None:
     """Rejects sizes at which the step has other ops than at the largest."""
-    last = _ops_of(captured[-1])
+    last = captured[-1].problem.step.form
     for one, point in zip(captured, points, strict=True):
-        if _ops_of(one) != last:
+        if one.problem.step.form != last:
             raise InputError(
                 "sizes",
                 f"the step has other ops at {sizes.text(point, point)} than at {sizes.text(points[-1], points[-1])}: "
@@ -142,20 +142,12 @@ def _expect_alike(captured: Sequence[Captured], sizes: Sizes, points: Sequence[M
             )
 
 
-def _ops_of(captured: Captured) -> list[Any]:
-    """All that must be equal for schedules of one step to be schedules of another: all but sizes and costs."""
-    step = captured.problem.step
-    kept = [i for i, s in enumerate(step.storages) if s.keep]
-    rows = [(op.inputs, op.outputs, op.recompute, op.random, [str(n.target) for n in op.nodes]) for op in step.ops]
-    return [kept, *rows]
-
-
 class _Choice:
     """The schedules of steps that are alike, under one budget in bytes."""
 
     def __init__(self, captured: list[Captured], largest: FitPlan, solver: Options, weights: list[float]) -> None:
         self.captured, self._budget, self._weights = captured, largest.budget, weights
-        self._order = "input" if solver.order == "input" else "free"
+        self._order: Literal["input", "free"] = "input" if solver.order == "input" else "free"
         count = len(captured)
         plain = list(range(len(captured[0].problem.step.ops)))
         assert largest.step is not None

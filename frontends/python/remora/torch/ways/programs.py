@@ -23,6 +23,7 @@ from ..carry.arena import Arena, Memory, prepare
 from ..carry.fuse import fuse
 from ..carry.program import Program, write_program
 from ..cost.calls import adopt_sizes, by_flops, measured
+from ..cost.varying import taken_over
 from ..decide.schedules import FIRST
 from ..decide.slices import Decision, Read, decide_ops, solve_with_slices, with_reach
 from ..decide.step import solve
@@ -39,17 +40,21 @@ def read_graph(
     seconds: dict[str, float],
     name: str = "step",
     theirs: Sequence[Any] = (),
+    known: StepProblem | None = None,
 ) -> StepProblem:
     """Reads a graph, and finds the cost of its ops; adds the time of both to `seconds`.
 
-    `theirs` are values that the user allocates, or keeps as long as he likes.
+    `theirs` are values that the user allocates, or keeps as long as he likes. `known`: the step at other sizes, from
+    which times are taken over.
     """
     start = time.perf_counter()
     step = read_step(module, cut, options.pure)
     simplify(step)
     seconds["read"] = seconds.get("read", 0.0) + time.perf_counter() - start
     start = time.perf_counter()
-    costs = measured(step, options.say) if options.cost == "measured" else by_flops(step)
+    like = known if known is not None and known.step.form == step.form else None
+    instead = taken_over(step, like.step, like.costs) if like is not None else lambda _: None
+    costs = measured(step, options.say, instead) if options.cost == "measured" else by_flops(step)
     adopt_sizes(step, costs)
     if options.arena:
         costs = prepare(step, costs, theirs)
@@ -64,8 +69,12 @@ def planned(
     memory: Memory | None = None,
     seconds: dict[str, float] | None = None,
     are_theirs: bool = False,
+    before: Sequence[int] = (),
 ) -> tuple[SchedulePlan, Program]:
-    """Plans a graph that runs as one program; `are_theirs`: the user keeps its results as long as he likes."""
+    """Plans a graph that runs as one program.
+
+    `are_theirs`: the user keeps its results as long as he likes. `before`: ops of a schedule to begin with.
+    """
     seconds = dict(seconds or {})
 
     def read(module: fx.GraphModule, given: Options) -> StepProblem:
@@ -73,7 +82,7 @@ def planned(
         found.step.beside, found.step.accumulates = problem.step.beside, problem.step.accumulates
         return found
 
-    problem, plan, runs = scheduled(problem, options, seconds, read)
+    problem, plan, runs = scheduled(problem, options, seconds, read, before)
     step = problem.step
     arena = Arena(memory, problem.costs, plan.arena) if memory is not None else None
     program = write_program("step", step, runs, step.placeholders, step.outputs, step.updates, arena)
@@ -87,17 +96,19 @@ def scheduled(
     options: Options,
     seconds: dict[str, float],
     read: Read,
+    before: Sequence[int] = (),
 ) -> Decision:
     """The problem as it runs, of ops or of regions, and its plan; `read`: how the graph of regions is read.
 
     Regions that are cut where a schedule recomputes ops depend on the budget, and may need more than those that are not
     cut. These are tried before a budget is rejected, and the error names what they need: that is enough.
     """
+    whole = problem
 
     def decide(given: StepProblem, options: Options, share: float = 1.0) -> Decision:
-        return (
-            _decide_regions(given, options, share, seconds, read) if options.fuse else decide_ops(given, options, share)
-        )
+        if options.fuse:
+            return _decide_regions(given, options, share, seconds, read)
+        return decide_ops(given, options, share, before if given is whole else ())
 
     if options.slices == "auto":
         problem, plan, runs = solve_with_slices(problem, options, read, decide)

@@ -300,7 +300,8 @@ class TrainStep:
             return self._runs(SizedStep(module, self.options, name, part, self.ledger, self._declared))
         self.ledger.tell_numbers(self._declared.sizes)
         seconds = {"capture": time.perf_counter() - part.begun}
-        problem = read_graph(module, self.options, None, seconds, name)
+        nearest = self._nearest(part)
+        problem = read_graph(module, self.options, None, seconds, name, known=nearest.problem if nearest else None)
         problem.step.accumulates = part.accumulates
         if self.options.cuda_graph:
             device = problem.step.device
@@ -310,12 +311,20 @@ class TrainStep:
             copies = sum(rounded(size, device) for size in part.batch)
             problem.step.beside = copies + workspace_in_graph(device)
         options, self._limit = self.options.fixed_in_bytes(problem, self._limit)
-        plan, program = planned(problem, options, self._memory, seconds)
+        before: list[int] = []
+        if nearest is not None and not nearest.plan.slices and nearest.problem.step.form == problem.step.form:
+            before = [s.op.index for s in nearest.plan.found.steps]
+        plan, program = planned(problem, options, self._memory, seconds, before=before)
         part.keep(plan)
         recorded = self._recorded(program, problem)
         captured = _Captured(problem, plan, recorded, plan.predicted_peak, part, self._limit)
         self.ledger.tell_shapes(part)
         return self._runs(captured)
+
+    def _nearest(self, part: Part) -> _Captured | None:
+        """The step as it was captured at the sizes that are nearest to those of a part, if it was."""
+        found = [c for c in self._captured if isinstance(c, _Captured) and c.part.accumulates == part.accumulates]
+        return min(found, key=lambda c: abs(sum(c.part.batch) - sum(part.batch)), default=None)
 
     def _runs(self, captured: _Captured | SizedStep) -> Callable[[list[Any]], list[Any]]:
         """Gives what Dynamo calls, which must not keep the step."""
