@@ -34,7 +34,7 @@ from .optimizer import OptimizerMemory, memory_like
 
 _numbers = itertools.count(1)
 _known: weakref.WeakValueDictionary[int, Update] = weakref.WeakValueDictionary()
-_library = torch.library.Library("remora", "DEF")
+_library: Any = torch.library.Library("remora", "DEF")  # type: ignore[no-untyped-call]
 _library.define("update(Tensor parameter, Tensor gradient, int number) -> ()")
 _library.impl("update", lambda _, gradient, number: _known[number].run(gradient), "CompositeExplicitAutograd")
 _library.impl("update", lambda *_: None, "Meta")
