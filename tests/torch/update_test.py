@@ -206,19 +206,31 @@ def test_options_that_change_the_memory_of_an_update_are_refused() -> None:
 # -- Where an update comes ---------------------------------------------------------------------------------------------
 
 
-def test_gradients_do_not_lie_beside_each_other() -> None:
-    """Of a network whose parameters are most of its memory, the minimum falls by almost all gradients."""
-    model = nn.Sequential(*[nn.Linear(128, 128) for _ in range(8)])
-    given = torch.randn(2, 128), torch.randint(0, 128, (2,))
+def written(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+    return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
+
+
+@pytest.mark.parametrize("name", ["perceptron", "gpt"])
+def test_gradients_do_not_lie_beside_each_other(name: str) -> None:
+    """Of a network whose parameters are most of its memory, the minimum falls by almost all gradients.
+
+    The gradient of tied weights has two parts, of which the first one is there from the beginning of the backward.
+    """
+    model: nn.Module = nn.Sequential(*[nn.Linear(128, 128) for _ in range(8)])
+    given, loss = (torch.randn(2, 128), torch.randint(0, 128, (2,))), classified
+    if name == "gpt":
+        model, loss = models.Gpt(layers=4, width=64, dropout=0.0), written
+        given = torch.randint(0, 64, (1, 16)), torch.randint(0, 64, (1, 16))
     gradients = sum(p.nbytes for p in model.parameters())
-    outside = rt.train_step(checking.Case.body(copy.deepcopy(model), classified), budget="1%", **checking.OPTIONS)
+    outside = rt.train_step(checking.Case.body(copy.deepcopy(model), loss), budget="1%", **checking.OPTIONS)
     with pytest.raises(rt.BudgetError) as refused:
         outside(*given)
-    pair = Pair(model, OPTIMIZERS["SGD"])
-    plan = pair.run(given)
+    with pytest.raises(rt.BudgetError) as less:
+        Pair(model, OPTIMIZERS["SGD"], loss, budget="1%").step(*given)
+    plan = Pair(model, OPTIMIZERS["SGD"], loss, budget=less.value.least).run(given)
     saved = refused.value.least - plan.predicted_peak
     print(f"minimum {refused.value.least:,}, with the updates inside {plan.predicted_peak:,}; gradients {gradients:,}")
-    assert saved >= 0.8 * gradients
+    assert saved >= 0.75 * gradients
 
 
 def test_gradients_of_several_backwards_add_up_before_the_update() -> None:
@@ -355,9 +367,6 @@ def test_random_networks_recomputed_within_a_budget(seed: int) -> None:
 
 @pytest.mark.parametrize("budget", ["100%", "60%"])
 def test_a_language_model_with_tied_weights(budget: str) -> None:
-    def written(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
-        return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
-
     words = torch.randint(0, 64, (8, 32)), torch.randint(0, 64, (8, 32))
     plan = Pair(models.Gpt(), OPTIMIZERS["AdamW"], written, budget=budget).run(words)
     assert (plan.recomputes > 0) == (budget != "100%")
