@@ -8,13 +8,15 @@ that gradient. `place_updates` moves each call to the last op that reads its par
 
 No op may read the parameter behind that. A schedule runs an op again only if something needs its results, so an update
 comes after the first runs of all ops for which a reader of its parameter could run again: of those that read its
-results, and, where these may run again, of those that read theirs. Ops of the backward that read a parameter, and those
-that make a gradient or a result, run once, so that this ends there.
+results, and, where these may run again, of those that read theirs. Ops of the backward that read a parameter, those
+that make a gradient or a result, and those for which an update would have to wait run once, so that this ends there.
 """
 
 from __future__ import annotations
 
+import functools
 import itertools
+import operator
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -34,7 +36,7 @@ from .optimizer import OptimizerMemory, memory_like
 
 _numbers = itertools.count(1)
 _known: weakref.WeakValueDictionary[int, Update] = weakref.WeakValueDictionary()
-_library = torch.library.Library("remora", "DEF")
+_library: Any = torch.library.Library("remora", "DEF")  # type: ignore[no-untyped-call]
 _library.define("update(Tensor parameter, Tensor gradient, int number) -> ()")
 _library.impl("update", lambda _, gradient, number: _known[number].run(gradient), "CompositeExplicitAutograd")
 _library.impl("update", lambda *_: None, "Meta")
@@ -260,12 +262,21 @@ def place_updates(step: StepGraph) -> None:
         op.once = op not in written and (reads or not taken.isdisjoint(op.outputs) or _must_stay(step, op))
     others = [op for op in step.ops if op not in written]
     number = {op: i for i, op in enumerate([*others, *updates])}
-    before = _before(others, written)
     maker = {s: number[op] for op in others for s in op.outputs}
+    users: list[list[int]] = [[] for _ in others]
+    for i, op in enumerate(others):
+        for place in {maker[s] for s in op.inputs if s in maker} - {i}:
+            users[place].append(i)
+    readers = {op: [i for i, other in enumerate(others) if written[op] in other.inputs] for op in updates}
+    ready = {op: max(*readers[op], *(maker[s] for s in op.inputs if s in maker)) for op in updates}
+    before = _before(others, users, readers)
+    while late := _kept_longer(others, users, before, ready):
+        for op in late:
+            op.once = True
+        before = _before(others, users, readers)
     behind: dict[int, list[Op]] = {}
     for op in updates:
-        makers = (maker[s] for s in op.inputs if s in maker)
-        behind.setdefault(max(before[op].bit_length() - 1, *makers), []).append(op)
+        behind.setdefault(max(before[op].bit_length() - 1, ready[op]), []).append(op)
     step.ops[:] = [op for i, other in enumerate(others) for op in (other, *behind.get(i, ()))]
     _order(step, number, before)
 
@@ -320,25 +331,28 @@ def _refuse_other_writes(step: StepGraph, parameters: set[int]) -> None:
             )
 
 
-def _before(ops: Sequence[Op], written: dict[Op, int]) -> dict[Op, int]:
+def _before(ops: Sequence[Op], users: list[list[int]], readers: dict[Op, list[int]]) -> dict[Op, int]:
     """For each update, as bits, the ops that read its parameter, and those for which one of these could run again."""
-    readers: dict[int, list[int]] = {}
-    for i, op in enumerate(ops):
-        for s in op.inputs:
-            readers.setdefault(s, []).append(i)
     behind = [0] * len(ops)  # an op, and if it may run again, those that read its results, and so on
     for i in range(len(ops) - 1, -1, -1):
-        op = ops[i]
         behind[i] = 1 << i
-        for s in op.outputs if op.recompute and not op.once else ():
-            for user in readers.get(s, ()):
-                behind[i] |= behind[user] if user > i else 0
-    found = {}
-    for op, parameter in written.items():
-        found[op] = 0
-        for reader in readers.get(parameter, ()):
-            found[op] |= behind[reader]
-    return found
+        for user in users[i] if ops[i].recompute and not ops[i].once else ():
+            behind[i] |= behind[user]
+    return {op: functools.reduce(operator.or_, (behind[i] for i in found), 0) for op, found in readers.items()}
+
+
+def _kept_longer(ops: Sequence[Op], users: list[list[int]], before: dict[Op, int], ready: dict[Op, int]) -> list[Op]:
+    """Ops of the backward for which an update would wait, as for parts of another gradient: they are to run once."""
+    last = [max(found, default=0) for found in users]
+    found: dict[Op, None] = {}
+    for update, place in ready.items():
+        if before[update].bit_length() - 1 <= place:
+            continue
+        for i in range(place + 1):
+            op = ops[i]
+            if last[i] > place and before[update] >> i & 1 and op.backward and op.recompute and not op.once:
+                found[op] = None
+    return list(found)
 
 
 def _order(step: StepGraph, number: dict[Op, int], before: dict[Op, int]) -> None:

@@ -87,7 +87,9 @@ class Subject:
             return value.detach()
 
         # Dynamo keeps what it captured by code object, and each plan is of its own.
-        own = types.FunctionType(step.__code__.replace(), step.__globals__, "step", None, step.__closure__)
+        own: Callable[..., Any] = types.FunctionType(
+            step.__code__.replace(), step.__globals__, "step", None, step.__closure__
+        )
         updates = None
         if make is not None:
             with self.mode:
