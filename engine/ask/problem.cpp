@@ -97,7 +97,7 @@ Schedule search_any_order(const Instance& instance, const SolveOptions& options,
   Search search(instance, options, {free_order_crew}, warm_start);
   search.listen(listener_of(callbacks, criterion, search));
   search.begin(deadline);
-  if (!search.infeasible()) search_free_order(search, deadline, callbacks.blocks);
+  if (!search.is_decided()) search_free_order(search, deadline, callbacks.blocks);
   return search.answer();
 }
 

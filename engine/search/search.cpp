@@ -79,9 +79,11 @@ Search::Search(const Instance& instance, const SolveOptions& options, SearchPart
       problem_(describe_problem(instance, options)),
       seed_(options.seed),
       parts_(std::move(parts)) {
-  std::optional<Solution> first = first_solution(instance, warm_start);
-  infeasible_ = !first.has_value();
-  if (first) incumbent_ = *std::move(first);
+  FirstSolution first = first_solution(instance, warm_start);
+  infeasible_ = first.is_infeasible;
+  has_no_start_ = !first.solution && !infeasible_;
+  if (first.solution) incumbent_ = *std::move(first.solution);
+  if (has_no_start_) report_.note = "no choice of modes was found that their limits of runs allow";
 }
 
 // The whole way of a search: bound, starts, phases.
@@ -90,7 +92,7 @@ void Search::run_session(const Session& session) {
   begin(session.deadline);
   until_ = std::max(session.until, plus(work_, Work(1)));
   if (prover_ && !is_decided()) prover_->start(deadline_);
-  if (!infeasible_) {
+  if (!infeasible_ && !has_no_start_) {
     const double first = deadline_.elapsed();
     run_rounds(SearchPhase::feasibility, [this] { return holds_budget(); });
     report_.reached_peak = incumbent_.peak;
@@ -116,7 +118,7 @@ void Search::run_session(const Session& session) {
 void Search::begin(const Deadline& deadline) {
   deadline_ = deadline;
   stopped_at_.reset();
-  if (std::exchange(begun_, true) || infeasible_) return;
+  if (std::exchange(begun_, true) || infeasible_ || has_no_start_) return;
   make_prover();
   if (prover_) prover_->start(deadline_);
   try_starts(When::at_once);
@@ -360,7 +362,7 @@ bool Search::limit_reached() const {
 bool Search::is_decided() const {
   const auto duration = static_cast<double>((instance_.baseline_duration() + incumbent_.extra).count());
   const auto missing = static_cast<double>((incumbent_.extra - lower_bound_).count());
-  return infeasible_ || (holds_budget() && missing <= options_.gap * duration);
+  return infeasible_ || has_no_start_ || (holds_budget() && missing <= options_.gap * duration);
 }
 
 void Search::raise_bound(Duration extra) {
@@ -463,7 +465,7 @@ Schedule Search::answer() const {
     const Duration exact = instance_.baseline_duration() + exact_bound_;
     solver.statistics.push_back({.name = "exact_lower_bound", .value = static_cast<double>(exact.count())});
   }
-  if (!infeasible_) write_steps(instance_, incumbent_.computes(instance_), schedule);
+  if (!infeasible_ && !has_no_start_) write_steps(instance_, incumbent_.computes(instance_), schedule);
   return schedule;
 }
 

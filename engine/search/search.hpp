@@ -119,8 +119,8 @@ class Search {
   [[nodiscard]] const CoverFacts& cover() const { return cover_; }
   [[nodiscard]] Work work() const { return work_; }
   [[nodiscard]] bool infeasible() const { return infeasible_; }
-  [[nodiscard]] bool holds_budget() const { return incumbent_.peak <= instance_.budget(); }
-  /// Nothing is left to search for: infeasible, or proved to be as near to the optimum as the options want it.
+  [[nodiscard]] bool holds_budget() const { return !has_no_start_ && incumbent_.peak <= instance_.budget(); }
+  /// Nothing is left to search for: infeasible, without a schedule to begin with, or proved to be as near to the optimum as the options want it.
   [[nodiscard]] bool is_decided() const;
   [[nodiscard]] const Deadline& deadline() const { return deadline_; }
   /// Seconds of all sessions.
@@ -195,6 +195,8 @@ class Search {
   Duration exact_bound_{};
   CoverFacts cover_{};
   bool infeasible_ = false;
+  /// There is no incumbent.
+  bool has_no_start_ = false;
   std::optional<Certificate> certificate_{};
   Work work_{};
   /// Work done elsewhere that add_work() has not added yet.

@@ -26,14 +26,45 @@ Solution warm_solution(const Instance& instance, std::span<const Compute> warm_s
   return make_solution(instance, runs);
 }
 
-/// The input order by mode 0 of every op where that is allowed, else by whatever modes the constraint program finds.
-std::optional<Solution> first_choice_of_modes(const Instance& instance) {
-  const std::vector<Compute> plain = computes_of(input_order(instance));
-  if (modes_hold(instance, plain)) return make_solution(instance, plain);
+/// Nodes of the constraint program for the first choice of modes.
+constexpr std::int64_t kNodesOfFirstChoice = 20'000;
+
+/// The first mode that an op and all that follow it have and may run by; 0 if there is none.
+ModeNumber first_mode(const Instance& instance, OpId leader) {
+  std::vector<OpId> tree{leader};
+  for (std::size_t i = 0; i < tree.size(); ++i) {
+    const auto followers = instance.followers(tree[i]);
+    tree.insert(tree.end(), followers.begin(), followers.end());
+  }
+  for (ModeNumber mode = 0; mode < kMaxModes; ++mode) {
+    const auto may_run = [&](OpId op) {
+      return instance.offers(op, mode) && instance.computes(op, mode) <= instance.most_computes(op);
+    };
+    if (std::ranges::all_of(tree, may_run)) return mode;
+  }
+  return 0;
+}
+
+/// The input order, each op once: by mode 0 where that is allowed, else by the first of the op and its followers.
+std::vector<Compute> runs_in_input_order(const Instance& instance) {
+  std::vector<Compute> runs = computes_of(input_order(instance));
+  if (modes_hold(instance, runs)) return runs;
+  Table<OpId, ModeNumber> modes(instance.op_count(), 0);
+  for (Compute& run : runs) {
+    const OpId leader = instance.leader(run.op);
+    run.mode = modes[run.op] = leader.valid() ? modes[leader] : first_mode(instance, run.op);
+  }
+  return runs;
+}
+
+/// Where no choice of one mode an op is allowed, what the constraint program finds.
+FirstSolution first_choice_of_modes(const Instance& instance) {
+  const std::vector<Compute> plain = runs_in_input_order(instance);
+  if (modes_hold(instance, plain)) return {make_solution(instance, plain)};
   const cp::RetentionProblem whole(instance, plain, input_order(instance), {Bytes::max(), Duration::max()});
-  const cp::SearchOutcome found = cp::solve_retention(whole, {.first_only = true});
-  if (!found.sequence) return std::nullopt;
-  return make_solution(instance, *found.sequence);
+  const cp::SearchOutcome found = cp::solve_retention(whole, {.node_limit = kNodesOfFirstChoice, .first_only = true});
+  if (!found.sequence) return {.is_infeasible = found.complete};
+  return {make_solution(instance, *found.sequence)};
 }
 
 }  // namespace
@@ -60,11 +91,12 @@ Solution make_solution(const Instance& instance, std::span<const OpId> sequence)
   return make_solution(instance, computes_of(sequence));
 }
 
-std::optional<Solution> first_solution(const Instance& instance, std::span<const Compute> warm_start) {
-  std::optional<Solution> plain = first_choice_of_modes(instance);
-  if (!plain || warm_start.empty()) return plain;
+FirstSolution first_solution(const Instance& instance, std::span<const Compute> warm_start) {
+  FirstSolution first = first_choice_of_modes(instance);
+  if (warm_start.empty()) return first;
   Solution warm = warm_solution(instance, warm_start);
-  return better(instance, warm, *plain) ? warm : plain;
+  if (!first.solution || better(instance, warm, *first.solution)) first.solution = std::move(warm);
+  return first;
 }
 
 }  // namespace remora

@@ -44,9 +44,13 @@ Solution make_solution(const Instance& instance, std::span<const Compute> sequen
 Solution make_solution(const Instance& instance, std::span<const OpId> sequence);
 
 /// Where a search begins: the input order or, if that is better, the warm start; empty for none. Recomputes beyond an
-/// op's limit are left out. Throws InputError for a warm start that is not of the instance's form. Nothing if no choice of
-/// modes is allowed, whatever memory it takes.
-std::optional<Solution> first_solution(const Instance& instance, std::span<const Compute> warm_start);
+/// op's limit are left out. Throws InputError for a warm start that is not of the instance's form.
+struct FirstSolution {
+  std::optional<Solution> solution{};
+  /// No choice of modes is allowed, whatever memory it takes; without this and a solution, none was found.
+  bool is_infeasible = false;
+};
+FirstSolution first_solution(const Instance& instance, std::span<const Compute> warm_start);
 
 /// Phase 1 wants a lower max(peak, budget) (Moccasin, eq. 12), then less time; phase 2, where both hold the budget,
 /// just less time.

@@ -16,6 +16,7 @@
 #include "engine/ask/problem.hpp"
 #include "engine/bound/modes/mode_proof.hpp"
 #include "engine/search/workers/mode_workers.hpp"
+#include "frontends/generate/layered.hpp"
 #include "model/error.hpp"
 #include "model/evaluate.hpp"
 #include "model/sequence.hpp"
@@ -462,6 +463,34 @@ TEST(SolveModes, SweepsAgreeWithBruteForce) {
     }
   }
   EXPECT_GT(optimal, test::fewer(200));
+}
+
+/// Limits of runs may leave no mode that an op and all its followers have: what to begin with is then to be searched for.
+TEST(SolveModes, BeginWhateverModesAreAllowedOrSayThatNoneWereFound) {
+  std::mt19937 random(31);
+  int found = 0;
+  int without = 0;
+  for (int i = 0; i < 24; ++i) {
+    const auto graph = test::with_random_modes(random, generate::generate_layered({.ops = 60, .edges = 140}));
+    const OrderMode order = i % 2 == 0 ? OrderMode::input : OrderMode::free;
+    const Instance whole(graph, {.order = order});
+    const Bytes budget(baseline_peak(whole).count() * 2);
+    Request request = test::asked(whole.with_budget(budget), test::work_limited(200));
+    const Answer answer = solve(request);
+    if (answer.schedule.has_schedule()) {
+      ++found;
+      expect_sound_modes(whole.with_budget(budget), answer.schedule);
+      continue;
+    }
+    if (answer.schedule.status == Status::unknown) {
+      ++without;
+      EXPECT_NE(answer.schedule.solver.note.find("no choice of modes was found"), std::string::npos);
+    } else {
+      EXPECT_EQ(answer.schedule.status, Status::infeasible);
+    }
+  }
+  EXPECT_GT(found, 0);
+  EXPECT_GT(without, 0);
 }
 
 TEST(SolveModes, BeginFromAScheduleInItsModes) {

@@ -22,6 +22,7 @@
 #include "tests/support/asked.hpp"
 #include "tests/support/programs.hpp"
 #include "tests/support/random_graph.hpp"
+#include "tests/support/random_modes.hpp"
 #include "tests/support/training_graphs.hpp"
 #include "tests/support/work_limited.hpp"
 
@@ -98,6 +99,11 @@ std::uint64_t all_answers() {
     Request request = test::asked(whole.with_budget(Bytes(baseline_peak(whole).count() / 10 * 7)), limited_by(500));
     request.slices.is_allowed = true;
     digest.add(solve(request).schedule);
+  }
+  for (const OrderMode order : {OrderMode::input, OrderMode::free}) {
+    const Instance whole(test::with_random_modes(random, layered_graph()), {.order = order});
+    const Bytes budget(baseline_peak(whole).count() / 10 * 8);
+    digest.add(solve(whole.with_budget(budget), limited_by(2'000)));
   }
   return digest.value();
 }
