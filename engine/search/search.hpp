@@ -120,7 +120,8 @@ class Search {
   [[nodiscard]] Work work() const { return work_; }
   [[nodiscard]] bool infeasible() const { return infeasible_; }
   [[nodiscard]] bool holds_budget() const { return !has_no_start_ && incumbent_.peak <= instance_.budget(); }
-  /// Nothing is left to search for: infeasible, without a schedule to begin with, or proved to be as near to the optimum as the options want it.
+  /// Nothing is left to search for: infeasible, without a schedule to begin with, or proved to be as near to the
+  /// optimum as the options want it.
   [[nodiscard]] bool is_decided() const;
   [[nodiscard]] const Deadline& deadline() const { return deadline_; }
   /// Seconds of all sessions.

@@ -465,7 +465,7 @@ TEST(SolveModes, SweepsAgreeWithBruteForce) {
   EXPECT_GT(optimal, test::fewer(200));
 }
 
-/// Limits of runs may leave no mode that an op and all its followers have: what to begin with is then to be searched for.
+/// Limits of runs may leave no mode that an op and all its followers have: what to begin with is then searched for.
 TEST(SolveModes, BeginWhateverModesAreAllowedOrSayThatNoneWereFound) {
   std::mt19937 random(31);
   int found = 0;
