@@ -206,6 +206,7 @@ std::vector<std::size_t> fewest_schedules(std::span<const std::vector<double>> d
   };
   // Of the sizes that each schedule reaches, with that one last.
   std::vector<Way> best;
+  best.reserve(order.size());
   for (const std::size_t k : order) best.push_back({cost(k, 0), {k}});
   for (int more = 1; more < most; ++more) {
     std::vector<Way> further = best;

@@ -150,6 +150,11 @@ void relax(const Instance& instance, const SolveOptions& options, const Deadline
   if (options.reduced_costs) found.cover.priced = std::move(mip.priced);
 }
 
+/// An instance whose shared count is of this file's type: that of an exported class would be a symbol of the library.
+struct Kept {
+  Instance instance;
+};
+
 }  // namespace
 
 std::shared_ptr<const Instance> least_of_modes(const Instance& instance) {
@@ -171,7 +176,9 @@ std::shared_ptr<const Instance> least_of_modes(const Instance& instance) {
     }
     if (!take_off(own, negative, graph)) return nullptr;
   }
-  return std::make_shared<const Instance>(std::make_shared<const Graph>(std::move(graph)), instance.problem());
+  const auto kept =
+      std::make_shared<const Kept>(Kept{Instance(std::make_shared<const Graph>(std::move(graph)), instance.problem())});
+  return {kept, &kept->instance};
 }
 
 FirstBound find_first_bound(const Instance& instance, const SolveOptions& options, const Deadline& deadline) {

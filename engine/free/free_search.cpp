@@ -267,9 +267,10 @@ std::vector<Compute> OrderView::staged_runs(std::span<const Compute> sequence) c
   }
   const auto key = [](const Placed& one) { return std::pair(one.stage, one.run.op); };
   std::ranges::stable_sort(placed, {}, key);
-  const auto same = std::ranges::unique(placed, {}, key);
-  placed.erase(same.begin(), same.end());
+  const auto is_same = [&](const Placed& a, const Placed& b) { return key(a) == key(b); };
+  placed.erase(std::unique(placed.begin(), placed.end(), is_same), placed.end());
   std::vector<Compute> runs;
+  runs.reserve(placed.size());
   for (const Placed& one : placed) runs.push_back(one.run);
   return within_limits(staged_, runs);
 }
