@@ -345,19 +345,27 @@ OnnxOptions read_onnx_options(const Arguments& arguments) {
   return options;
 }
 
+namespace {
+
+DimensionRange parse_range(const std::string& text) {
+  const auto colon = text.rfind(':');
+  const auto sign = text.rfind('=');
+  const auto [name, low] = parse_extent("dim", text.substr(0, colon));
+  const auto high = parse_extent("dim", name + "=" + text.substr(colon + 1)).second;
+  if (colon < sign || low < 1 || low >= high)
+    throw UsageError("--dim: " + text + " is no range of sizes, such as " + name + "=128:8192");
+  return {name, low, high};
+}
+
+}  // namespace
+
 std::optional<DimensionRange> dimension_range(const Arguments& arguments) {
   std::optional<DimensionRange> found;
   if (!arguments.has("dim")) return found;
   for (const std::string& text : arguments.get<std::vector<std::string>>("dim")) {
     if (!is_range(text)) continue;
     if (found) throw UsageError("--dim: one range at a time, not also " + text);
-    const auto colon = text.rfind(':');
-    const auto sign = text.rfind('=');
-    const auto [name, low] = parse_extent("dim", text.substr(0, colon));
-    const auto high = parse_extent("dim", name + "=" + text.substr(colon + 1)).second;
-    if (colon < sign || low < 1 || low >= high)
-      throw UsageError("--dim: " + text + " is no range of sizes, such as " + name + "=128:8192");
-    found = DimensionRange{name, low, high};
+    found = parse_range(text);
   }
   return found;
 }
