@@ -77,8 +77,9 @@ class SizesSolver {
     if (!answer.largest.schedule.has_schedule()) return answer;
     add_instances(answer.largest.schedule);
     candidates_.push_back({computes_of(answer.largest.schedule), sizes, answer.largest.schedule, sizes - 1});
-    const std::size_t fitting = reach_of(computes_of(input_order(instances_[0])), 0);
-    if (fitting > 0) candidates_.push_back({computes_of(input_order(instances_[0])), fitting, {}, 0});
+    const std::vector<Compute> plain = computes_of(input_order(instances_[0]));
+    const std::size_t fitting = reach_of(plain, 0);
+    if (fitting > 0) candidates_.push_back({plain, fitting, {}, 0});
     const std::size_t open = fitting < sizes ? sizes - 1 - fitting : 0;
     const std::size_t planned = std::min(open, kPlanned * static_cast<std::size_t>(asked_.most - 1));
     for (std::size_t k = planned; k-- > 0;) {

@@ -92,7 +92,7 @@ void Search::run_session(const Session& session) {
   begin(session.deadline);
   until_ = std::max(session.until, plus(work_, Work(1)));
   if (prover_ && !is_decided()) prover_->start(deadline_);
-  if (!infeasible_ && !has_no_start_) {
+  if (!has_no_schedule()) {
     const double first = deadline_.elapsed();
     run_rounds(SearchPhase::feasibility, [this] { return holds_budget(); });
     report_.reached_peak = incumbent_.peak;
@@ -118,7 +118,7 @@ void Search::run_session(const Session& session) {
 void Search::begin(const Deadline& deadline) {
   deadline_ = deadline;
   stopped_at_.reset();
-  if (std::exchange(begun_, true) || infeasible_ || has_no_start_) return;
+  if (std::exchange(begun_, true) || has_no_schedule()) return;
   make_prover();
   if (prover_) prover_->start(deadline_);
   try_starts(When::at_once);
@@ -362,7 +362,7 @@ bool Search::limit_reached() const {
 bool Search::is_decided() const {
   const auto duration = static_cast<double>((instance_.baseline_duration() + incumbent_.extra).count());
   const auto missing = static_cast<double>((incumbent_.extra - lower_bound_).count());
-  return infeasible_ || has_no_start_ || (holds_budget() && missing <= options_.gap * duration);
+  return has_no_schedule() || (holds_budget() && missing <= options_.gap * duration);
 }
 
 void Search::raise_bound(Duration extra) {
@@ -465,7 +465,7 @@ Schedule Search::answer() const {
     const Duration exact = instance_.baseline_duration() + exact_bound_;
     solver.statistics.push_back({.name = "exact_lower_bound", .value = static_cast<double>(exact.count())});
   }
-  if (!infeasible_ && !has_no_start_) write_steps(instance_, incumbent_.computes(instance_), schedule);
+  if (!has_no_schedule()) write_steps(instance_, incumbent_.computes(instance_), schedule);
   return schedule;
 }
 

@@ -157,6 +157,7 @@ class Search {
   [[nodiscard]] Schedule answer() const;
 
  private:
+  [[nodiscard]] bool has_no_schedule() const { return infeasible_ || has_no_start_; }
   void make_prover();
   void announce();
   void try_starts(When when);
@@ -196,7 +197,7 @@ class Search {
   Duration exact_bound_{};
   CoverFacts cover_{};
   bool infeasible_ = false;
-  /// There is no incumbent.
+  /// None was found to begin with: there is no incumbent.
   bool has_no_start_ = false;
   std::optional<Certificate> certificate_{};
   Work work_{};

@@ -26,7 +26,7 @@ from torch.fx import Node
 from torch.fx.node import map_arg
 
 import remora
-from remora.executorch._nodes import base, is_item, is_view, may_repeat, overload, place_of, results, values
+from remora.executorch._nodes import as_planned, base, is_item, is_view, may_repeat, overload, place_of, results, values
 from remora.executorch._program import At, Program, name_of
 from remora.schedule import schedule_core_of
 from remora.slices import SliceCost, SliceSource, sources_of
@@ -96,7 +96,7 @@ class Axes:
             self.value[node] = made[place_of(node)]
             return
         several = isinstance(node.meta.get("val"), (list, tuple))
-        made = [_laid_out(value) for value in values(node)]
+        made = [as_planned(value) for value in values(node)]
         self.value[node] = tuple(made) if several else made[0] if made else None
         tensors = {place: value for place, value in enumerate(made) if isinstance(value, torch.Tensor)}
         if is_view(node):
@@ -131,13 +131,6 @@ class Axes:
 
 def _tensors(value: Any) -> list[torch.Tensor]:
     return [v for v in (value if isinstance(value, tuple) else [value]) if isinstance(v, torch.Tensor)]
-
-
-def _laid_out(value: Any) -> Any:
-    """A tensor without memory in place of another one."""
-    if not isinstance(value, torch.Tensor):
-        return value
-    return torch.empty(tuple(value.shape), dtype=value.dtype, device="meta")
 
 
 @dataclass(frozen=True)
