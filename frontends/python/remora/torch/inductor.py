@@ -33,6 +33,7 @@ from remora._engine import bytes_text, engine_schema
 from .capture.before import Before, before_this_graph, this_graph
 from .capture.lowered import Stopped, going_on
 from .cost.kernels import Calls
+from .decide.joint_slices import JointSlices
 from .decide.later import LaterGraphs
 from .decide.partitions import KnownPartitions, Search, file_of, key_of, partition_of, sources
 from .errors import BudgetError, CaptureError, TorchError, warn
@@ -42,6 +43,7 @@ from .ledger import place_of_capture
 from .measure import Timed, late
 from .options import Options, Sizes
 from .planning import PartitionPlan
+from .problem.early import CACHEABLE
 from .problem.loops import Half
 from .problem.partition import Halves, Joint, Later, Partition
 from .store import cache_folder, digest
@@ -86,7 +88,7 @@ class Partitioner(CustomPartitionerFn):
         self._compiled: Planned | None = None  # the one whose parts Inductor compiles now
         self._warned = False  # true while Inductor compiles a graph about which every process is to be warned
         self._enough: dict[str, int] = {}  # by place: what a warning called enough: bytes, or tenths of a percent
-        kept = ("budget", "reserve", "cost", "time_limit", "threads", "seed")
+        kept = ("budget", "reserve", "slices", "cost", "time_limit", "threads", "seed")
         self.settings = {name: value for name, value in asdict(options).items() if name in kept} | {"strict": strict}
         self._calls = Calls(options.cost, options.say)
         self._taken: dict[str, Partition] = {}  # by place: the last one that was within its budget
@@ -103,7 +105,10 @@ class Partitioner(CustomPartitionerFn):
         if all(getattr(config, name, "missing") is None for name in guards):  # PyTorch 2.15 has them
             # A loop that is made again would be fused with a later reader, and what is freed between them lives longer.
             self._guard = {guards[0]: 0.0}
-        self._patches.enter_context(config.patch({"custom_partitioner_fn": self, **self._guard}))
+        orders = {}
+        if self.options.slices == "auto":  # what holds slices apart has no state, so that caches may keep it
+            orders = {"unsafe_marked_cacheable_functions": {**config.unsafe_marked_cacheable_functions, **CACHEABLE}}
+        self._patches.enter_context(config.patch({"custom_partitioner_fn": self, **self._guard, **orders}))
         self._patches.callback(self._watch_ends, False)
         timed = functools.partial(self._timed, GraphLowering.compile_to_module)
         self._patches.enter_context(instead(GraphLowering, "compile_to_module", lambda graph: timed(graph)))
@@ -175,7 +180,7 @@ class Partitioner(CustomPartitionerFn):
         before = self._before()
         try:
             with late(LATE, lambda: self._say_late(place_of_capture(""))):
-                chosen, plan, parts, least = self._chosen(joint, before.held)
+                joint, chosen, plan, parts, least = self._chosen(joint, before.held)
         except CaptureError as error:
             self._warned = True
             warn(f"a graph cannot be planned, and runs without a budget: {error}")
@@ -287,14 +292,16 @@ class Partitioner(CustomPartitionerFn):
                 f"{plan.predicted_peak:,} bytes: {self._refusal(plan, least)}. budget={enough} is enough"
             )
 
-    def _chosen(self, joint: Joint, held: int) -> tuple[Partition, PartitionPlan, tuple[Half, Half] | None, int]:
-        """The partition, the same on all processes of a job, and its parts if this process has lowered them.
+    def _chosen(self, joint: Joint, held: int) -> tuple[Joint, Partition, PartitionPlan, tuple[Half, Half] | None, int]:
+        """The graph, in slices if these were chosen, and its partition, the same on all processes of a job.
 
-        Last the smallest peak that was found. If that is above the budget, the partition is the one with this peak or
-        Inductor's own, as errors or warnings are wanted. `held`: bytes kept of what ran before.
+        Then the parts of this partition, if this process has lowered them. Last the smallest peak that was found. If
+        that is above the budget, the partition is the one with this peak or Inductor's own, as errors or warnings are
+        wanted. `held`: bytes kept of what ran before.
         """
         key, later, where = key_of(joint, self.options), joint.later, place_of_capture("")
         search: Search | None = None
+        in_slices = JointSlices(joint, self.options, dict.fromkeys(self._guard))
 
         def found() -> Any:
             nonlocal search
@@ -311,12 +318,17 @@ class Partitioner(CustomPartitionerFn):
                 search.look(budget, self._taken.get(where))
                 known.asked.append([*asked, limit])
                 known.write()
-            least = known.least()
-            chosen = known.best(budget) or (least if self.strict else known.stock)
-            return [asdict(chosen), asdict(known.stock), budget, least.peak(Later()) + held]
+            least, best, words = known.least().peak(Later()), known.best(budget), ""
+            if self.options.slices == "auto" and best != known.stock:
+                for sliced in in_slices.look(budget, known.stock):
+                    least = min(least, sliced.least.peak(Later()))
+                    if sliced.is_faster(best):
+                        best, search, words = sliced.best, sliced.search, sliced.words
+            chosen = best or (known.least() if self.strict else known.stock)
+            return [asdict(chosen), asdict(known.stock), budget, least + held, words]
 
         question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
-        row, first, budget, least = same_answer(f"partition/{digest(question)}", found)
+        row, first, budget, least, words = same_answer(f"partition/{digest(question)}", found)
         chosen, stock = partition_of(row), partition_of(first)
         plan = PartitionPlan(
             chosen.forward_peak + held,
@@ -330,10 +342,13 @@ class Partitioner(CustomPartitionerFn):
             predicted_peak=chosen.peak(Later()) + held,
             unscheduled_time=stock.nanoseconds,
             predicted_time=chosen.nanoseconds,
+            slices=in_slices.number(words) if words else 0,
         )
-        if plan.promised:
+        if words:
+            joint = search.joint if search is not None else in_slices.of(words)
+        elif plan.promised:
             self._taken[where] = chosen
-        return chosen, plan, None if search is None else search.parts(chosen), least
+        return joint, chosen, plan, None if search is None else search.parts(chosen), least
 
 
 class Installed:
@@ -360,6 +375,7 @@ def install(
     budget: int | str = "100%",
     *,
     reserve: int = 0,
+    slices: str = "none",
     cost: str = "measured",
     time_limit: float = 15.0,
     threads: int = 0,
@@ -376,6 +392,10 @@ def install(
         Bytes ("8GiB", 1500000) with the parameters and inputs of a compiled graph, and with what autograd keeps of
         those that ran before it. Or a share of each graph's memory beyond its arguments as Inductor partitions it by
         itself ("60%").
+    slices : {"none", "auto"}
+        "auto": parts of a graph, as a loss over a large vocabulary, are computed in slices where that makes its
+        partition faster, or possible. Gradients of a loss in slices are computed in the forward part; sums over slices
+        are rounded otherwise than Inductor's own.
     reserve, cost, time_limit, threads, seed, cache, progress
         As in `remora.torch.Options`.
     strict : bool

@@ -241,13 +241,14 @@ class PartitionPlan(Plan):
     held_before: int = 0
     # gradients that graphs compiled after this one have left when its backward part runs; part of that one's peak
     later_gradients: int = 0
+    slices: int = 0  # the largest number of slices in which a part of the graph is computed; 0 if none is
 
     def _decided(self) -> dict[str, Any]:
         return {"partition": {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _PLAIN}}
 
     def _text(self) -> str:
         missed = "" if self.promised else "BUDGET NOT MET: "
-        return f"{missed}{bytes_text(self.saved_bytes)} saved by the forward part"
+        return f"{missed}{bytes_text(self.saved_bytes)} saved by the forward part{_slices_text(self.slices)}"
 
     def _times(self) -> str:
         # The time of a partition that does not meet its budget is no overhead of meeting it.
@@ -329,8 +330,11 @@ class SchedulePlan(Plan):
 
     def _text(self) -> str:
         instead = f" in place of {self.checkpoints} checkpoints of the model" if self.checkpoints else ""
-        parts = f", parts in up to {self.slices} slices" if self.slices else ""
-        return f"{len(self.found.graph)} ops, {self.recomputes} recomputes{parts}{instead}"
+        return f"{len(self.found.graph)} ops, {self.recomputes} recomputes{_slices_text(self.slices)}{instead}"
+
+
+def _slices_text(slices: int) -> str:
+    return f", parts in up to {slices} slices" if slices else ""
 
 
 class Plans(list[SchedulePlan]):

@@ -65,7 +65,7 @@ def solve_with_slices(
     """
     budget = options.in_bytes(problem)
     given = replace(options, budget=budget + options.reserve)
-    choice = _Choice(problem, given, read, decide, cost)
+    choice = _Planning(problem, given, read, decide, cost)
     found = choice.within(budget)
     if isinstance(found, remora.Schedule) and not found.slices:
         with contextlib.suppress(BudgetError):  # what the engine does not count, or regions, may need more
@@ -90,24 +90,22 @@ def solve_with_slices(
 def with_reach(refusal: BudgetError, problem: StepProblem, options: Options, read: Read) -> BudgetError:
     """A refusal without slices, with what slices would reach; nothing is rewritten or measured for that."""
     given = replace(options, budget=options.in_bytes(problem) + options.reserve)
-    slices, enough = _Choice(problem, given, read, decide_ops).reach(options.in_bytes(problem))
+    slices, enough = _Planning(problem, given, read, decide_ops).reach(options.in_bytes(problem))
     return refusal.changed(slices=slices, in_slices=enough + options.reserve if slices else 0)
 
 
-class _Choice:
-    """The slices of one step, for any budget."""
+class Choice:
+    """The slices of one step, for any budget.
 
-    def __init__(
-        self, problem: StepProblem, options: Options, read: Read, decide: Decide, cost: SliceCost | None = None
-    ) -> None:
-        self.problem, self.options, self.read, self.decide = problem, options, read, decide
-        machine = generic_machine(problem.step.device.type)
+    `whole`: the step, its means split. `cost`: of slices on another device than this one.
+    """
+
+    def __init__(self, whole: StepProblem, options: Options, cost: SliceCost | None = None) -> None:
+        self.whole, self.options = whole, options
+        machine = generic_machine(whole.step.device.type)
         self.cost = cost or cost_of_slices(machine.launch_overhead, machine.bandwidth)
-        split = split_means(problem.step.module)
-        self.whole = problem if split is None else read(split, options)
-        self.axes = axes_of(self.whole.step)
-        self.graph = graph_of(self.whole.step, self.whole.costs, self.whole.name, self.axes)
-        self.lowest: BudgetError | None = None  # of the slices that were planned: the smallest budget that is enough
+        self.axes = axes_of(whole.step)
+        self.graph = graph_of(whole.step, whole.costs, whole.name, self.axes)
 
     def within(self, budget: int) -> remora.Schedule | int:
         """The engine's schedule for a budget in bytes; without one, a budget that is enough in slices, or 0."""
@@ -149,6 +147,18 @@ class _Choice:
         if isinstance(answer, remora.Schedule):
             return 0, 0
         return answer.refusal.slices, answer.refusal.enough_in_slices
+
+
+class _Planning(Choice):
+    """The plans of a step in slices."""
+
+    def __init__(
+        self, problem: StepProblem, options: Options, read: Read, decide: Decide, cost: SliceCost | None = None
+    ) -> None:
+        split = split_means(problem.step.module)
+        super().__init__(problem if split is None else read(split, options), options, cost)
+        self.problem, self.read, self.decide = problem, read, decide
+        self.lowest: BudgetError | None = None  # of the slices that were planned: the smallest budget that is enough
 
     def first_planned(self, found: remora.Schedule | int, budget: int) -> Decision | None:
         """The first plan within the budget."""

@@ -283,9 +283,18 @@ class _Rewriting:
         if begin == 0 and list(there.shape) == size and _alike(size, stride, there.stride()):
             return piece.node
         flat = self._flat(like, piece.node)
-        if begin == 0 and math.prod(size) == self.fake[flat].numel() and _is_contiguous(size, stride):
-            return self._call(like, _ATEN.view.default, flat, size)
+        if begin == 0 and math.prod(size) == self.fake[flat].numel():
+            order = sorted(range(len(size)), key=lambda d: (-stride[d], d) if size[d] > 1 else (0, d))
+            if _is_contiguous([size[d] for d in order], [stride[d] for d in order]):
+                return self._permuted(like, piece.node if there.is_contiguous() else flat, size, order)
         return self._call(like, _ATEN.as_strided.default, flat, size, stride, begin)
+
+    def _permuted(self, like: fx.Node, node: fx.Node, size: list[int], order: list[int]) -> fx.Node:
+        """A view of a whole contiguous tensor, whose dimensions lie there in this order."""
+        laid = [size[d] for d in order]
+        found = node if list(self.fake[node].shape) == laid else self._call(like, _ATEN.view.default, node, laid)
+        back = [order.index(d) for d in range(len(order))]
+        return found if back == sorted(back) else self._call(like, _ATEN.permute.default, found, back)
 
     def _flat(self, like: fx.Node, node: fx.Node) -> fx.Node:
         """A tensor that fills its storage, as one dimension in the order of the storage."""
