@@ -14,6 +14,7 @@ not: a loss's scale keeps them from becoming zero.
 from __future__ import annotations
 
 import itertools
+import operator
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -28,6 +29,10 @@ from .axes import OpAxis
 from .slices import in_slices
 
 _ATEN, _PRIMS = torch.ops.aten, torch.ops.prims
+_library: Any = torch.library.Library("remora", "FRAGMENT")  # type: ignore[no-untyped-call]
+_library.define("add_product_(Tensor(a!) total, Tensor left, Tensor right) -> ()")
+_library.impl("add_product_", lambda total, left, right: _add_product(total, left, right), "CompositeExplicitAutograd")
+_library.impl("add_product_", lambda *_: None, "Meta")
 CACHEABLE = {"torch.ops.higher_order.control_deps": "stateless"}
 """What `held_apart` adds to graphs, as Inductor's setting `unsafe_marked_cacheable_functions` names it."""
 
@@ -220,20 +225,51 @@ _QUOTIENTS = {_ATEN.div.Tensor}
 _SUMS = {_ATEN.add.Tensor, _ATEN.sub.Tensor}
 
 
-# -- Order -------------------------------------------------------------------------------------------------------------
+# -- Sums and order -------------------------------------------------------------------------------------------------------------
 
 
-def held_apart(module: fx.GraphModule) -> fx.GraphModule:
+def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    total.addmm_(left, right)
+
+
+def compiled_slices(module: fx.GraphModule) -> fx.GraphModule:
+    """The forward or the backward part of a partition, with its slices as Inductor is to compile them.
+
+    Products are added to sums in place, and each slice of a part begins behind the one before.
+    """
+    if any(SLICE in node.meta for node in module.graph.nodes):
+        for node in list(module.graph.nodes):
+            if node.target is _ATEN.addmm.default and GROWS in node.meta and len(node.all_input_nodes[0].users) == 1:
+                _add_in_place(node)
+        _hold_apart(module)
+        module.recompile()
+    return module
+
+
+def _add_in_place(node: fx.Node) -> None:
+    """Lets a product be added to a sum in place, where Inductor's `addmm` makes a new sum beside the old one."""
+    total, left, right = node.args
+    given = {"left": left, "right": right, "_total_base_index": 0, "_all_bases": [total]}
+    value = node.meta["val"]
+    with node.graph.inserting_before(node):
+        made = node.graph.call_function(_FUNCTIONAL, (torch.ops.remora.add_product_.default,), given)
+        made.meta = {**node.meta, "val": (None, value)}
+        found = node.graph.call_function(operator.getitem, (made, 1))
+    _replace(node, found)
+
+
+def _hold_apart(module: fx.GraphModule) -> None:
     """Lets each slice of a part's products begin behind those of the slice before: Inductor's scheduler keeps to it.
 
-    `module`: the forward or the backward part of a partition. Only products wait, which are never fused.
+    Only products wait, which are never fused.
     """
     from torch._inductor.fx_passes.control_dependencies import preserve_node_ordering
     from torch.utils._ordered_set import OrderedSet
 
     slices: dict[int, dict[int, list[fx.Node]]] = {}
     for node in module.graph.nodes:
-        if SLICE in node.meta and node.target in _KERNELS:
+        is_sum = node.target is operator.getitem and node.args[0].target is _FUNCTIONAL
+        if SLICE in node.meta and (node.target in _KERNELS or is_sum):
             part, number = node.meta[SLICE]
             slices.setdefault(part, {}).setdefault(number, []).append(node)
     waits: dict[fx.Node, Any] = {}
@@ -241,12 +277,11 @@ def held_apart(module: fx.GraphModule) -> fx.GraphModule:
         numbers = sorted(rows)
         for before, number in itertools.pairwise(numbers):
             ends = [n for n in rows[before] if _from([n], module.graph).isdisjoint(set(rows[before]) - {n})]
-            begins = [n for n in rows[number] if _to([n]).isdisjoint(rows[number])]
+            begins = [n for n in rows[number] if n.target in _KERNELS and _to([n]).isdisjoint(rows[number])]
             for node in begins:
                 waits[node] = OrderedSet(n for n in ends if node not in _to([n]))
     preserve_node_ordering(module.graph, {node: ends for node, ends in waits.items() if ends})
-    module.recompile()
-    return module
 
 
+_FUNCTIONAL = torch.ops.higher_order.auto_functionalized_v2
 _KERNELS = {_ATEN.mm.default, _ATEN.bmm.default, _ATEN.addmm.default, _ATEN.baddbmm.default, _ATEN.convolution.default}

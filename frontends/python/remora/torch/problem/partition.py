@@ -26,7 +26,7 @@ from ..capture.lowered import Lowered, lowered_backward, lowered_forward
 from ..cost.kernels import Calls
 from ..errors import CaptureError
 from ..internals import instead, saved_values_chosen_by, stock_choice
-from .early import held_apart
+from .early import compiled_slices
 from .loops import Half
 
 Halves = tuple[fx.GraphModule, fx.GraphModule]
@@ -102,7 +102,7 @@ class Joint:
         module.meta = self.module.meta
         with saved_values_chosen_by(choose):
             forward, backward = partitioners.min_cut_rematerialization_partition(module, self.inputs, **self.named)
-        return held_apart(forward), held_apart(backward)
+        return compiled_slices(forward), compiled_slices(backward)
 
     def stock(self) -> tuple[str, ...]:
         """Values that PyTorch saves by itself, by name."""
