@@ -11,7 +11,9 @@ there throughout), or "least": the smallest for which a schedule is found, or "a
 what the step takes beyond them; auto:B (rt.auto_checkpoint), and its rivals plain (as eager), kept (as selective),
 every:N (each N-th block by torch.utils.checkpoint) and every:hf (as transformers does it by itself); sliced:B (remora
 with slices="auto"), and its rivals whole (as eager), linear:N (linear_cross_entropy in N chunks of tokens) and
-chunked:N (head and loss of N chunks, each by torch.utils.checkpoint, as trainers write it).
+chunked:N (head and loss of N chunks, each by torch.utils.checkpoint, as trainers write it); sliced_partitioner:B
+(partitioner with slices="auto", its loss compiled too), and its rival chunker:N (Inductor with its auto chunker in N
+chunks, 1 for none).
 
 Prepares the step, writes a line of JSON with its measured peak, and then, for each line that it reads, runs the step
 twice and writes a line with the two times. One thread; times are CPU seconds of the process, which other work on the
@@ -408,11 +410,17 @@ def step_of(
     elif kind == "partitioner":
         run = checking.Case.body(compiled(model, "inductor"), loss)
         return run, partitioned(network, amount, run)
+    elif kind == "sliced_partitioner":
+        run = checking.Case.body(model, torch.compile(loss, dynamic=False))
+        return run, partitioned(network, amount, run, slices="auto")
+    elif kind == "chunker":
+        chunked_by_inductor(int(amount))
+        loss = torch.compile(loss, dynamic=False)
     elif kind == "auto":
         return checking.Case.body(model, loss), automatic(network, amount)
     elif kind in ("linear", "chunked"):
         loss = in_chunks(kind, int(amount))
-    elif kind not in ("eager", "plain", "whole", *FUSED):
+    elif kind not in ("eager", "plain", "whole", "chunker", *FUSED):
         raise SystemExit(f"there is no contender {contender}")
 
     step = checking.Case.body(called, loss)
@@ -431,6 +439,13 @@ def step_of(
         "planning": planned.plan.seconds,
         "gradients": gradients_of(model),
     }
+
+
+def chunked_by_inductor(count: int) -> None:
+    """Turns Inductor's auto chunker on, for a head of any size, unless there is one chunk."""
+    chunker = torch._inductor.config.auto_chunker
+    chunker.enable, chunker.num_chunk = count > 1, count
+    chunker.output_size_threshold = chunker.amplify_ratio_threshold = 0
 
 
 def compiled(model: nn.Module, backend: str) -> Any:
@@ -478,7 +493,7 @@ def there(network: Network) -> int:
     return sum({t.untyped_storage()._cdata: t.nbytes for t in tensors}.values())
 
 
-def partitioned(network: Network, amount: str, run: Callable[..., Any]) -> Callable[[], dict[str, Any]]:
+def partitioned(network: Network, amount: str, run: Callable[..., Any], **options: Any) -> Callable[[], dict[str, Any]]:
     """What stock Inductor saves for backward chosen under a budget, from now on; what is told of it after a run."""
     import remora.torch as rt
     import remora.torch.inductor as inductor
@@ -486,11 +501,11 @@ def partitioned(network: Network, amount: str, run: Callable[..., Any]) -> Calla
     budget: int | str = there(network) + int(amount) if amount.isdigit() else amount
     if amount == "least":
         try:
-            with inductor.install("1%", threads=1, time_limit=SECONDS):
+            with inductor.install("1%", threads=1, time_limit=SECONDS, **options):
                 run(*network[1])
         except rt.BudgetError as refusal:
             budget = refusal.least
-    installed = inductor.install(budget, threads=1, time_limit=SECONDS)
+    installed = inductor.install(budget, threads=1, time_limit=SECONDS, **options)
 
     def told() -> dict[str, Any]:
         plan = max(installed.plans, key=lambda plan: plan.predicted_peak)

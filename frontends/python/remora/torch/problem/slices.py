@@ -202,7 +202,7 @@ class _Rewriting:
 
         def given(place: Place, value: Any) -> Any:
             if place in nest.sizes:
-                return self._sized(value, positions_of(nest.sizes[place], chain) or [], source.last - source.first)
+                return self._sized(value, positions_of(nest.sizes[place], chain) or [], source)
             if isinstance(value, (list, tuple)) and not isinstance(place, tuple):
                 return [given((place, i), part) for i, part in enumerate(value)]
             if not isinstance(value, fx.Node):
@@ -218,10 +218,10 @@ class _Rewriting:
         arguments = [given(i, value) for i, value in enumerate(node.args)]
         return self._call(node, node.target, *arguments, **{k: given(k, v) for k, v in node.kwargs.items()})
 
-    def _sized(self, value: Any, positions: list[int], count: int) -> Any:
-        """A size, or a list of sizes, of so many rows."""
+    def _sized(self, value: Any, positions: list[int], source: SliceSource) -> Any:
+        """A size, or a list of sizes, of the rows of a slice."""
         sizes = [int(n) for n in (value if isinstance(value, (list, tuple)) else [value])]
-        cut = _cut(sizes, positions, count)
+        cut = _cut(sizes, positions, source)
         return cut if isinstance(value, (list, tuple)) else cut[0]
 
     def _read(
@@ -246,18 +246,18 @@ class _Rewriting:
     def _narrow(
         self, like: fx.Node, whole: fx.Node, value: torch.Tensor, positions: list[int], source: SliceSource
     ) -> fx.Node:
-        """Rows of a tensor; of neighboring dimensions all but the last then have extent 1."""
-        if not positions:
-            return whole
-        first, count = positions[0], source.last - source.first
+        """Rows of a tensor."""
         size = [int(n) for n in value.shape]
-        if len(positions) == 1:
-            if count == size[first]:
-                return whole
-            return self._call(like, _ATEN.slice.Tensor, whole, first, source.first, source.last)
+        cut = _cut(size, positions, source)
+        if cut == size:
+            return whole
+        outer, inner = positions[0], math.prod(cut[d] for d in positions[1:])
+        is_inner_whole = cut[outer + 1 : positions[-1] + 1] == size[outer + 1 : positions[-1] + 1]
+        if is_inner_whole and source.first % inner == 0 and source.last % inner == 0:
+            return self._call(like, _ATEN.slice.Tensor, whole, outer, source.first // inner, source.last // inner)
         merged = self._call(like, _ATEN.view.default, whole, _merged(size, positions))
-        cut = self._call(like, _ATEN.slice.Tensor, merged, first, source.first, source.last)
-        return self._call(like, _ATEN.view.default, cut, _cut(size, positions, count))
+        rows = self._call(like, _ATEN.slice.Tensor, merged, outer, source.first, source.last)
+        return self._call(like, _ATEN.view.default, rows, cut)
 
     def _in_piece(
         self, like: fx.Node, piece: _Piece, value: torch.Tensor, positions: list[int], source: SliceSource
@@ -272,10 +272,11 @@ class _Rewriting:
         start = (rows.offset + source.first) * rows.stride - piece.first
         count = source.last - source.first
         assert start >= 0 and start + count * rows.stride <= piece.last - piece.first, "a slice lacks rows"
-        size = _cut([int(n) for n in value.shape], positions, count)
+        size = _cut([int(n) for n in value.shape], positions, source)
         block, own = rows.block // unit, (piece.last - piece.first) // unit
         stride = [int(n) if n * unit < rows.block else int(n) // block * own for n in value.stride()]
-        stride = [rows.stride // unit if d in positions else n for d, n in enumerate(stride)]
+        for i, d in enumerate(positions):
+            stride[d] = rows.stride // unit * math.prod(size[later] for later in positions[i + 1 :])
         offset = int(value.storage_offset())
         begin = offset // block * own + offset % (rows.stride // unit) + start // unit
         there: torch.Tensor = self.fake[piece.node]
@@ -353,8 +354,7 @@ class _Rewriting:
                     like, _ATEN.view.default, self.merged[storage], _merged(size, positions)
                 )
         if len(positions) > 1:
-            count = source.last - source.first
-            part = self._call(like, _ATEN.view.default, part, _merged(_cut(size, positions, count), positions))
+            part = self._call(like, _ATEN.view.default, part, _merged(_cut(size, positions, source), positions))
         written = self._call(
             like, _ATEN.slice_scatter.default, self.merged[storage], part, positions[0], source.first, source.last
         )
@@ -396,9 +396,22 @@ def _merged(size: Sequence[int], positions: Sequence[int]) -> list[int]:
     return [*size[: positions[0]], math.prod(size[d] for d in positions), *size[positions[-1] + 1 :]]
 
 
-def _cut(size: Sequence[int], positions: Sequence[int], count: int) -> list[int]:
-    """A size with so many rows: in the last of neighboring dimensions, the others of extent 1."""
-    return [count if positions and d == positions[-1] else 1 if d in positions else n for d, n in enumerate(size)]
+def _cut(size: Sequence[int], positions: Sequence[int], source: SliceSource) -> list[int]:
+    """A size with the rows of a slice: of neighboring dimensions the inner ones whole, as far as it has all of them.
+
+    Of those around the innermost one that is cut, the extent is 1.
+    """
+    found, count, whole = list(size), source.last - source.first, 1
+    is_cut = False
+    for d in reversed(positions):
+        inner, whole = whole, whole * size[d]
+        if is_cut:
+            found[d] = 1
+        elif source.first % whole or count % whole:
+            found[d], is_cut = count // inner, True
+        elif d == positions[0]:
+            found[d] = count // inner
+    return found
 
 
 def _is_contiguous(size: Sequence[int], stride: Sequence[int]) -> bool:
