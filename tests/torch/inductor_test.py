@@ -146,6 +146,19 @@ def test_the_time_of_the_users_steps_is_told_beside_that_of_the_kernels() -> Non
     assert f"measured {plan.measured_time / 1e6:.1f} ms ({plan.measured_time / plan.predicted_time:.0%})" in str(plan)
 
 
+def test_an_overhead_against_an_estimate_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REMORA_CACHE", str(tmp_path))
+    model, inputs = network("perceptron")
+    plans = []
+    for budget in ("75%", "100%"):  # Inductor's own kernels are compiled at 100 % alone
+        torch._dynamo.reset()
+        with ri.install(budget=budget, **OPTIONS) as installed:
+            step(torch.compile(model), inputs)
+        plans += installed.plans
+    assert [plan.estimated for plan in plans] == [True, False]
+    assert ["time about" in str(plan) for plan in plans] == [True, False]
+
+
 def test_a_budget_that_cannot_be_met_is_refused_with_what_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +245,11 @@ def test_the_time_of_a_kernel_is_read_from_its_source() -> None:
     few, many = (nanoseconds_of(kernel(rows, hard), [], 0) for rows in ("800L", "80000L"))
     assert 90 * (few - CALL) <= many - CALL <= 110 * (few - CALL)
     assert nanoseconds_of(kernel("ks0", hard), [80000], 0) == many > 10 * nanoseconds_of(kernel("80000L", plain), [], 0)
+    half = "c10::div_floor_integer(static_cast<int64_t>(ks0), static_cast<int64_t>(2L))"
+    for rows in (f"2L*({half})", "(-80000L) + 2L*ks0", "2L*ks0/2L", "ks0 + 0LL"):
+        assert nanoseconds_of(kernel(rows, hard), [80000], 0) == many
+    for unknown in ("ks1", "p[0]", "ks0/(ks0-ks0)", "ks0 if ks0 else 1L", "2.5"):
+        assert nanoseconds_of(kernel(unknown, hard), [80000], 0) == nanoseconds_of(kernel("8L", hard), [], 0)
     assert nanoseconds_of(kernel("80000L", plain), [], 10**6) > nanoseconds_of(kernel("80000L", plain), [], 0)
 
 

@@ -91,7 +91,7 @@ class Partitioner(CustomPartitionerFn):
         kept = ("budget", "reserve", "slices", "cost", "time_limit", "threads", "seed")
         self.settings = {name: value for name, value in asdict(options).items() if name in kept} | {"strict": strict}
         self._calls = Calls(options.cost, options.say)
-        self._taken: dict[str, Partition] = {}  # by place: the last one that was within its budget
+        self._taken: dict[str, Partition] = {}  # by place: the last one within its budget, ranked
         self._stopped: list[Stopped] = []  # the lowerings of the partition that is compiled now
         self._patches = contextlib.ExitStack()
         self._guard: dict[str, Any] = {}  # the settings with which Inductor refuses fusions that raise a peak
@@ -342,12 +342,13 @@ class Partitioner(CustomPartitionerFn):
             predicted_peak=chosen.peak(Later()) + held,
             unscheduled_time=stock.nanoseconds,
             predicted_time=chosen.nanoseconds,
+            estimated=None in (stock.time, chosen.time),
             slices=in_slices.number(words) if words else 0,
         )
         if words:
             joint = search.joint if search is not None else in_slices.of(words)
         elif plan.promised:
-            self._taken[where] = chosen
+            self._taken[where] = joint.ranked(chosen)
         return joint, chosen, plan, None if search is None else search.parts(chosen), least
 
 

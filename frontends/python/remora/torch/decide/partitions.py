@@ -180,7 +180,7 @@ class Search:
 
         No lowering starts that would end after the time limit, unless no partition fits yet: then up to `NEEDED`
         choices of the engine, the smallest one that it finds, the one that saves fewest bytes, and those of PyTorch's
-        own memory budget are lowered. `like`: the partition of this graph for other sizes, which is looked at first.
+        own memory budget are lowered. `like`: the ranked partition for other sizes, which is looked at first.
         """
         self._budget = budget
         if "_stock" in vars(self):
@@ -201,10 +201,10 @@ class Search:
 
     def _is_as_good(self, like: Partition, budget: int) -> bool:
         """True if a choice for other sizes fits within this budget, and uses it."""
-        nodes = {node.name for node in self.joint.module.graph.nodes}
-        if not nodes.issuperset(like.saved):
+        found = self.joint.named_like(like)
+        if found is None:
             return False
-        peak = self._peak(self._partition(like.saved, like.order, like.guarded))
+        peak = self._peak(self._partition(found.saved, found.order, found.guarded))
         self._say(f"budget {budget:,}: the partition for other sizes takes {peak:,}")
         return peak <= budget and peak - self.joint.fixed >= (1 - SLACK) * (budget - self.joint.fixed)
 
@@ -346,7 +346,7 @@ class Search:
             if peak > budget:
                 high = predicted
                 excess = round((peak - budget) * (SAFE if self._is_late else 1))
-                asked = max((low + high) // 2, min(asked - excess, predicted - 1))
+                asked = max((low + high) // 2, predicted - excess)
             elif predicted <= (1 + CLOSE) * peak:
                 return None
             else:
