@@ -29,7 +29,7 @@ from remora.torch.cost.kernels import _measured, key_of
 from remora.torch.cost.sources import CALL, nanoseconds_of
 from remora.torch.decide.partitions import MARGIN, KnownPartitions
 from remora.torch.measure import timed
-from remora.torch.problem.partition import Later, Partition, loss_outside
+from remora.torch.problem.partition import Joint, Later, Partition, loss_outside
 
 OPTIONS: dict[str, Any] = {"threads": 1, "time_limit": 60.0, "cache": False}
 
@@ -146,19 +146,6 @@ def test_the_time_of_the_users_steps_is_told_beside_that_of_the_kernels() -> Non
     assert f"measured {plan.measured_time / 1e6:.1f} ms ({plan.measured_time / plan.predicted_time:.0%})" in str(plan)
 
 
-def test_an_overhead_against_an_estimate_is_called_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("REMORA_CACHE", str(tmp_path))
-    model, inputs = network("perceptron")
-    plans = []
-    for budget in ("75%", "100%"):  # Inductor's own kernels are compiled at 100 % alone
-        torch._dynamo.reset()
-        with ri.install(budget=budget, **OPTIONS) as installed:
-            step(torch.compile(model), inputs)
-        plans += installed.plans
-    assert [plan.estimated for plan in plans] == [True, False]
-    assert ["time about" in str(plan) for plan in plans] == [True, False]
-
-
 def test_a_budget_that_cannot_be_met_is_refused_with_what_is_enough(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -232,6 +219,30 @@ def test_other_sizes_are_planned_like_the_first_ones() -> None:
             compiled(torch.randn(batch, 64)).square().mean().backward()
     first, second = installed.plans
     assert second.promised and 1.9 * second.saved_bytes <= first.saved_bytes <= 2.1 * second.saved_bytes
+
+
+def test_a_partition_is_found_again_where_sizes_become_symbolic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REMORA_CACHE", str(tmp_path))
+    chosen: list[Partition] = []
+    named: list[Partition | None] = []
+    rank, name = Joint.ranked, Joint.named_like
+    monkeypatch.setattr(Joint, "ranked", lambda joint, row: (chosen.append(row), rank(joint, row))[1])
+    monkeypatch.setattr(Joint, "named_like", lambda joint, row: (named.append(name(joint, row)), named[-1])[1])
+    torch.manual_seed(0)
+    model = Training(Gpt(layers=1, dropout=0.0), words)
+    compiled = torch.compile(model)
+    with ri.install(budget="70%", **OPTIONS) as installed:
+        for length in (16, 24):
+            step(compiled, (torch.randint(0, 64, (4, length)), torch.randint(0, 64, (4, length))))
+    assert len(installed.plans) == 2 and all(plan.promised for plan in installed.plans)
+    first, (found,) = [n for n in chosen[0].saved if not n.startswith("primals")], named
+    assert found is not None and len(found.saved) == len(first)
+    assert set(found.saved) != set(first), "the names are others, as sizes are computed in between"
+    plan = installed.plans[0]
+    assert plan.estimated and "; time about " in str(plan), "kernels of Inductor's own partition were not compiled"
+    assert "about" not in str(replace(plan, estimated=False))
 
 
 def test_the_time_of_a_kernel_is_read_from_its_source() -> None:
