@@ -10,6 +10,7 @@ from __future__ import annotations
 import ast
 import operator
 import re
+from collections.abc import Callable
 
 PARTS = {"plain": 0.13, "hard": 6.5, "mask": 9.0, "tile": 270.0}
 """Nanoseconds of one of each, on vectors."""
@@ -24,7 +25,12 @@ _FOUND = {
 }
 _LOOP = re.compile(r"\bfor\(int64_t (\w+)=(.*?); \1<(.*?); \1\+=(.*)\)\s*$")
 _SIZE = re.compile(r"\bint64_t (\w+)\s*[,)]")
-_SIGNS = {ast.Add: operator.add, ast.Sub: operator.sub, ast.Mult: operator.mul, ast.Div: operator.floordiv}
+_SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+}
 _NUMBER = re.compile(r"(\d)LL?\b")
 
 
