@@ -29,7 +29,7 @@ from remora.torch.cost.kernels import _measured, key_of
 from remora.torch.cost.sources import CALL, nanoseconds_of
 from remora.torch.decide.partitions import MARGIN, KnownPartitions
 from remora.torch.measure import timed
-from remora.torch.problem.partition import Later, Partition, loss_outside
+from remora.torch.problem.partition import Joint, Later, Partition, loss_outside
 
 OPTIONS: dict[str, Any] = {"threads": 1, "time_limit": 60.0, "cache": False}
 
@@ -221,6 +221,30 @@ def test_other_sizes_are_planned_like_the_first_ones() -> None:
     assert second.promised and 1.9 * second.saved_bytes <= first.saved_bytes <= 2.1 * second.saved_bytes
 
 
+def test_a_partition_is_found_again_where_sizes_become_symbolic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("REMORA_CACHE", str(tmp_path))
+    chosen: list[Partition] = []
+    named: list[Partition | None] = []
+    rank, name = Joint.ranked, Joint.named_like
+    monkeypatch.setattr(Joint, "ranked", lambda joint, row: (chosen.append(row), rank(joint, row))[1])
+    monkeypatch.setattr(Joint, "named_like", lambda joint, row: (named.append(name(joint, row)), named[-1])[1])
+    torch.manual_seed(0)
+    model = Training(Gpt(layers=1, dropout=0.0), words)
+    compiled = torch.compile(model)
+    with ri.install(budget="70%", **OPTIONS) as installed:
+        for length in (16, 24):
+            step(compiled, (torch.randint(0, 64, (4, length)), torch.randint(0, 64, (4, length))))
+    assert len(installed.plans) == 2 and all(plan.promised for plan in installed.plans)
+    first, (found,) = [n for n in chosen[0].saved if not n.startswith("primals")], named
+    assert found is not None and len(found.saved) == len(first)
+    assert set(found.saved) != set(first), "the names are others, as sizes are computed in between"
+    plan = installed.plans[0]
+    assert plan.estimated and "; time about " in str(plan), "kernels of Inductor's own partition were not compiled"
+    assert "about" not in str(replace(plan, estimated=False))
+
+
 def test_the_time_of_a_kernel_is_read_from_its_source() -> None:
     def kernel(rows: str, body: str) -> str:
         loop = (
@@ -232,6 +256,11 @@ def test_the_time_of_a_kernel_is_read_from_its_source() -> None:
     few, many = (nanoseconds_of(kernel(rows, hard), [], 0) for rows in ("800L", "80000L"))
     assert 90 * (few - CALL) <= many - CALL <= 110 * (few - CALL)
     assert nanoseconds_of(kernel("ks0", hard), [80000], 0) == many > 10 * nanoseconds_of(kernel("80000L", plain), [], 0)
+    half = "c10::div_floor_integer(static_cast<int64_t>(ks0), static_cast<int64_t>(2L))"
+    for rows in (f"2L*({half})", "(-80000L) + 2L*ks0", "2L*ks0/2L", "ks0 + 0LL"):
+        assert nanoseconds_of(kernel(rows, hard), [80000], 0) == many
+    for unknown in ("ks1", "p[0]", "ks0/(ks0-ks0)", "ks0 if ks0 else 1L", "2.5"):
+        assert nanoseconds_of(kernel(unknown, hard), [80000], 0) == nanoseconds_of(kernel("8L", hard), [], 0)
     assert nanoseconds_of(kernel("80000L", plain), [], 10**6) > nanoseconds_of(kernel("80000L", plain), [], 0)
 
 

@@ -35,7 +35,7 @@ from .capture.lowered import Stopped, going_on
 from .cost.kernels import Calls
 from .decide.joint_slices import JointSlices
 from .decide.later import LaterGraphs
-from .decide.partitions import KnownPartitions, Search, file_of, key_of, partition_of, sources
+from .decide.partitions import KnownPartitions, Search, file_of, key_of, partition_of, sources, used_share
 from .errors import BudgetError, CaptureError, TorchError, warn
 from .internals import cached_if, instead
 from .job import same_answer
@@ -91,7 +91,8 @@ class Partitioner(CustomPartitionerFn):
         kept = ("budget", "reserve", "slices", "cost", "time_limit", "threads", "seed")
         self.settings = {name: value for name, value in asdict(options).items() if name in kept} | {"strict": strict}
         self._calls = Calls(options.cost, options.say)
-        self._taken: dict[str, Partition] = {}  # by place: the last one that was within its budget
+        # by place: the last one within its budget, ranked, and the largest share of a budget that was used
+        self._taken: dict[str, tuple[Partition, float]] = {}
         self._stopped: list[Stopped] = []  # the lowerings of the partition that is compiled now
         self._patches = contextlib.ExitStack()
         self._guard: dict[str, Any] = {}  # the settings with which Inductor refuses fusions that raise a peak
@@ -342,12 +343,14 @@ class Partitioner(CustomPartitionerFn):
             predicted_peak=chosen.peak(Later()) + held,
             unscheduled_time=stock.nanoseconds,
             predicted_time=chosen.nanoseconds,
+            estimated=None in (stock.time, chosen.time),
             slices=in_slices.number(words) if words else 0,
         )
         if words:
             joint = search.joint if search is not None else in_slices.of(words)
         elif plan.promised:
-            self._taken[where] = chosen
+            used = used_share(plan.predicted_peak, plan.budget, joint.fixed + held)
+            self._taken[where] = joint.ranked(chosen), max(used, self._taken.get(where, (None, 0.0))[1])
         return joint, chosen, plan, None if search is None else search.parts(chosen), least
 
 

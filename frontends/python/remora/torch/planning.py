@@ -160,7 +160,10 @@ class Plan:
         if not self.unscheduled_time:
             return ""
         bound = f", bound {self.bound / self.unscheduled_time - 1:+.2%}" if self.bound else ""
-        return f"; time {self.overhead:+.2%}{self._measured()}{bound}"
+        return f"; time {self._overhead()}{self._measured()}{bound}"
+
+    def _overhead(self) -> str:
+        return f"{self.overhead:+.2%}"
 
     def _measured(self) -> str:
         return f", measured {self.measured_time / 1e6:.1f} ms" if self.measured_time else ""
@@ -242,6 +245,7 @@ class PartitionPlan(Plan):
     # gradients that graphs compiled after this one have left when its backward part runs; part of that one's peak
     later_gradients: int = 0
     slices: int = 0  # the largest number of slices in which a part of the graph is computed; 0 if none is
+    estimated: bool = False  # whether a time is an estimate, as kernels of Inductor's own partition were not compiled
 
     def _decided(self) -> dict[str, Any]:
         return {"partition": {f.name: getattr(self, f.name) for f in fields(self) if f.name not in _PLAIN}}
@@ -253,6 +257,9 @@ class PartitionPlan(Plan):
     def _times(self) -> str:
         # The time of a partition that does not meet its budget is no overhead of meeting it.
         return super()._times() if self.promised else ""
+
+    def _overhead(self) -> str:
+        return f"about {self.overhead:+.0%}" if self.estimated else super()._overhead()
 
     def _measured(self) -> str:
         took = super()._measured()

@@ -7,7 +7,10 @@ far: functions like `exp`, masks that are made of bytes, and tiles that are tran
 
 from __future__ import annotations
 
+import ast
+import operator
 import re
+from collections.abc import Callable
 
 PARTS = {"plain": 0.13, "hard": 6.5, "mask": 9.0, "tile": 270.0}
 """Nanoseconds of one of each, on vectors."""
@@ -22,6 +25,12 @@ _FOUND = {
 }
 _LOOP = re.compile(r"\bfor\(int64_t (\w+)=(.*?); \1<(.*?); \1\+=(.*)\)\s*$")
 _SIZE = re.compile(r"\bint64_t (\w+)\s*[,)]")
+_SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
+    ast.Add: operator.add,
+    ast.Sub: operator.sub,
+    ast.Mult: operator.mul,
+    ast.Div: operator.floordiv,
+}
 _NUMBER = re.compile(r"(\d)LL?\b")
 
 
@@ -55,10 +64,23 @@ def _trips(first: float | None, last: float | None, step: float | None) -> float
 
 def _value(text: str, names: dict[str, int]) -> float | None:
     """A bound or a step of a loop; None where it is no arithmetic of numbers and sizes."""
-    plain = _NUMBER.sub(r"\1", text.replace("static_cast<int64_t>", "").replace("c10::div_floor_integer", "_div"))
-    if not re.fullmatch(r"[\w\s()+*/,-]*", plain) or plain.count("(") != plain.count(")"):
-        return None
+    plain = _NUMBER.sub(r"\1", text).replace("static_cast<int64_t>", "").replace("c10::div_floor_integer", "_div")
     try:
-        return float(eval(plain, {"__builtins__": {}, "_div": lambda a, b: a // b}, dict(names)))
-    except (NameError, SyntaxError, TypeError, ZeroDivisionError):
+        return _worth(ast.parse(plain.strip(), mode="eval").body, names)
+    except (KeyError, SyntaxError, ZeroDivisionError):
         return None
+
+
+def _worth(tree: ast.expr, names: dict[str, int]) -> float:
+    match tree:
+        case ast.Constant(value=int() as number):
+            return number
+        case ast.Name(id=name):
+            return names[name]
+        case ast.UnaryOp(op=ast.USub(), operand=operand):
+            return -_worth(operand, names)
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _SIGNS:
+            return _SIGNS[type(op)](_worth(left, names), _worth(right, names))
+        case ast.Call(func=ast.Name(id="_div"), args=[above, below]):
+            return _worth(above, names) // _worth(below, names)
+    raise KeyError(ast.unparse(tree))

@@ -47,7 +47,7 @@ DOUBT = 0.1
 SOLVERS = ("dp", "greedy", "ilp")
 """Solvers with which PyTorch chooses the saved values, in addition to the one that is set."""
 SLACK = 0.05
-"""A choice for other sizes is taken if it leaves no larger share of the budget."""
+"""A choice for other sizes is taken if the share of the budget that it uses is smaller by no more than this."""
 NEEDED = 2
 """So many choices of the engine are lowered after the time limit, too, if no partition fits yet."""
 SAFE = 1.5
@@ -122,6 +122,11 @@ def _choice(row: Partition) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
     return row.saved, row.order, row.guarded
 
 
+def used_share(peak: int, budget: int, fixed: int) -> float:
+    """The share of a budget beyond a graph's arguments that a peak within it uses."""
+    return (peak - fixed) / (budget - fixed) if budget > fixed else 1.0
+
+
 @functools.cache
 def sources() -> str:
     """A name for these sources."""
@@ -175,17 +180,18 @@ class Search:
         if known.stock is None:
             known.stock = self._stock.partition
 
-    def look(self, budget: int, like: Partition | None = None) -> None:
+    def look(self, budget: int, like: tuple[Partition, float] | None = None) -> None:
         """Looks for the shortest partition within a budget, in bytes with the graph's arguments.
 
         No lowering starts that would end after the time limit, unless no partition fits yet: then up to `NEEDED`
         choices of the engine, the smallest one that it finds, the one that saves fewest bytes, and those of PyTorch's
-        own memory budget are lowered. `like`: the partition of this graph for other sizes, which is looked at first.
+        own memory budget are lowered. `like`: the ranked partition for other sizes, which is looked at first, and the
+        share of a budget that was used there.
         """
         self._budget = budget
         if "_stock" in vars(self):
             self._hurry()
-        if like is None or not self._is_as_good(like, budget):
+        if like is None or not self._is_as_good(*like, budget):
             self._look_at_all(budget)
         self._measure(budget)
 
@@ -199,14 +205,14 @@ class Search:
         own = self._takes + COMPILE * len(kernels)
         self._end = min(self._end, self._start + self._takes + EFFORT * own + PATIENCE)
 
-    def _is_as_good(self, like: Partition, budget: int) -> bool:
-        """True if a choice for other sizes fits within this budget, and uses it."""
-        nodes = {node.name for node in self.joint.module.graph.nodes}
-        if not nodes.issuperset(like.saved):
+    def _is_as_good(self, like: Partition, used: float, budget: int) -> bool:
+        """True if a choice for other sizes fits within this budget, and uses it about as well as theirs."""
+        found = self.joint.named_like(like)
+        if found is None:
             return False
-        peak = self._peak(self._partition(like.saved, like.order, like.guarded))
+        peak = self._peak(self._partition(found.saved, found.order, found.guarded))
         self._say(f"budget {budget:,}: the partition for other sizes takes {peak:,}")
-        return peak <= budget and peak - self.joint.fixed >= (1 - SLACK) * (budget - self.joint.fixed)
+        return peak <= budget and used_share(peak, budget, self.joint.fixed) >= (1 - SLACK) * used
 
     def _look_at_all(self, budget: int) -> None:
         stock = self.known.stock
@@ -346,7 +352,7 @@ class Search:
             if peak > budget:
                 high = predicted
                 excess = round((peak - budget) * (SAFE if self._is_late else 1))
-                asked = max((low + high) // 2, min(asked - excess, predicted - 1))
+                asked = max((low + high) // 2, predicted - excess)
             elif predicted <= (1 + CLOSE) * peak:
                 return None
             else:

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import functools
 import operator
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -160,6 +161,29 @@ class Joint:
         wanted = set(names)
         forward, backward = self.parted(lambda graph, info: closed(graph, info, wanted, self.shown))
         return forward, ordered(backward, order) if order else backward
+
+    @functools.cached_property
+    def _ranks(self) -> dict[str, str]:
+        """The name of each node that calls an op, and which of how many calls of that op it is."""
+        calls: dict[str, list[str]] = {}
+        for node in self.module.graph.nodes:
+            if node.op == "call_function":
+                calls.setdefault(str(node.target), []).append(node.name)
+        return {name: f"{i} of {len(row)} {op}" for op, row in calls.items() for i, name in enumerate(row)}
+
+    def ranked(self, partition: Partition) -> Partition:
+        """A partition with ranks of calls in place of names, which are others in the same graph for other sizes."""
+        ranks = self._ranks
+        saved, order = ([ranks[n] for n in names if n in ranks] for names in (partition.saved, partition.order))
+        return replace(partition, saved=tuple(saved), order=tuple(order))
+
+    def named_like(self, partition: Partition) -> Partition | None:
+        """A ranked partition with the names of this graph; None if it saves what is not in it."""
+        names = {rank: name for name, rank in self._ranks.items()}
+        if not names.keys() >= set(partition.saved):
+            return None
+        saved, order = ([names[r] for r in ranks if r in names] for ranks in (partition.saved, partition.order))
+        return replace(partition, saved=tuple(saved), order=tuple(order))
 
     def guard_sizes(self) -> None:
         """Lets larger sizes than those of this plan be compiled anew: Dynamo checks it at every call."""
