@@ -41,7 +41,7 @@ from remora.torch.fit._fit import LEAST, PART
 from remora.torch.fit._memory import size_of
 from remora.torch.fit._rates import device_json
 from remora.torch.fit._smaller import Smaller
-from remora.torch.fit._subject import subject_of
+from remora.torch.fit._subject import Captures, subject_of
 from remora.torch.measure import allocated
 
 ADAMW = functools.partial(torch.optim.AdamW, lr=1e-4)
@@ -305,7 +305,7 @@ def text_of(entry: zoo.Entry, own_engine: bool) -> list[str]:
     try:
         if own_engine:
             Variable._execution_engine = _Engine(engine)  # type: ignore[assignment]
-        step = subject.graph().step
+        step = Captures(subject).of(subject.batch).step
     finally:
         Variable._execution_engine = engine
     return [f"{op.name} {op.backward} {op.inputs} {op.outputs}" for op in step.ops]

@@ -64,9 +64,9 @@ class Declared:
         own, others = self.within(given)
         for tensor in dict(_tensors(given)).values():
             for dim in range(tensor.dim()):
-                low, high = own.get((id(tensor), dim), (None, None))
-                if low is not None or (id(tensor), dim) in others:
-                    torch._dynamo.maybe_mark_dynamic(tensor, dim, **({} if low is None else {"min": low, "max": high}))
+                place = id(tensor), dim
+                if place in own or place in others:
+                    mark(tensor, dim, own.get(place))
 
     def within(self, given: Mapping[str, Any]) -> tuple[Places, Places]:
         """The ranges of what is declared, and of what else has a declared size, of arguments by their names.
@@ -100,6 +100,11 @@ class Declared:
             return found[0]
         there = ", ".join(tensors) or "none"
         raise InputError("sizes", f"{len(found)} tensors among the arguments are named {name!r}; there are {there}")
+
+
+def mark(tensor: torch.Tensor, dim: int, within: Range | None = None) -> None:
+    """Tells Dynamo that a dimension varies, and within which numbers if that is known."""
+    torch._dynamo.maybe_mark_dynamic(tensor, dim, **({} if within is None else {"min": within[0], "max": within[1]}))
 
 
 def _dimensions(name: str, given: Any) -> dict[int, Range]:

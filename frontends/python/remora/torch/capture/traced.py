@@ -180,8 +180,9 @@ def take_checks(
         known = dict(zip(places, arguments, strict=True))
         for node in nodes:
             value = _value(node, known)
-            if isinstance(value, FakeTensor) or value.is_meta or not value:
-                raise _MaskedError(traced)
+            is_unknown = isinstance(value, FakeTensor) or value.is_meta
+            if is_unknown or not value:
+                raise _MaskedError(traced, always=is_unknown)
 
     if at_once:
         # With the sizes of this call, and without a guard: the graph is for others, too.
