@@ -48,8 +48,9 @@ class Expected:
 class Sampled(Protocol[S]):
     """A step at some of its sizes, by number in rising order, under one budget; `S`: a schedule, which is of all."""
 
-    weights: Sequence[float]
-    """How often calls have about these sizes."""
+    @property
+    def weights(self) -> Sequence[float]:
+        """How often calls have about these sizes."""
 
     def fits(self, schedule: S, place: int) -> bool:
         """True if a schedule stays within the budget at a size."""

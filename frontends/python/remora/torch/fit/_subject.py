@@ -145,6 +145,7 @@ class Captures:
         refuse_global_norm(module)
         part = self._ledger.parts[-1]
         may_vary = bool(self._sizes) and not self._ledger.by_size and has_symbols(module)
+        self._ledger.varies = self._ledger.varies or may_vary
         if not may_vary:
             self._ledger.tell_numbers(self._sizes)
         step = read_step(module, may_vary=may_vary)

@@ -104,6 +104,7 @@ class SizedStep:
         self.part, self.ledger, self.ran = part, ledger, 0
         self.seconds = {"capture": time.perf_counter() - part.begun}
         self._sized = SizedProblem(module, options, name, part.accumulates, ledger.named, cut)
+        ledger.varies = True
         self._write = write or functools.partial(write_step, self._sized.step)
         self.step, self.seconds["read"] = self._sized.step, self._sized.seconds
         self.options, self._lengths, self._most = options, declared.lengths, declared.most
@@ -235,7 +236,8 @@ class SizedStep:
                 return None
 
         step = _Sampled(problems, [weight for _, weight in samples], decided.options, solved)
-        chosen, decided.expected = few_schedules(step, *decided.schedules, self._most)
+        plain, largest = decided.schedules
+        chosen, decided.expected = few_schedules(step, plain, largest, self._most)
         return [scheduled for scheduled, _ in chosen]
 
     def _choose(self, decided: Decided, values: Values, in_bytes: InBytes) -> None:
