@@ -47,6 +47,8 @@ class Declared:
         if len(lengths) and len(self.ranges) > 1:
             raise InputError("lengths", "several ranges in sizes: which of them the lengths are of is not known")
         self.lengths, self.most = [int(n) for n in lengths], most
+        # by path, the dimensions that had a declared size in each call: a batch of 3 rows is not as long as 3 tokens
+        self._tied: dict[str, set[int]] = {}
 
     @property
     def ranges(self) -> set[Range]:
@@ -62,10 +64,12 @@ class Declared:
             return
         given = self._signature.bind(*arguments, **named).arguments
         own, others = self.within(given)
-        for tensor in dict(_tensors(given)).values():
+        for path, tensor in _tensors(given):
+            equal = {dim for dim in range(tensor.dim()) if (id(tensor), dim) in others}
+            tied = self._tied[path] = equal & self._tied.get(path, equal)
             for dim in range(tensor.dim()):
                 place = id(tensor), dim
-                if place in own or place in others:
+                if place in own or dim in tied:
                     mark(tensor, dim, own.get(place))
 
     def within(self, given: Mapping[str, Any]) -> tuple[Places, Places]:
