@@ -57,7 +57,7 @@ bool are_alike(const Graph& a, const Graph& b);
 
 /// The schedules, at most so many, with the smallest sum of durations. `durations`: of each schedule at each size;
 /// `reach`: of each schedule, how many of the sizes it holds the budget at, of one of them all. In the order of what
-/// they reach. O(schedules squared * most * sizes). frontends/python/remora/torch/decide/lengths.py has the same.
+/// they reach. O(schedules squared * most * sizes).
 std::vector<std::size_t> fewest_schedules(std::span<const std::vector<double>> durations,
                                           std::span<const std::size_t> reach, int most);
 

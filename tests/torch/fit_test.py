@@ -37,11 +37,13 @@ from remora.torch.capture.optimizer import OPTIMIZERS, optimizer_memory, optimiz
 from remora.torch.capture.read import read_step
 from remora.torch.cost.calls import Call, memory_of
 from remora.torch.fit._absent import _Engine
-from remora.torch.fit._fit import LEAST, PART
+from remora.torch.fit._fit import LEAST, PART, Steps
 from remora.torch.fit._memory import size_of
+from remora.torch.fit._question import Question
 from remora.torch.fit._rates import device_json
+from remora.torch.fit._sizes import Sizes
 from remora.torch.fit._smaller import Smaller
-from remora.torch.fit._subject import subject_of
+from remora.torch.fit._subject import Captures, subject_of
 from remora.torch.measure import allocated
 
 ADAMW = functools.partial(torch.optim.AdamW, lr=1e-4)
@@ -305,7 +307,7 @@ def text_of(entry: zoo.Entry, own_engine: bool) -> list[str]:
     try:
         if own_engine:
             Variable._execution_engine = _Engine(engine)  # type: ignore[assignment]
-        step = subject.graph().step
+        step = Captures(subject).of(subject.batch).step
     finally:
         Variable._execution_engine = engine
     return [f"{op.name} {op.backward} {op.inputs} {op.outputs}" for op in step.ops]
@@ -654,13 +656,19 @@ def batch_loss(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torc
     return F.cross_entropy(model(x).flatten(0, 1), y.flatten())
 
 
+def captures() -> int:
+    return int(torch._dynamo.utils.counters["stats"]["unique_graphs"])
+
+
 def sized(length: int) -> tuple[torch.Tensor, torch.Tensor]:
     return torch.empty(2, length, dtype=torch.long, device="meta"), torch.empty(2, length, dtype=torch.long)
 
 
 def test_a_plan_for_sizes_is_that_of_the_largest_with_ranges() -> None:
     words: dict[str, Any] = {**HERE, "budget": "60%", "sizes": {"x": (8, 128)}, "cost": "flops"}
+    before = captures()
     found = rt.plan(small_gpt, sized(32), batch_loss, **words)
+    assert captures() == before + 1
     assert found.fits and found.shapes[0] == ["int64", 2, 128]
     alone = rt.plan(small_gpt, sized(128), batch_loss, **{**words, "sizes": None})
     assert (found.peak, found.budget) == (alone.peak, alone.budget) and not alone.plans
@@ -671,12 +679,6 @@ def test_a_plan_for_sizes_is_that_of_the_largest_with_ranges() -> None:
     bounds = [tuple(map(int, re.findall(r"\d+", plan.sizes.partition(": ")[2]))) for plan in found.plans]
     assert bounds[0][0] == 8 and bounds[-1][1] == 128
     assert all(a[1] + 1 == b[0] for a, b in itertools.pairwise(bounds))
-    for plan, (low, high) in zip(found.plans, bounds, strict=True):
-        for length in {low, high}:  # as it runs there: the program's own replay
-            step = rt.plan(small_gpt, sized(length), batch_loss, **{**words, "sizes": None, "budget": found.budget})
-            assert step.step is not None
-            ops = [s.op.index for s in plan.found.steps]
-            assert remora.asking.replayed(step.step.found.graph, ops, "input").peak <= plan.budget
     (expected,) = found.plans.expected
     assert expected.plain <= expected.bound <= expected.time
     assert str(found.plans) in "\n".join(line.strip() for line in str(found).splitlines())
@@ -684,6 +686,48 @@ def test_a_plan_for_sizes_is_that_of_the_largest_with_ranges() -> None:
     assert [plan.sizes for plan in again.plans] == [plan.sizes for plan in found.plans]
     fewer = rt.plan(small_gpt, sized(32), batch_loss, **words, plans=1)
     assert len(fewer.plans) == 1 and fewer.plans.expected[0].time >= expected.time
+
+
+@pytest.mark.parametrize("make", [small_gpt, functools.partial(models.Gpt, layers=3, width=32)])
+def test_plans_for_sizes_hold_at_every_size(make: Any) -> None:
+    """The verifier replays each range's schedule at all of its sizes, those between the planned ones included."""
+    words: dict[str, Any] = {**HERE, "budget": "60%", "sizes": {"x": (8, 72)}, "cost": "flops"}
+    found = rt.plan(make, sized(32), batch_loss, **words)
+    question = Question(make, sized(32), batch_loss, **words)
+    sizes, steps, served = Sizes(question, question.batch), Steps(question, ["x"]), set()
+    for plan in found.plans:
+        low, high = map(int, re.findall(r"\d+", plan.sizes.partition(": ")[2]))
+        ops = [s.op.index for s in plan.found.steps]
+        for length in range(low, high + 1):
+            one = steps.of(sizes.marked(steps.subject.like(sizes.at({(8, 72): length}))))
+            replayed = one.problem.replayed(remora.asking.replayed(one.problem.graph, ops, "input"))
+            verdict = remora.verify(one.problem.graph, replayed.schedule)
+            assert verdict.valid and verdict.recomputes == plan.recomputes
+            assert max(verdict.peak, replayed.peak) + one.reserve <= found.budget
+            served.add(length)
+    assert served == set(range(8, 73)) and len(found.plans) > 1
+
+
+@pytest.mark.parametrize("precision", ["fp32", "bf16"])
+def test_sizes_are_captured_once_for_a_device_that_is_not_there(precision: str) -> None:
+    """The kernels of attention on a GPU give sizes among their results."""
+    words: dict[str, Any] = {**SOLVER, "budget": "70%", "device": "h100", "precision": precision}
+    before = captures()
+    found = rt.plan(small_gpt, sized(32), batch_loss, sizes={"x": (16, 128)}, **words)
+    assert captures() == before + 1
+    alone = rt.plan(small_gpt, sized(128), batch_loss, **words)
+    assert (found.peak, found.budget, found.unscheduled) == (alone.peak, alone.budget, alone.unscheduled)
+
+
+def test_sizes_that_are_numbers_are_captured_one_by_one_and_said() -> None:
+    def counting(model: torch.nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        return batch_loss(model, x, y) * len([None for _ in range(x.shape[1])])
+
+    words: dict[str, Any] = {**HERE, "budget": "60%", "cost": "flops"}
+    before = captures()
+    with pytest.warns(rt.RemoraWarning, match="each size is captured and planned by itself"):
+        found = rt.plan(small_gpt, sized(32), counting, sizes={"x": (8, 128)}, **words)
+    assert captures() == before + 6 and len(found.plans) > 1
 
 
 def test_the_largest_batch_is_tried_at_the_largest_of_sizes() -> None:
@@ -708,6 +752,8 @@ def test_sizes_of_other_ops_are_refused() -> None:
         rt.plan(small_gpt, sized(32), batch_loss, sizes={"x": (64, 128)}, **words)
     with pytest.raises(InputError, match="the batch is a function"):
         rt.plan(small_gpt, lambda: sized(32), batch_loss, sizes={"x": (8, 128)}, **words)
+    with pytest.raises(InputError, match="sizes: not with slices or plan"):
+        rt.plan(small_gpt, sized(32), batch_loss, sizes={"x": (8, 128)}, slices="auto", **words)
     small = rt.plan(small_gpt, sized(32), batch_loss, sizes={"x": (8, 128)}, **{**words, "budget": "1MiB"})
     assert not small.fits and small.least > small.budget and not small.plans
 

@@ -836,18 +836,30 @@ def test_the_least_budget_is_never_above_what_the_step_takes() -> None:
     assert caught.value.least <= full.plan.unscheduled_peak
 
 
-def test_a_compiled_function_whose_batches_differ_is_planned_for_each() -> None:
+@pytest.mark.parametrize("fails", [False, True])
+def test_a_compiled_function_whose_batches_differ_is_captured_once_more(
+    fails: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """For all sizes; where that fails, for each by itself."""
+
+    def fail(*_: Any) -> None:
+        raise rt.CaptureError("symbols are not for this one")
+
+    if fails:
+        monkeypatch.setattr("remora.torch.problem.sized.SizedGraph._find_symbols", fail)
     model = layers()
     eager = copy.deepcopy(model)
     backend = rt.Backend(rt.Options(budget="80%", cost="flops", **checking.OPTIONS))
     compiled = torch.compile(model, backend=backend)  # sizes that differ become symbols
-    for rows in (512, 400, 300):
+    said = []
+    for rows in (512, 400, 300, 512, 17):
         for module, run in ((model, compiled), (eager, eager)):
             module.zero_grad()
-            backward_of(run, X[:rows])
+            said += told(functools.partial(backward_of, run, X[:rows]))
         for a, b in zip(model.parameters(), eager.parameters(), strict=True):
             assert checking.same(a.grad, b.grad)
-    assert len(backend.plans) == 3
+    assert len(rt.report(model).parts) == (4 if fails else 2)
+    assert [text for text in said if "for each by itself: symbols are not" in text] == said[:1] and bool(said) == fails
     assert all(plan.predicted_peak <= plan.budget for plan in backend.plans)
 
 

@@ -20,6 +20,7 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
 
+import remora
 import remora.torch as rt
 from remora.errors import InputError
 from remora.torch.cost.calls import Call
@@ -206,6 +207,14 @@ def test_images_of_any_size_with_statistics(way: str) -> None:
     case = Beside(model, lambda m, x, y: F.cross_entropy(m(x), y), way, budget="85%", sizes=sizes)
     for rows, height, width in ((4, 16, 12), (8, 24, 24), (3, 8, 23), (2, 17, 9)):
         case.check(torch.randn(rows, 3, height, width), torch.randint(0, 4, (rows,)))
+
+
+def test_a_length_that_equals_the_number_of_rows_needs_no_capture() -> None:
+    case = Beside(models.Gpt(layers=1, length=64), next_word, budget="80%", sizes={"x": (3, 64)})
+    before = captures()
+    for length in (31, 3, 40):
+        case.check(*words(length, 3))
+    assert captures() == before + 1
 
 
 def test_a_size_of_views_alone_varies_too() -> None:
@@ -425,6 +434,22 @@ def test_a_branch_on_the_length_is_said_and_captured_apart(way: str) -> None:
 
 
 @pytest.mark.parametrize("way", WAYS)
+def test_a_size_that_a_guard_excludes_is_captured_apart(way: str) -> None:
+    def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
+        value = next_word(model, x, y)
+        return value * 2 if x.shape[1] == 16 else value + 1
+
+    case = Beside(models.Gpt(layers=1, length=64), loss, way, budget="80%", sizes={"x": (8, 64)})
+    before, said = captures(), []
+    for length in (40, 16, 64):
+        case.check(*words(length))
+        said += case.said
+    assert captures() == before + 2
+    assert "x.shape[1]: this capture serves 8 to 15, 17 to 64 of 8 to 64" in said[0]
+    assert len(said) == 2 and "has a plan for new shapes: x (2, 16), y (2, 16)" in said[1]
+
+
+@pytest.mark.parametrize("way", WAYS)
 def test_what_reads_a_length_as_a_number_is_captured_by_size_and_said(way: str) -> None:
     def loss(model: nn.Module, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return next_word(model, x, y) * len([None for _ in range(x.shape[1])])
@@ -612,3 +637,33 @@ def test_random_networks_of_random_sizes(seed: int) -> None:
         assert refusal.least > refusal.budget
         return
     assert captures() <= before + (1 if "sizes" in options else 2)
+
+
+@pytest.mark.parametrize("seed", range(30 if os.environ.get("REMORA_ALL_CASES") else 2))
+def test_the_verifier_finds_every_size_of_a_range_within_the_budget(seed: int) -> None:
+    draw = random.Random(seed)
+    torch.manual_seed(seed)
+    low, high = draw.randint(2, 4), draw.randint(20, 30)
+    model = Random(seed)
+    words_of = {"budget": f"{draw.choice((85, 75, 65))}%", "cost": "flops", "plans": draw.randint(2, 4)}
+
+    @rt.train_step(sizes={"x": (low, high)}, **words_of, **checking.OPTIONS)
+    def step(x: torch.Tensor, y: torch.Tensor) -> None:
+        next_word(model, x, y).backward()
+
+    ran: dict[int, rt.Plan] = {}
+    try:
+        for length in range(low, high + 1):
+            step(*words(length, 3))
+            model.zero_grad()
+            ran[length] = step.plan
+    except rt.BudgetError:
+        assert not ran, "the largest comes first"
+        return
+    ranges = [(list(map(int, re.findall(r"\d+", plan.sizes.partition(": ")[2]))), plan) for plan in step.plans]
+    assert ranges[0][0][0] == low and ranges[-1][0][-1] == high
+    for length, plan in ran.items():
+        verdict = remora.verify(plan.found.graph, plan.found)
+        assert verdict.valid and max(verdict.peak, plan.predicted_peak) <= plan.budget
+        (shown,) = [one for served, one in ranges if served[0] <= length <= served[-1]]
+        assert plan.predicted_time <= plan.unscheduled_time or plan.recomputes == shown.recomputes

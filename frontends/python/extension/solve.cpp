@@ -1,5 +1,6 @@
 // SPDX-License-Identifier: Apache-2.0
 #include <algorithm>
+#include <cstddef>
 #include <memory>
 #include <optional>
 #include <string>
@@ -12,6 +13,7 @@
 #include <nanobind/stl/vector.h>
 
 #include "engine/ask/ask.hpp"
+#include "engine/ask/sizes.hpp"
 #include "engine/devices/ask.hpp"
 #include "frontends/python/extension/casters.hpp"
 #include "frontends/python/extension/problem.hpp"
@@ -149,6 +151,12 @@ void bind_solve(nb::module_& module) {
              nb::arg("start").none(), nb::arg("incumbent").none(), nb::arg("progress").none(),
              nb::arg("heartbeat").none(), nb::arg("stop").none());
   module.def("least_budget", &least_budget_of, nb::arg("request"), nb::arg("stop").none());
+  module.def(
+      "fewest_schedules",
+      [](const std::vector<std::vector<double>>& durations, const std::vector<std::size_t>& reach, int most) {
+        return fewest_schedules(durations, reach, most);
+      },
+      nb::arg("durations"), nb::arg("reach"), nb::arg("most"));
 }
 
 }  // namespace remora::python

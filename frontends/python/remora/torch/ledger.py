@@ -132,6 +132,7 @@ class Ledger:
         self.frames: set[int] = set()
         self.begun: float | None = None  # when the call began that may capture something
         self.by_size = False  # whether sizes that vary are captured one by one
+        self.varies = False  # whether a capture serves many sizes
         self._shapes: dict[tuple[int, str], int] = {}
         # by frame, the shapes of the arguments of each of its captures
         self._known: dict[int, list[dict[str, tuple[int, ...]]]] = {}
@@ -224,9 +225,12 @@ class Ledger:
             )
 
     def tell_numbers(self, sizes: Iterable[str]) -> None:
-        """Tells that sizes which were declared are numbers in what is captured; not where that is known already."""
+        """Tells that sizes which were declared are numbers in what is captured; not where that is known already.
+
+        Nor where they vary in another capture, whose guards this call did not meet.
+        """
         names = ", ".join(sizes)
-        if names and not self.by_size:
+        if names and not self.by_size and not self.varies:
             self.tell(
                 f"the sizes of {names} are numbers in what PyTorch captures of this step, which reads them as such: "
                 "each size is captured and planned by itself"

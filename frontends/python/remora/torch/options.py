@@ -173,6 +173,11 @@ class Options(Solving):
         """True if the budget is a percentage."""
         return isinstance(self.budget, str) and "%" in self.budget
 
+    @property
+    def may_vary(self) -> bool:
+        """True if one capture can serve many sizes: not where code is compiled, recorded or laid out for one size."""
+        return not (self.fuse or self.arena or self.cuda_graph or self.slices == "auto" or self.plan)
+
     def in_bytes(self, step: SizedStep) -> int:
         """Budget of a step in bytes, less what is reserved; a percentage already leaves that out."""
         if isinstance(self.budget, int):

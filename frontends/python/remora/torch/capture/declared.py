@@ -47,6 +47,8 @@ class Declared:
         if len(lengths) and len(self.ranges) > 1:
             raise InputError("lengths", "several ranges in sizes: which of them the lengths are of is not known")
         self.lengths, self.most = [int(n) for n in lengths], most
+        # by path, the dimensions that had a declared size in each call: a batch of 3 rows is not as long as 3 tokens
+        self._tied: dict[str, set[int]] = {}
 
     @property
     def ranges(self) -> set[Range]:
@@ -62,11 +64,13 @@ class Declared:
             return
         given = self._signature.bind(*arguments, **named).arguments
         own, others = self.within(given)
-        for tensor in dict(_tensors(given)).values():
+        for path, tensor in _tensors(given):
+            equal = {dim for dim in range(tensor.dim()) if (id(tensor), dim) in others}
+            tied = self._tied[path] = equal & self._tied.get(path, equal)
             for dim in range(tensor.dim()):
-                low, high = own.get((id(tensor), dim), (None, None))
-                if low is not None or (id(tensor), dim) in others:
-                    torch._dynamo.maybe_mark_dynamic(tensor, dim, **({} if low is None else {"min": low, "max": high}))
+                place = id(tensor), dim
+                if place in own or dim in tied:
+                    mark(tensor, dim, own.get(place))
 
     def within(self, given: Mapping[str, Any]) -> tuple[Places, Places]:
         """The ranges of what is declared, and of what else has a declared size, of arguments by their names.
@@ -100,6 +104,11 @@ class Declared:
             return found[0]
         there = ", ".join(tensors) or "none"
         raise InputError("sizes", f"{len(found)} tensors among the arguments are named {name!r}; there are {there}")
+
+
+def mark(tensor: torch.Tensor, dim: int, within: Range | None = None) -> None:
+    """Tells Dynamo that a dimension varies, and within which numbers if that is known."""
+    torch._dynamo.maybe_mark_dynamic(tensor, dim, **({} if within is None else {"min": within[0], "max": within[1]}))
 
 
 def _dimensions(name: str, given: Any) -> dict[int, Range]:

@@ -134,7 +134,7 @@ class _Reader:
             return
         if isinstance(value, (bool, int, float)) and self._stands_for(node, value):
             return
-        if any(isinstance(leaf, SYMBOLS) for leaf in pytree.tree_leaves(value)):
+        if any(isinstance(leaf, SYMBOLS) and not self._is_of_sizes(leaf) for leaf in pytree.tree_leaves(value)):
             raise CaptureError(
                 f"{node.name}: {target} gives a number that is known only when it runs; return the tensor, "
                 "and call .item() or float() on it outside of the step"

@@ -162,26 +162,28 @@ def take_checks(
     ours = [node for node in module.graph.nodes if _is_ours(node)]
     if not ours:
         return None
-    nodes = []
+    nodes: list[tuple[fx.Node, torch.device | None]] = []
     for node in ours:
         holds = node.args[0]
         sources = _sources(holds)
         if sources is None or not sources.isdisjoint(_written_before(node)):
             raise _MaskedError(traced=False, always=True)
         module.graph.erase_node(node)
-        if any(source.op == "placeholder" for source in _ancestors(holds)):
-            nodes.append(holds)
-        elif not _value(holds, {}, _CPU):  # the step's device may be absent
+        given = [source for source in _ancestors(holds) if source.op == "placeholder"]
+        if given:  # what follows from sizes alone needs no device
+            has_tensors = any(isinstance(source.meta.get("example_value"), torch.Tensor) for source in given)
+            nodes.append((holds, None if has_tensors else _CPU))
+        elif not _truth(holds, {}, _CPU):  # the step's device may be absent
             raise _MaskedError(traced=False)
     module.recompile()
     places = module.graph.find_nodes(op="placeholder")
 
     def check(arguments: Sequence[Any], traced: bool = True) -> None:
         known = dict(zip(places, arguments, strict=True))
-        for node in nodes:
-            value = _value(node, known)
-            if isinstance(value, FakeTensor) or value.is_meta or not value:
-                raise _MaskedError(traced)
+        for node, device in nodes:
+            truth = _truth(node, dict(known), device)
+            if not truth:
+                raise _MaskedError(traced, always=truth is None)
 
     if at_once:
         # With the sizes of this call, and without a guard: the graph is for others, too.
@@ -244,6 +246,15 @@ _PURE = frozenset(
 )
 """Ops that neither write nor draw, of which checks consist."""
 _WRITING = ("setitem", "iadd", "isub", "imul", "itruediv", "iand", "ior", "ixor")
+
+
+def _truth(node: fx.Node, known: dict[fx.Node, Any], device: torch.device | None) -> bool | None:
+    """The value of a node, one number; None if it has none, since arguments are fake."""
+    value = _value(node, known, device)
+    if isinstance(value, FakeTensor) or value.is_meta:
+        return None
+    with _disable_current_modes():
+        return bool(value)
 
 
 def _value(node: Any, known: dict[fx.Node, Any], device: torch.device | None = None) -> Any:

@@ -15,6 +15,11 @@ import math
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from remora import _engine
+
+S = TypeVar("S")
 
 
 @dataclass(frozen=True)
@@ -40,8 +45,56 @@ class Expected:
         return f"expected time {self.time / self.plain - 1:+.1%}; with a plan for each size at least {own}"
 
 
+class Sampled(Protocol[S]):
+    """A step at some of its sizes, by number in rising order, under one budget; `S`: a schedule, which is of all."""
+
+    @property
+    def weights(self) -> Sequence[float]:
+        """How often calls have about these sizes."""
+
+    def fits(self, schedule: S, place: int) -> bool:
+        """True if a schedule stays within the budget at a size."""
+
+    def time(self, schedule: S, place: int) -> float:
+        """Nanoseconds of a schedule at a size."""
+
+    def solved(self, place: int, start: S, share: float) -> S | None:
+        """A schedule for a size, in a share of the time limit; None if none is found."""
+
+    def bound(self, schedule: S) -> float:
+        """The lower bound on the time of the size for which a schedule was solved, in multiples of the plain one."""
+
+
+def few_schedules(step: Sampled[S], plain: S, largest: S, most: int) -> tuple[list[tuple[S, int]], Expected]:
+    """At most so many schedules with a small expected time, and how many sizes each reaches; the last one all of them.
+
+    `plain`: of every op once; `largest`: for the largest size.
+    """
+    count = len(step.weights)
+    fitting = next((i for i in range(count) if not step.fits(plain, i)), count)
+    found, bounds = [(largest, count)], {count - 1: step.bound(largest)}
+    if fitting and most > 1:
+        found.append((plain, fitting))
+    for place in _spread(fitting, count - 1, 2 * (most - len(found))):
+        start, _ = min((row for row in found if row[1] > place), key=lambda row: row[1])
+        schedule = step.solved(place, start, 1 / (2 * most))
+        if schedule is not None:
+            bounds[place] = step.bound(schedule)
+            further = (i for i in range(place + 1, count - 1) if not step.fits(schedule, i))
+            found.append((schedule, next(further, count - 1)))
+    reach, weights = [reached for _, reached in found], step.weights
+    times = [[step.time(schedule, i) if i < reached else 0.0 for i in range(count)] for schedule, reached in found]
+    chosen = fewest(times, reach, weights, most)
+    plain_times = [step.time(plain, i) for i in range(count)]
+    least = [time * max(1.0, bounds.get(i, 1.0)) for i, time in enumerate(plain_times)]
+    expected = Expected(
+        expected_time(times, reach, weights, chosen), total(least, weights), total(plain_times, weights)
+    )
+    return [found[k] for k in chosen], expected
+
+
 def fewest(times: Sequence[Sequence[float]], reach: Sequence[int], weights: Sequence[float], most: int) -> list[int]:
-    """The schedules, at most so many, with the smallest expected time; O(schedules squared * most * lengths).
+    """The schedules, at most so many, with the smallest expected time, in the order of what they reach.
 
     Parameters
     ----------
@@ -51,29 +104,9 @@ def fewest(times: Sequence[Sequence[float]], reach: Sequence[int], weights: Sequ
         Of each schedule, how many of the lengths stay within the budget; one of them reaches all.
     weights : sequence of float
         How often each length occurs.
-
-    Returns
-    -------
-    list of int
-        In the order of what they reach; the last one reaches all lengths.
     """
-    count = len(weights)
-    order = sorted(range(len(reach)), key=lambda k: reach[k])
-
-    def cost(k: int, first: int) -> float:
-        return total(times[k][first : reach[k]], weights[first : reach[k]])
-
-    # best[place]: the expected time of the first reach[order[place]] lengths, and the schedules chosen for these.
-    best: list[tuple[float, list[int]]] = [(cost(k, 0), [k]) for k in order]
-    found = min((best[i] for i, k in enumerate(order) if reach[k] == count), default=(math.inf, []))
-    for _ in range(most - 1):
-        further = []
-        for i, k in enumerate(order):
-            ways = [(best[j][0] + cost(k, reach[order[j]]), [*best[j][1], k]) for j in range(i)]
-            further.append(min([*ways, best[i]], key=lambda way: way[0]))
-        best = further
-        found = min([found, *(best[i] for i, k in enumerate(order) if reach[k] == count)], key=lambda way: way[0])
-    return found[1]
+    rows = [[weight * time for weight, time in zip(weights, row, strict=True)] for row in times]
+    return _engine.fewest_schedules(rows, reach, most)
 
 
 def expected_time(
@@ -96,3 +129,10 @@ def at_most(lengths: Sequence[int], last: int, count: int) -> list[tuple[int, fl
     bounds = sorted({ordered[min(most - 1, most * i // count)] for i in range(1, count + 1)} | {last})
     found = Counter(bounds[bisect.bisect_left(bounds, length)] for length in ordered)
     return [(bound, float(found[bound])) for bound in bounds]
+
+
+def _spread(first: int, end: int, count: int) -> list[int]:
+    """At most so many whole numbers from `first` to `end`, exclusive, the largest first."""
+    if end <= first or count < 1:
+        return []
+    return sorted({first + (end - first) * i // count for i in range(count)}, reverse=True)

@@ -28,6 +28,7 @@ from torch.autograd import Variable
 from torch.autograd.graph import GradientEdge, Node, get_gradient_edge
 
 from ..internals import hidden_kernels, instead
+from ..symbols import same_lengths
 
 FLASH_WIDTH = 256
 """Heads of up to so many numbers have flash attention."""
@@ -162,7 +163,7 @@ class _Walk:
         if gradient is None:
             return
         shape, dtype = tuple(like[place].shape), like[place].dtype
-        if tuple(gradient.shape) != shape:
+        if not same_lengths(gradient.shape, shape):
             gradient = gradient.sum_to_size(shape)
         if gradient.dtype != dtype:
             gradient = gradient.to(dtype)

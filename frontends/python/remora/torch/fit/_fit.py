@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -32,13 +32,13 @@ from ..decide.step import solve
 from ..errors import BudgetError
 from ..options import Options
 from ..planning import SchedulePlan
-from ..problem.aten import StepProblem
+from ..problem.aten import StepProblem, fixed_memory
 from ._memory import Item, Sharding, shard_graph, size_of, throughout
 from ._question import Question
 from ._rates import FitDevice, device_of
 from ._result import FitPlan, holes_of
 from ._smaller import Smaller
-from ._subject import subject_of
+from ._subject import Captures, subject_of
 
 CONTEXT, WORKSPACES = "context of the driver", "workspaces of cuBLAS"
 PART, LEAST = 0.05, 1 << 20
@@ -97,58 +97,83 @@ class Captured:
         return max(size + self.reserve, self.update) if asked.is_share else size
 
 
+class Steps:
+    """The steps of a question on its device, by batch; `sizes`: as for `Captures`."""
+
+    def __init__(self, question: Question, sizes: Sequence[str] = ()) -> None:
+        start = time.perf_counter()
+        self._question = question
+        self._place, self._target = _place(question.device)
+        self._sharding = Sharding(question.ranks, question.sharding)
+        self._here = question.cost == "measured" or (question.cost is None and self._target is None)
+        if self._here and self._place.type == "cuda" and not torch.cuda.is_available():
+            raise InputError("cost", '"measured" runs ops on the device, which is not there')
+        self._optimizer = in_form(optimizer_of(question.optimizer), question.update)
+        inside = self._optimizer if question.update == "in backward" else None
+        self.subject = subject_of(
+            question.model, question.batch, question.loss, question.precision, self._place, question.train
+        )
+        self._captures = Captures(self.subject, question.accumulate > 1, inside, sizes)
+        self._seconds = time.perf_counter() - start
+
+    def of(self, batch: Any) -> Captured:
+        """The step of a batch of the subject's own kind."""
+        start, question, name = time.perf_counter(), self._question, self.subject.name
+        found = self._captures.of(batch)
+        step, trained = found.step, found.trained
+        items, state, gradients = self._items(step, trained, tensors_in(batch))
+        shapes = [[str(t.dtype).removeprefix("torch."), *map(int, t.shape)] for t in tensors_in(batch)]
+        problem = StepProblem(step, by_flops(step), name)
+        captured = Captured(
+            problem, shapes, items, state, gradients, accumulate=question.accumulate, checkpoints=found.checkpoints
+        )
+        captured.updates = found.updates
+        costs = _measured_here(captured, step, self._place) if self._here else problem.costs
+        shard_graph(step, trained, self._sharding)
+        captured.problem = StepProblem(step, costs, name)
+
+        def read(module: fx.GraphModule, known: Captured) -> StepProblem:
+            other = read_step(module)
+            simplify(other)
+            other.accumulates = step.accumulates
+            if known.device is not None:
+                costs = known.device.costs(other)
+            else:
+                costs = _measured_here(known, other, self._place) if self._here else by_flops(other)
+            shard_graph(other, trained, self._sharding)
+            return StepProblem(other, costs, name)
+
+        captured.reader = read
+        self._seconds += time.perf_counter() - start
+        captured.seconds = {"capture": self._seconds}
+        return captured if self._here or self._target is None else on_device(captured, self._target)
+
+    def _items(
+        self, step: StepGraph, trained: list[torch.nn.Parameter], batch: list[torch.Tensor]
+    ) -> tuple[list[Item], OptimizerMemory, int]:
+        """Memory in addition to the step's own tensors, that of the optimizer, and the bytes of the gradients."""
+        question, sharding = self._question, self._sharding
+        state = optimizer_memory(self._optimizer, trained, self._place, self.subject.mode)
+        gradients = sum(sharding.part(p) for p in trained)
+        if sharding.divides:
+            state = state.part(gradients / max(1, sum(size_of(p) for p in trained)))
+        items = throughout(self.subject.model, batch, state, trained, sharding, question.average)
+        given = {s for n in step.placeholders for s in step.needs.get(n, ())}
+        states = sum(update_of(op.nodes[0]).memory_on(step.device).state for op in updates_in(step))
+        constants = fixed_memory(step) - states - sum(step.storages[s].size for s in given)
+        if constants:
+            items.append(Item("constants of the step", constants, "throughout", True))
+        if question.accumulate > 1:
+            items.append(Item("gradients", gradients, "throughout", True, "of earlier micro-steps"))
+        if question.reserve:
+            items.append(Item("reserved", question.reserve, "throughout", False, "as given"))
+        return items, state, gradients
+
+
 def capture(question: Question) -> Captured:
     """A step with all that lies on its device."""
-    place, target = _place(question.device)
-    sharding = Sharding(question.ranks, question.sharding)
-    here = question.cost == "measured" or (question.cost is None and target is None)
-    if here and place.type == "cuda" and not torch.cuda.is_available():
-        raise InputError("cost", '"measured" runs ops on the device, which is not there')
-    make = in_form(optimizer_of(question.optimizer), question.update)
-    inside = make if question.update == "in backward" else None
-    start = time.perf_counter()
-    subject = subject_of(question.model, question.batch, question.loss, question.precision, place, question.train)
-    found = subject.graph(question.accumulate > 1, inside)
-    step, trained = found.step, found.trained
-    state = optimizer_memory(make, trained, place, subject.mode)
-    gradients = sum(sharding.part(p) for p in trained)
-    if sharding.divides:
-        state = state.part(gradients / max(1, sum(size_of(p) for p in trained)))
-    items = throughout(subject.model, tensors_in(subject.batch), state, trained, sharding, question.average)
-    given = {s for n in step.placeholders for s in step.needs.get(n, ())}
-    problem = StepProblem(step, by_flops(step), subject.name)
-    states = sum(update_of(op.nodes[0]).memory_on(step.device).state for op in updates_in(step))
-    constants = problem.fixed - states - sum(step.storages[s].size for s in given)
-    if constants:
-        items.append(Item("constants of the step", constants, "throughout", True))
-    if question.accumulate > 1:
-        items.append(Item("gradients", gradients, "throughout", True, "of earlier micro-steps"))
-    if question.reserve:
-        items.append(Item("reserved", question.reserve, "throughout", False, "as given"))
-    batch = tensors_in(subject.batch)
-    shapes = [[str(t.dtype).removeprefix("torch."), *map(int, t.shape)] for t in batch]
-    captured = Captured(
-        problem, shapes, items, state, gradients, accumulate=question.accumulate, checkpoints=found.checkpoints
-    )
-    captured.updates = found.updates
-    costs = _measured_here(captured, step, place) if here else problem.costs
-    shard_graph(step, trained, sharding)
-    captured.problem = StepProblem(step, costs, subject.name)
-
-    def read(module: fx.GraphModule, known: Captured) -> StepProblem:
-        other = read_step(module)
-        simplify(other)
-        other.accumulates = step.accumulates
-        if known.device is not None:
-            costs = known.device.costs(other)
-        else:
-            costs = _measured_here(known, other, place) if here else by_flops(other)
-        shard_graph(other, trained, sharding)
-        return StepProblem(other, costs, subject.name)
-
-    captured.reader = read
-    captured.seconds = {"capture": time.perf_counter() - start}
-    return captured if here or target is None else on_device(captured, target)
+    steps = Steps(question)
+    return steps.of(steps.subject.batch)
 
 
 def _measured_here(captured: Captured, step: StepGraph, place: torch.device) -> dict[fx.Node, Cost]:
@@ -220,11 +245,11 @@ def under_budget(captured: Captured, budget: int | str | None, options: Options)
     )
 
 
-def solved(captured: Captured, options: Options) -> SchedulePlan:
-    """The plan of a captured step, in slices where these are allowed and better."""
+def solved(captured: Captured, options: Options, before: Sequence[int] = ()) -> SchedulePlan:
+    """The plan of a captured step, in slices where these are allowed and better; `before`: as for `solve`."""
     reader = captured.reader
     if options.slices == "none" or reader is None:
-        return solve(captured.problem, options)[0]
+        return solve(captured.problem, options, before=before)[0]
     device, cost = captured.device, None
     if device is not None:
         cost = cost_of_slices(device.launch, device.bandwidth * device.efficiency.get("memory", 1.0))

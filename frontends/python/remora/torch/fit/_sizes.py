@@ -21,12 +21,12 @@ from torch.utils import _pytree as pytree
 from remora.asking import replayed
 from remora.errors import InputError
 
-from ..capture.declared import Declared
-from ..decide.lengths import Expected, at_most, expected_time, fewest, total
+from ..capture.declared import Declared, mark
+from ..decide.lengths import Expected, at_most, few_schedules
 from ..errors import BudgetError
 from ..options import Options
 from ..planning import Plans, SchedulePlan
-from ._fit import Captured, capture, solved, under_budget
+from ._fit import Captured, Steps, solved, under_budget
 from ._question import Question
 from ._result import FitPlan
 
@@ -41,6 +41,8 @@ class Sizes:
     """
 
     def __init__(self, question: Question, batch: Any) -> None:
+        if not question.solver.may_vary:
+            raise InputError("sizes", "not with slices or plan, which are for one size")
         if callable(batch):
             raise InputError("sizes", "the batch is a function: give an example, whose tensors have names")
         self._batch = dict(batch) if isinstance(batch, Mapping) else _named(question, batch)
@@ -59,7 +61,7 @@ class Sizes:
             steps = [i / (POINTS - 1) for i in range(POINTS)]
             found = [{r: round(r[0] + (r[1] - r[0]) * step) for r in ranges} for step in steps]
             self.points = [(p, 1.0) for i, p in enumerate(found) if p not in found[:i]]
-        self.most = declared.most
+        self.names, self.most = list(declared.sizes), declared.most
         self._is_mapping = isinstance(batch, Mapping)
         self._tuple = isinstance(batch, (tuple, list))
 
@@ -77,6 +79,14 @@ class Sizes:
         if self._is_mapping:
             return found
         return tuple(found.values()) if self._tuple else next(iter(found.values()))
+
+    def marked(self, batch: Any) -> Any:
+        """A batch of these sizes, with what varies marked for Dynamo."""
+        for leaf, sized in zip(pytree.tree_leaves(self._batch), pytree.tree_leaves(batch), strict=True):
+            for dim in range(leaf.dim()) if isinstance(leaf, torch.Tensor) else ():
+                if (id(leaf), dim) in self._ranges:
+                    mark(sized, dim, self._ranges[id(leaf), dim])
+        return batch
 
     def text(self, low: Mapping[tuple[int, int], int], high: Mapping[tuple[int, int], int]) -> str:
         """Sizes as people read them."""
@@ -97,36 +107,37 @@ def _named(question: Question, batch: Any) -> dict[str, Any]:
 
 
 @dataclass
-class _Candidate:
-    """A schedule: its ops by number, its plan where it was searched, and how many sizes stay within the budget."""
+class _Schedule:
+    """A schedule: its ops by number; its plan, and the place of the size, where it was solved."""
 
     ops: list[int]
-    plan: SchedulePlan | None
-    reach: int
+    plan: SchedulePlan | None = None
+    place: int = -1
 
 
 def plan_for_sizes(question: Question, limit: int | None = None) -> FitPlan:
     """The plan of the largest sizes, with the schedules for all; `limit`: the budget in bytes, if it is known."""
     sizes = Sizes(question, question.batch)
     points = [point for point, _ in sizes.points]
-    first = capture(replace(question, batch=sizes.at(points[-1])))
+    steps = Steps(replace(question, batch=sizes.at(points[-1])), sizes.names)
+    first = steps.of(sizes.marked(steps.subject.batch))
     found = under_budget(first, question.budget if limit is None else limit, question.solver)
     if found.step is None:
         return found
-    captured = [capture(replace(question, batch=sizes.at(point))) for point in points[:-1]] + [first]
+    smaller = [steps.of(sizes.marked(steps.subject.like(sizes.at(point)))) for point in points[:-1]]
+    captured = [*smaller, first]
     _expect_alike(captured, sizes, points)
-    choice = _Choice(captured, found, question.solver, [weight for _, weight in sizes.points])
-    chosen = choice.made(sizes.most)
+    sampled = _Sampled(captured, found.budget, question.solver, [weight for _, weight in sizes.points])
+    chosen, expected = sampled.chosen(found.step, sizes.most)
     plans, begin = [], 0
-    for k in chosen:
-        end = choice.candidates[k].reach
-        plan = choice.plan_at(k, end - 1)
+    for schedule, end in chosen:
+        plan = sampled.plan_at(schedule, end - 1)
         # What lies between two captured sizes belongs to the schedule of the larger one.
         low = {r: points[begin - 1][r] + 1 if begin else r[0] for r in points[-1]}
         plan.sizes = sizes.text(low, points[end - 1])
         plans.append(plan)
         begin = end
-    found.plans = Plans(plans, [choice.expected(chosen)])
+    found.plans = Plans(plans, [expected])
     return found
 
 
@@ -142,68 +153,67 @@ def _expect_alike(captured: Sequence[Captured], sizes: Sizes, points: Sequence[M
             )
 
 
-class _Choice:
-    """The schedules of steps that are alike, under one budget in bytes."""
+class _Sampled:
+    """Steps that are alike, under one budget in bytes."""
 
-    def __init__(self, captured: list[Captured], largest: FitPlan, solver: Options, weights: list[float]) -> None:
-        self.captured, self._budget, self._weights = captured, largest.budget, weights
+    def __init__(self, captured: list[Captured], budget: int, solver: Options, weights: list[float]) -> None:
+        self._captured, self._budget, self._solver, self.weights = captured, budget, solver, weights
         self._order: Literal["input", "free"] = "input" if solver.order == "input" else "free"
-        count = len(captured)
-        plain = list(range(len(captured[0].problem.step.ops)))
-        assert largest.step is not None
-        self.candidates = [_Candidate([s.op.index for s in largest.step.found.steps], largest.step, count)]
-        self.plain = [float(c.problem.graph.baseline_duration) for c in captured]
-        self.bounds = list(self.plain)
-        fitting = next((i for i, c in enumerate(captured) if max(c.unscheduled, c.update) > self._budget), count)
-        if fitting:
-            self.candidates.append(_Candidate(plain, None, fitting))
-        for i in range(fitting, count - 1):
-            share = replace(solver, budget=self._budget, reserve=captured[i].reserve)
-            share = replace(share, time_limit=max(0.5, solver.time_limit / count))
-            try:
-                plan = solved(captured[i], share)
-            except BudgetError:
-                continue
-            self.candidates.append(_Candidate([s.op.index for s in plan.found.steps], plan, i + 1))
-        for candidate in self.candidates:
-            if candidate.plan is not None:
-                place = candidate.reach - 1
-                self.bounds[place] = max(self.bounds[place], float(candidate.plan.bound))
-            self._expect_within(candidate)
-        self.times = [
-            [float(self.plan_at(k, i).predicted_time) if i < one.reach else 0.0 for i in range(count)]
-            for k, one in enumerate(self.candidates)
-        ]
+        self._plans: dict[tuple[int, ...], dict[int, SchedulePlan]] = {}
 
-    def _expect_within(self, candidate: _Candidate) -> None:
-        """A schedule is replayed at all smaller sizes that are captured: memory must not grow as sizes shrink."""
-        for i in range(candidate.reach):
-            one = self.captured[i]
-            schedule = replayed(one.problem.graph, candidate.ops, self._order)
-            if one.problem.replayed(schedule).peak + one.reserve > self._budget:
+    def chosen(self, largest: SchedulePlan, most: int) -> tuple[list[tuple[_Schedule, int]], Expected]:
+        """The few schedules, and how many sizes each reaches; `largest`: the plan of the largest size.
+
+        Raises InputError where a smaller size needs more memory than a larger one.
+        """
+        plain = _Schedule(list(range(len(self._captured[0].problem.step.ops))))
+        found, expected = few_schedules(self, plain, self._solved(largest, len(self._captured) - 1), most)
+        begin = 0
+        for schedule, end in found:
+            if not all(self.fits(schedule, place) for place in range(begin, end)):
                 raise InputError("sizes", "a smaller size needs more memory than a larger one: give narrower ranges")
+            begin = end
+        return found, expected
 
-    def plan_at(self, k: int, place: int) -> SchedulePlan:
+    def fits(self, schedule: _Schedule, place: int) -> bool:
+        one = self._captured[place]
+        return max(self.plan_at(schedule, place).predicted_peak + one.reserve, one.update) <= self._budget
+
+    def time(self, schedule: _Schedule, place: int) -> float:
+        return float(self.plan_at(schedule, place).predicted_time)
+
+    def bound(self, schedule: _Schedule) -> float:
+        plan = schedule.plan
+        return 1.0 if plan is None else plan.bound / plan.unscheduled_time
+
+    def solved(self, place: int, start: _Schedule, share: float) -> _Schedule | None:
+        one = self._captured[place]
+        options = replace(self._solver, budget=self._budget, reserve=one.reserve)
+        options = replace(options, time_limit=max(0.5, share * options.time_limit))
+        try:
+            return self._solved(solved(one, options, start.ops), place)
+        except BudgetError:
+            return None
+
+    def _solved(self, plan: SchedulePlan, place: int) -> _Schedule:
+        return _Schedule([s.op.index for s in plan.found.steps], plan, place)
+
+    def plan_at(self, schedule: _Schedule, place: int) -> SchedulePlan:
         """A schedule at a size that is captured."""
-        candidate, one = self.candidates[k], self.captured[place]
-        if candidate.plan is not None and place == candidate.reach - 1:
-            return candidate.plan
+        if schedule.plan is not None and place == schedule.place:
+            return schedule.plan
+        plans = self._plans.setdefault(tuple(schedule.ops), {})
+        if place not in plans:
+            plans[place] = self._replayed(schedule, self._captured[place])
+        return plans[place]
+
+    def _replayed(self, schedule: _Schedule, one: Captured) -> SchedulePlan:
         problem = one.problem
-        schedule = replayed(problem.graph, candidate.ops, self._order)
+        found = replayed(problem.graph, schedule.ops, self._order)
         return SchedulePlan.of(
-            schedule,
+            found,
             budget=self._budget - one.reserve,
             unscheduled_peak=problem.unscheduled,
             whole=problem.of,
-            predicted_peak=problem.replayed(schedule).peak,
+            predicted_peak=problem.replayed(found).peak,
         )
-
-    def made(self, most: int) -> list[int]:
-        """The few with the smallest expected time."""
-        return fewest(self.times, [c.reach for c in self.candidates], self._weights, most)
-
-    def expected(self, chosen: Sequence[int]) -> Expected:
-        """The expected time of these."""
-        reach, weights = [c.reach for c in self.candidates], self._weights
-        time = expected_time(self.times, reach, weights, chosen)
-        return Expected(time, total(self.bounds, weights), total(self.plain, weights))

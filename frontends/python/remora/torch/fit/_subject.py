@@ -11,7 +11,7 @@ from __future__ import annotations
 import contextlib
 import copy
 import types
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,9 +31,11 @@ from ..capture.read import read_step
 from ..capture.simplify import simplify
 from ..capture.updates import Updates, refuse_global_norm, update_of, updates_in
 from ..errors import CaptureError
-from ..ledger import Ledger
+from ..ledger import Ledger, Part
+from ..problem.sized import SizedGraph, has_symbols
 from ..state import State
 from ..step import loss_in
+from ..symbols import Numbers
 from ..walk import hooked
 from ._absent import standing_in
 
@@ -56,7 +58,7 @@ class Subject:
     model: torch.nn.Module  # its parameters and buffers are fake, and lie on the device
     batch: Any  # arguments of the loss after the model, a tuple or a mapping; fake, on the device
     loss: Callable[..., torch.Tensor]  # from the model and the batch to a scalar
-    autocast: torch.dtype | None
+    precision: str
     device: torch.device
     mode: FakeTensorMode
 
@@ -65,55 +67,12 @@ class Subject:
         """Name of the model's class."""
         return type(self.model).__name__
 
-    def graph(self, accumulate: bool = False, make: Optimizer | None = None) -> CapturedStep:
-        """Captures the step; with `accumulate` that of a later micro-step, where the gradients of the first one exist.
-
-        `make`: of an optimizer whose updates run inside the step.
-
-        Raises CaptureError where PyTorch cannot capture it.
-        """
-        found: list[StepGraph] = []
-        ledger = Ledger()
-
-        def compiler(module: Any, _: Any) -> Any:
-            refuse_global_norm(module)
-            found.append(read_step(module))
-            return _program(module, self.mode)
-
-        def step(batch: Any) -> torch.Tensor:
-            with torch.autocast(self.device.type, kind) if (kind := self.autocast) else contextlib.nullcontext():
-                value = called(self.loss, self.model, batch)
-            value.backward()  # type: ignore[no-untyped-call]
-            return value.detach()
-
-        # Dynamo keeps what it captured by code object, and each plan is of its own.
-        own: Callable[..., Any] = types.FunctionType(
-            step.__code__.replace(), step.__globals__, "step", None, step.__closure__
-        )
-        updates = None
-        if make is not None:
-            with self.mode:
-                updates = Updates(make([p for p in self.model.parameters() if p.requires_grad]))
-            updates.check(self.batch)
-            own = updates.inside(own)
-        # What hooks and the loss do to lists and counters, Dynamo does as well.
-        state = State({**hooked(self.model), "the loss": self.loss}, lazily=True)
-        with state.run(), self.mode, standing_in(self.device):
-            compiled = compiled_step(own, compiler, ledger)
-            for _ in range(1 + accumulate):
-                compiled(self.batch)
-                for given in tensors_in(self.batch):
-                    given.grad = None  # each micro-step has a batch of its own
-        updated = {update_of(op.nodes[0]).parameter for op in updates_in(found[-1])}
-        trained = [p for p in self.model.parameters() if p.grad is not None or p in updated]
-        self.model.zero_grad(set_to_none=True)
-        if not trained:
-            raise CaptureError("the step has no gradients: no parameter that the loss reaches requires one")
-        part, graph = ledger.parts[-1], found[-1]
-        simplify(graph)
-        graph.accumulates = part.accumulates
-        assert graph.accumulates == accumulate, "the second micro-step is captured with the gradients of the first"
-        return CapturedStep(graph, trained, part.checkpoints, updates)
+    def like(self, batch: Any) -> Any:
+        """A batch of fake tensors on the device, in the step's precision."""
+        memo: dict[int, Any] = {}
+        cast, _ = PRECISIONS[self.precision]
+        with self.mode:
+            return pytree.tree_map(lambda leaf: _faked(leaf, self.device, cast, memo), batch)
 
 
 @dataclass
@@ -126,18 +85,94 @@ class CapturedStep:
     updates: Updates | None = None  # what runs inside
 
 
-def _program(module: fx.GraphModule, mode: FakeTensorMode) -> Callable[[list[Any]], list[Any]]:
-    """Runs nothing, and returns fake results: parameters then have the gradients that the step would leave behind."""
+class Captures:
+    """Captures the step of a subject for batches; with `accumulate` that of a later micro-step, where gradients exist.
 
-    def like(value: torch.Tensor) -> torch.Tensor:
-        return torch.empty_strided(value.shape, value.stride(), dtype=value.dtype, device=value.device)
+    `make`: of an optimizer whose updates run inside the step. `sizes`: names of what is declared to vary; one capture
+    then serves all batches whose sizes are marked, if PyTorch can.
+    """
 
-    def run(_: list[Any]) -> list[Any]:
-        results = [node.meta.get("val") if isinstance(node, fx.Node) else node for node in results_of(module)]
-        with mode:
-            return [like(value) if isinstance(value, torch.Tensor) else value for value in results]
+    def __init__(
+        self, subject: Subject, accumulate: bool = False, make: Optimizer | None = None, sizes: Sequence[str] = ()
+    ) -> None:
+        self._subject, self._accumulate, self._sizes = subject, accumulate, sizes
+        self._ledger = Ledger()
+        self._ran: tuple[StepGraph, Part] | None = None
+        kind = PRECISIONS[subject.precision][1]
 
-    return boxed(run)
+        def step(batch: Any) -> torch.Tensor:
+            with torch.autocast(subject.device.type, kind) if kind else contextlib.nullcontext():
+                value = called(subject.loss, subject.model, batch)
+            value.backward()  # type: ignore[no-untyped-call]
+            return value.detach()
+
+        # Dynamo keeps what it captured by code object, and each plan is of its own.
+        own: Callable[..., Any] = types.FunctionType(
+            step.__code__.replace(), step.__globals__, "step", None, step.__closure__
+        )
+        self._updates = Updates(())
+        if make is not None:
+            with subject.mode:
+                self._updates = Updates(make([p for p in subject.model.parameters() if p.requires_grad]))
+            own = self._updates.inside(own)
+        # What hooks and the loss do to lists and counters, Dynamo does as well.
+        self._state = State({**hooked(subject.model), "the loss": subject.loss}, lazily=True)
+        self._compiled = compiled_step(own, self._compile, self._ledger, "marked" if sizes else "")
+
+    def of(self, batch: Any) -> CapturedStep:
+        """The step of a batch of fake tensors.
+
+        Raises CaptureError where PyTorch cannot capture it.
+        """
+        subject, updates = self._subject, self._updates
+        updates.check(batch)
+        with self._state.run(), subject.mode, standing_in(subject.device):
+            for _ in range(1 + self._accumulate):
+                self._compiled(batch)
+                for given in tensors_in(batch):
+                    given.grad = None  # each micro-step has a batch of its own
+        assert self._ran is not None, "the step runs when it is called"
+        step, part = self._ran
+        updated = {update_of(op.nodes[0]).parameter for op in updates_in(step)}
+        trained = [p for p in subject.model.parameters() if p.grad is not None or p in updated]
+        subject.model.zero_grad(set_to_none=True)
+        if not trained:
+            raise CaptureError("the step has no gradients: no parameter that the loss reaches requires one")
+        assert step.accumulates == self._accumulate, "a later micro-step is captured with the gradients of the first"
+        return CapturedStep(step, trained, part.checkpoints, updates if updates.optimizers else None)
+
+    def _compile(self, module: fx.GraphModule, _: Any) -> Callable[[list[Any]], list[Any]]:
+        refuse_global_norm(module)
+        part = self._ledger.parts[-1]
+        may_vary = bool(self._sizes) and not self._ledger.by_size and has_symbols(module)
+        self._ledger.varies = self._ledger.varies or may_vary
+        if not may_vary:
+            self._ledger.tell_numbers(self._sizes)
+        step = read_step(module, may_vary=may_vary)
+        step.accumulates = part.accumulates
+        simplify(step)
+        sized = SizedGraph(step, self._ledger.named) if may_vary else None
+
+        def run(arguments: list[Any]) -> list[Any]:
+            numbers = Numbers({}) if sized is None else sized.numbers(sized.values_of(arguments))
+            self._ran = step if sized is None else step.at(numbers), part
+            return _results(module, numbers, self._subject.mode)
+
+        return boxed(run)
+
+
+def _results(module: fx.GraphModule, numbers: Numbers, mode: FakeTensorMode) -> list[Any]:
+    """Fake results of a graph that is not run: parameters then have the gradients that the step would leave behind."""
+
+    def like(value: Any) -> Any:
+        if not isinstance(value, torch.Tensor):
+            return numbers.of(value)
+        shape, strides = ([int(numbers.of(n)) for n in lengths] for lengths in (value.shape, value.stride()))
+        return torch.empty_strided(shape, strides, dtype=value.dtype, device=value.device)
+
+    results = [node.meta.get("val") if isinstance(node, fx.Node) else node for node in results_of(module)]
+    with mode:
+        return [like(value) for value in results]
 
 
 def called(loss: Callable[..., torch.Tensor], model: torch.nn.Module, batch: Any) -> torch.Tensor:
@@ -164,7 +199,7 @@ def subject_of(
     """
     if precision not in PRECISIONS:
         raise InputError("precision", f"{precision!r} is none of {', '.join(PRECISIONS)}")
-    dtype, autocast = PRECISIONS[precision]
+    dtype, _ = PRECISIONS[precision]
     bare = bare_model(model)
     mode = FakeTensorMode(allow_non_fake_inputs=True)
     cast = None if dtype == torch.float32 else dtype
@@ -173,10 +208,9 @@ def subject_of(
     made = batch() if callable(batch) else batch
     if not any(isinstance(leaf, torch.Tensor) for leaf in pytree.tree_leaves(made)):
         raise InputError("batch", f"{type(made).__name__} holds no tensor")
-    memo: dict[int, Any] = {}
-    with mode:
-        inputs = pytree.tree_map(lambda leaf: _faked(leaf, device, cast, memo), made)
-    return Subject(fake, inputs, loss or own_loss, autocast, device, mode)
+    subject = Subject(fake, (), loss or own_loss, precision, device, mode)
+    subject.batch = subject.like(made)
+    return subject
 
 
 def bare_model(model: Any) -> torch.nn.Module:

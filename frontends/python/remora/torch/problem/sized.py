@@ -11,7 +11,7 @@ import torch
 from torch import fx
 
 from ..capture.dynamo import name_of_source
-from ..capture.graph import Cut, tensors_in
+from ..capture.graph import Cut, StepGraph, tensors_in
 from ..capture.read import read_step
 from ..capture.simplify import simplify
 from ..cost.calls import adopt_sizes
@@ -25,28 +25,15 @@ Values = tuple[int, ...]
 """Numbers for the symbols of a step, in their order."""
 
 
-class SizedProblem:
-    """A captured graph whose sizes vary; `cut`: of a joint graph; `named`: the user's name for an argument."""
+class SizedGraph:
+    """A captured step whose sizes vary; `named`: the user's name for an argument.
 
-    def __init__(
-        self,
-        module: fx.GraphModule,
-        options: Options,
-        name: str,
-        accumulates: bool,
-        named: Callable[[str], str],
-        cut: Cut | None = None,
-    ) -> None:
-        start = time.perf_counter()
-        self.step = read_step(module, cut, options.pure, may_vary=True)
-        self.step.accumulates = accumulates
-        simplify(self.step)
-        self._named = named
-        self._name, self._of = name, "the captured step" if cut is None else "the captured forward and backward"
-        self._costs = VaryingCosts(self.step, options.cost == "measured", options.say)
+    Raises CaptureError: a size follows from no argument.
+    """
+
+    def __init__(self, step: StepGraph, named: Callable[[str], str]) -> None:
+        self.step, self._named = step, named
         self._symbols = self._find_symbols()
-        self._last: tuple[Values, StepProblem] | None = None
-        self.seconds = time.perf_counter() - start
 
     def _find_symbols(self) -> dict[str, int]:
         """The symbols of sizes, and the place of each among the arguments."""
@@ -84,20 +71,9 @@ class SizedProblem:
         """The largest sizes; of what has no range, the size of this call."""
         return tuple(v if r is None else r[-1] for v, r in zip(values, self.ranges, strict=True))
 
-    def at(self, values: Values, how: str = "at") -> StepProblem:
-        """The step at some sizes; `how`: which costs it has, as methods of `VaryingCosts`; "measure": measured ones."""
-        if how == "at" and self._last is not None and self._last[0] == values:
-            return self._last[1]
-        known = dict(zip(self._symbols, values, strict=True))
-        step = self.step.at(Numbers({**self._hints, **known}))
-        if how == "measure":
-            self._costs.measure(step)
-        costs = self._costs.roughly(step) if how == "roughly" else self._costs.at(step)
-        adopt_sizes(step, costs, self.step)
-        found = StepProblem(step, costs, self._name, f"{self._of} of {self.text(values, values)}")
-        if how != "roughly":
-            self._last = values, found
-        return found
+    def numbers(self, values: Values) -> Numbers:
+        """Numbers for the symbols, and for all that is computed from them."""
+        return Numbers({**self._hints, **dict(zip(self._symbols, values, strict=True))})
 
     def text(self, low: Values, high: Values) -> str:
         """Sizes as people read them."""
@@ -111,6 +87,43 @@ class SizedProblem:
         names = {str(symbol): getattr(given[0], "name", "") for symbol, given in sources.items() if given}
         found = {s: self._named(name_of_source(name() if callable(name) else name)) for s, name in names.items()}
         return {symbol: found.get(symbol, symbol) for symbol in self._symbols}
+
+
+class SizedProblem(SizedGraph):
+    """A captured graph whose sizes vary, with the costs of its ops; `cut`: of a joint graph."""
+
+    def __init__(
+        self,
+        module: fx.GraphModule,
+        options: Options,
+        name: str,
+        accumulates: bool,
+        named: Callable[[str], str],
+        cut: Cut | None = None,
+    ) -> None:
+        start = time.perf_counter()
+        step = read_step(module, cut, options.pure, may_vary=True)
+        step.accumulates = accumulates
+        simplify(step)
+        super().__init__(step, named)
+        self._name, self._of = name, "the captured step" if cut is None else "the captured forward and backward"
+        self._costs = VaryingCosts(step, options.cost == "measured", options.say)
+        self._last: tuple[Values, StepProblem] | None = None
+        self.seconds = time.perf_counter() - start
+
+    def at(self, values: Values, how: str = "at") -> StepProblem:
+        """The step at some sizes; `how`: which costs it has, as methods of `VaryingCosts`; "measure": measured ones."""
+        if how == "at" and self._last is not None and self._last[0] == values:
+            return self._last[1]
+        step = self.step.at(self.numbers(values))
+        if how == "measure":
+            self._costs.measure(step)
+        costs = self._costs.roughly(step) if how == "roughly" else self._costs.at(step)
+        adopt_sizes(step, costs, self.step)
+        found = StepProblem(step, costs, self._name, f"{self._of} of {self.text(values, values)}")
+        if how != "roughly":
+            self._last = values, found
+        return found
 
 
 def has_symbols(module: fx.GraphModule) -> bool:

@@ -26,12 +26,13 @@ from ..capture.traced import take_checks
 from ..carry.arena import Arena, Memory
 from ..carry.halves import Half, SizedHalves, halves_of
 from ..carry.program import Program
-from ..errors import BudgetError, CaptureError
+from ..errors import BudgetError, CaptureError, first_line
 from ..ledger import Ledger, Part, listener
 from ..options import Options
 from ..planning import Plans, SchedulePlan
 from ..problem.aten import StepProblem
 from ..problem.sized import has_symbols
+from ..symbols import plain
 from .programs import planned, read_graph, scheduled
 from .sized import SizedStep
 
@@ -40,8 +41,8 @@ class Backend:
     """A backend for `torch.compile` that plans each graph it is given under the budget.
 
     A graph without gradients runs as it was captured, without a plan, unless `inference=True`. One that cannot be
-    planned does so as well, and a `RemoraWarning` says why. `declared`: sizes that vary; without it, each is planned by
-    itself.
+    planned does so as well, and a `RemoraWarning` says why. `declared`: sizes that vary; Dynamo finds others when they
+    have changed.
 
     Attributes
     ----------
@@ -54,7 +55,7 @@ class Backend:
     ) -> None:
         if options.cuda_graph:
             raise ValueError("cuda_graph: only the steps of train_step run as CUDA graphs")
-        self.options, self.declared = options, declared
+        self.options, self.declared = options, declared or Declared(lambda: None)
         self.planned: list[SchedulePlan | SizedStep] = []
         self.ledger = ledger or Ledger()
         self.limit: int | None = None  # a percentage, in bytes
@@ -94,9 +95,8 @@ class Backend:
         return checked
 
     def _planned(self, module: fx.GraphModule, inputs: list[Any]) -> Callable[..., Any]:
-        for size in inputs:
-            if isinstance(size, torch.SymInt) and self.declared is None:
-                int(size)  # a plan is for shapes that are numbers: Dynamo then captures others anew
+        if not self.options.may_vary or self.ledger.by_size:
+            _fix(inputs)
         given = [t for t in inputs if isinstance(t, torch.Tensor)]
         training = torch.is_grad_enabled() and any(t.requires_grad for t in given)
         part = self.ledger.add(inputs, training, given_to(module, inputs))
@@ -108,6 +108,16 @@ class Backend:
                 "runs without a plan" if given else "has no tensor among its arguments, and runs without a plan"
             )
             return module.forward
+        try:
+            return self._compiled(module, inputs, part)
+        except CaptureError as error:
+            if not self._may_break:
+                raise
+            part.reason = f"cannot be planned: {error}"
+            self.ledger.tell(f"{part.where} cannot be planned, and runs without a budget: {error}")
+            return module.forward
+
+    def _compiled(self, module: fx.GraphModule, inputs: list[Any], part: Part) -> Callable[..., Any]:
         parts = _Parts(self, part, inputs)
         compiler = aot_autograd(
             partition_fn=parts.partition,
@@ -119,11 +129,13 @@ class Backend:
             with capturing():
                 return parts.called(compiler(module, inputs))
         except CaptureError as error:
-            if not self._may_break:
+            if not self._may_break or not _fix(inputs):
                 raise
-            part.reason = f"cannot be planned: {error}"
-            self.ledger.tell(f"{part.where} cannot be planned, and runs without a budget: {error}")
-            return module.forward
+            self.ledger.by_size = True
+            self.ledger.tell(
+                f"{part.where} cannot be captured for all sizes at once, but for each by itself: {first_line(error)}"
+            )
+        return self._compiled(module, inputs, part)
 
     def in_bytes(self, problem: StepProblem) -> Options:
         """The options with the budget in bytes."""
@@ -234,14 +246,12 @@ class _Parts:
         self.owner.ledger.tell_shapes(self.part)
 
     def _tell_numbers(self) -> None:
-        if self.owner.declared is not None:
-            self.owner.ledger.tell_numbers(self.owner.declared.sizes)
+        self.owner.ledger.tell_numbers(self.owner.declared.sizes)
 
     def _sized(
         self, module: fx.GraphModule, write: Callable[..., Any] | None = None, cut: Cut | None = None
     ) -> SizedStep:
         owner, name = self.owner, "graph" if cut is None else "joint"
-        assert owner.declared is not None
         return SizedStep(module, owner.options, name, self.part, owner.ledger, owner.declared, write, cut)
 
     def _keep_sized(self, sized: SizedStep) -> Callable[[list[Any]], Any]:
@@ -285,6 +295,14 @@ class _Parts:
         plan, program = planned(problem, self.owner.in_bytes(problem), self.memory, seconds, are_theirs=True)
         self._keep_plan(plan)
         return boxed(program.run)
+
+
+def _fix(inputs: list[Any]) -> bool:
+    """Makes numbers of sizes that vary among inputs: Dynamo then captures others anew. False if none does."""
+    varying = [size for size in inputs if isinstance(plain(size), torch.SymInt)]
+    for size in varying:
+        int(size)
+    return bool(varying)
 
 
 def _made_since(first: int, results: Any) -> Any:

@@ -30,7 +30,7 @@ from ..capture.dynamo import Vary
 from ..capture.graph import Cut, Run
 from ..carry.program import write_step
 from ..cost.calls import op_cost
-from ..decide.lengths import Expected, at_most, expected_time, fewest, total
+from ..decide.lengths import Expected, at_most, few_schedules
 from ..decide.step import solve
 from ..errors import BudgetError, CaptureError, SolverError
 from ..ledger import Ledger, Part
@@ -104,6 +104,7 @@ class SizedStep:
         self.part, self.ledger, self.ran = part, ledger, 0
         self.seconds = {"capture": time.perf_counter() - part.begun}
         self._sized = SizedProblem(module, options, name, part.accumulates, ledger.named, cut)
+        ledger.varies = True
         self._write = write or functools.partial(write_step, self._sized.step)
         self.step, self.seconds["read"] = self._sized.step, self._sized.seconds
         self.options, self._lengths, self._most = options, declared.lengths, declared.most
@@ -220,38 +221,24 @@ class SizedStep:
 
     def _between(self, decided: Decided, corner: Values) -> list[Scheduled]:
         """The few schedules with the smallest expected time."""
-        options, (baseline, largest) = decided.options, decided.schedules
         samples = self._samples(corner)
         middle, first = samples[len(samples) // 2][0], samples[0][0]
         for values in dict.fromkeys((middle, first)):
             self._sized.at(values, "measure")
-        rough = [self._sized.at(values, "roughly") for values, _ in samples]
-        budgets = [options.in_bytes(problem) for problem in rough]
-        is_plain = [baseline.peak(p) <= budget for p, budget in zip(rough, budgets, strict=True)]
-        fitting = is_plain.index(False) if False in is_plain else len(samples)
-        found, reach = [largest], [len(samples)]
-        if fitting and self._most > 1:
-            found.append(baseline)
-            reach.append(fitting)
-        for place in _spread(fitting, len(samples) - 1, 2 * (self._most - 2)):
-            values = samples[place][0]
-            share = replace(options, time_limit=max(0.5, options.time_limit / (2 * self._most)))
+        problems = [self._sized.at(values, "roughly") for values, _ in samples]
+
+        def solved(place: int, start: Scheduled, share: float) -> Scheduled | None:
+            values, options = samples[place][0], decided.options
+            options = replace(options, time_limit=max(0.5, share * options.time_limit))
             try:
-                nearest = min((k for k in range(len(found)) if reach[k] > place), key=lambda k: reach[k])
-                found.append(self._solved(self._sized.at(values), share, values, found[nearest].ops))
-                reach.append(place + 1)
+                return self._solved(self._sized.at(values), options, values, start.ops)
             except (BudgetError, SolverError):
-                continue
-        times = [[float(scheduled.duration(problem)) for problem in rough] for scheduled in found]
-        weights = [weight for _, weight in samples]
-        chosen = fewest(times, reach, weights, self._most)
-        plain = [float(baseline.duration(problem)) for problem in rough]
-        bounds = {s.values: s.plan.bound / s.plan.unscheduled_time for s in found if s.plan is not None}
-        least = [time * max(1.0, bounds.get(values, 1.0)) for time, (values, _) in zip(plain, samples, strict=True)]
-        decided.expected = Expected(
-            expected_time(times, reach, weights, chosen), total(least, weights), total(plain, weights)
-        )
-        return [found[k] for k in chosen]
+                return None
+
+        step = _Sampled(problems, [weight for _, weight in samples], decided.options, solved)
+        plain, largest = decided.schedules
+        chosen, decided.expected = few_schedules(step, plain, largest, self._most)
+        return [scheduled for scheduled, _ in chosen]
 
     def _choose(self, decided: Decided, values: Values, in_bytes: InBytes) -> None:
         """Chooses the fastest schedule that stays within the budget at some sizes."""
@@ -364,6 +351,26 @@ class SizedStep:
         return plan
 
 
+@dataclass
+class _Sampled:
+    """A step at a few sizes, by costs between measured ones."""
+
+    problems: list[StepProblem]
+    weights: list[float]
+    options: Options
+    solved: Callable[[int, Scheduled, float], Scheduled | None]
+
+    def fits(self, schedule: Scheduled, place: int) -> bool:
+        return schedule.peak(self.problems[place]) <= self.options.in_bytes(self.problems[place])
+
+    def time(self, schedule: Scheduled, place: int) -> float:
+        return float(schedule.duration(self.problems[place]))
+
+    def bound(self, schedule: Scheduled) -> float:
+        plan = schedule.plan
+        return 1.0 if plan is None else plan.bound / plan.unscheduled_time
+
+
 def declared(
     function: Callable[..., Any],
     options: Options,
@@ -375,23 +382,11 @@ def declared(
 
     Raises InputError, ValueError: names what cannot be.
     """
-    if sizes and not varies(options):
+    if sizes and not options.may_vary:
         raise ValueError("sizes: not with fuse, arena, cuda_graph, slices or plan, which are for one size")
     return Declared(function, sizes, lengths, most)
 
 
 def vary_of(options: Options, declared: Declared) -> Vary:
     """Which sizes become symbols."""
-    return ("marked" if declared.sizes else "later") if varies(options) else ""
-
-
-def varies(options: Options) -> bool:
-    """True if one capture can serve many sizes: not where code is compiled, recorded or laid out for one size."""
-    return not (options.fuse or options.arena or options.cuda_graph or options.slices == "auto" or options.plan)
-
-
-def _spread(first: int, end: int, count: int) -> list[int]:
-    """At most so many whole numbers from `first` to `end`, exclusive, the largest first."""
-    if end <= first or count < 1:
-        return []
-    return sorted({first + (end - first) * i // count for i in range(count)}, reverse=True)
+    return ("marked" if declared.sizes else "later") if options.may_vary else ""

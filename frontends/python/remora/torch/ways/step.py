@@ -38,7 +38,7 @@ from ..planning import Plans, SchedulePlan
 from ..problem.aten import StepProblem
 from ..problem.sized import has_symbols
 from .programs import planned, read_graph
-from .sized import SizedStep, declared, varies, vary_of
+from .sized import SizedStep, declared, vary_of
 
 
 def train_step(
@@ -296,7 +296,7 @@ class TrainStep:
         part = self.ledger.parts[-1]
         refuse_global_norm(module)
         name = str(getattr(self.function, "__qualname__", "step"))
-        if varies(self.options) and not self.ledger.by_size and has_symbols(module):
+        if self.options.may_vary and not self.ledger.by_size and has_symbols(module):
             return self._runs(SizedStep(module, self.options, name, part, self.ledger, self._declared))
         self.ledger.tell_numbers(self._declared.sizes)
         seconds = {"capture": time.perf_counter() - part.begun}
