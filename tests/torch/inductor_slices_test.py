@@ -12,13 +12,14 @@ from typing import Any
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
-from inductor_test import OPTIONS, _fresh, gradients, measured, step
+from inductor_test import _fresh, gradients, measured, step
 from torch import nn
 
 import remora.torch as rt
 import remora.torch.inductor as ri
 
 __all__ = ["_fresh"]
+OPTIONS: dict[str, Any] = {"threads": 1, "time_limit": 3.0, "cost": "flops", "cache": False}
 WORDS, WIDTH, TOKENS = 1024, 16, 256
 Head = Callable[[torch.Tensor], torch.Tensor]
 
@@ -83,7 +84,7 @@ def test_slices_reach_what_no_partition_does() -> None:
     torch._dynamo.reset()
     with ri.install("1%", slices="auto", **OPTIONS), pytest.raises(rt.BudgetError) as sliced:
         step(torch.compile(model), inputs)
-    assert sliced.value.least - sliced.value.fixed < 0.6 * (without.value.least - without.value.fixed)
+    assert sliced.value.least < 0.6 * without.value.least
     torch._dynamo.reset()
     with ri.install(sliced.value.least, slices="auto", **OPTIONS) as installed:
         peak = measured(torch.compile(model), inputs)
@@ -193,7 +194,7 @@ def test_random_losses(seed: int) -> None:
     model, inputs = kind(draw.random() < 0.5, words), batch(tokens, words)
     budget, scale = draw.choice(["50%", "65%", "80%"]), draw.choice([1.0, 0.37])
     other = copy.deepcopy(model)
-    with ri.install(budget, slices="auto", **{**OPTIONS, "time_limit": 10.0}) as installed:
+    with ri.install(budget, slices="auto", **OPTIONS) as installed:
         compiled = torch.compile(model)
         try:
             found = run(compiled, inputs, scale)

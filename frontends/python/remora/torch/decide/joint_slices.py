@@ -34,8 +34,10 @@ from ..store import cache_folder
 from .partitions import MARGIN, KnownPartitions, Search, file_of, key_of
 from .slices import Choice
 
-TRIES = 3
+TRIES = 4
 """So many choices of slices are lowered at most."""
+ROOM = 0.2
+"""Slices that leave a larger share of the budget are followed by larger ones."""
 
 
 @dataclass
@@ -102,7 +104,7 @@ class JointSlices:
         return None if module is None else Joint(module, joint.inputs, joint.named, joint.calls, joint.later)
 
     def look(self, budget: int, stock: Partition) -> list[Sliced]:
-        """Joint graphs in slices with their partitions; the last one is within a budget if any is.
+        """Joint graphs in slices with their partitions.
 
         `budget`: in bytes, with the graph's arguments. `stock`: Inductor's own partition without slices.
         """
@@ -125,11 +127,17 @@ class JointSlices:
             tried.extend([row] if row else [])
             return row
 
-        def less(asked: int, row: Sliced) -> int | None:
-            excess = row.least.peak(self.joint.later) - budget
-            return None if row.best is not None else max(problem.fixed, asked - max(1, round(excess * unit)))
+        in_vain = 0  # the least that was asked for without a partition within the budget
 
-        ask_again(problem.fixed + round((budget - self.joint.fixed) * unit), decide, less, TRIES)
+        def following(asked: int, row: Sliced) -> int | None:
+            nonlocal in_vain
+            if row.best is None:
+                in_vain, excess = asked, row.least.peak(self.joint.later) - budget
+                return max(problem.fixed, asked - max(1, round(excess * unit)))
+            left = budget - row.best.peak(self.joint.later)
+            return (asked + in_vain) // 2 if in_vain and left > ROOM * (budget - self.joint.fixed) else None
+
+        ask_again(problem.fixed + round((budget - self.joint.fixed) * unit), decide, following, TRIES)
         return tried
 
     def _planned(self, found: remora.Schedule, words: str, budget: int) -> Sliced | None:

@@ -225,7 +225,7 @@ _QUOTIENTS = {_ATEN.div.Tensor}
 _SUMS = {_ATEN.add.Tensor, _ATEN.sub.Tensor}
 
 
-# -- Sums and order -------------------------------------------------------------------------------------------------------------
+# -- Sums and order -----------------------------------------------------------------------------------------------------
 
 
 def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
@@ -259,28 +259,33 @@ def _add_in_place(node: fx.Node) -> None:
 
 
 def _hold_apart(module: fx.GraphModule) -> None:
-    """Lets each slice of a part's products begin behind those of the slice before: Inductor's scheduler keeps to it.
+    """Lets each slice of a part begin when the one before is done: Inductor's scheduler keeps to it.
 
-    Only products wait, which are never fused.
+    Only products wait, which are never fused, for products and sums.
     """
     from torch._inductor.fx_passes.control_dependencies import preserve_node_ordering
     from torch.utils._ordered_set import OrderedSet
 
     slices: dict[int, dict[int, list[fx.Node]]] = {}
     for node in module.graph.nodes:
-        is_sum = node.target is operator.getitem and node.args[0].target is _FUNCTIONAL
-        if SLICE in node.meta and (node.target in _KERNELS or is_sum):
+        if SLICE in node.meta and (node.target in _KERNELS or _ends(node)):
             part, number = node.meta[SLICE]
             slices.setdefault(part, {}).setdefault(number, []).append(node)
     waits: dict[fx.Node, Any] = {}
     for rows in slices.values():
-        numbers = sorted(rows)
-        for before, number in itertools.pairwise(numbers):
+        for before, number in itertools.pairwise(sorted(rows)):
             ends = [n for n in rows[before] if _from([n], module.graph).isdisjoint(set(rows[before]) - {n})]
-            begins = [n for n in rows[number] if n.target in _KERNELS and _to([n]).isdisjoint(rows[number])]
-            for node in begins:
-                waits[node] = OrderedSet(n for n in ends if node not in _to([n]))
+            for node in rows[number]:
+                ahead = _to([node])
+                if node.target in _KERNELS and ahead.isdisjoint(rows[number]):
+                    waits[node] = OrderedSet(n for n in ends if n not in ahead)
     preserve_node_ordering(module.graph, {node: ends for node, ends in waits.items() if ends})
+
+
+def _ends(node: fx.Node) -> bool:
+    """True of what a slice adds to a sum, and of sums of its rows."""
+    is_sum = node.target is operator.getitem and node.all_input_nodes[0].target is _FUNCTIONAL
+    return is_sum or GROWS in node.meta or node.target in (_ATEN.sum.default, _ATEN.sum.dim_IntList)
 
 
 _FUNCTIONAL = torch.ops.higher_order.auto_functionalized_v2
