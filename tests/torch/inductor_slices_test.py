@@ -79,17 +79,14 @@ def test_a_loss_in_slices_takes_what_is_predicted_and_gives_the_same(scale: floa
 
 def test_slices_reach_what_no_partition_does() -> None:
     model, inputs = Language(), batch()
-    with ri.install("1%", **OPTIONS), pytest.raises(rt.BudgetError) as without:
+    with ri.install("45%", **OPTIONS), pytest.raises(rt.BudgetError) as refused:
         step(torch.compile(model), inputs)
     torch._dynamo.reset()
-    with ri.install("1%", slices="auto", **OPTIONS), pytest.raises(rt.BudgetError) as sliced:
-        step(torch.compile(model), inputs)
-    assert sliced.value.least < 0.6 * without.value.least
-    torch._dynamo.reset()
-    with ri.install(sliced.value.least, slices="auto", **OPTIONS) as installed:
+    with ri.install("45%", slices="auto", **OPTIONS) as installed:
         peak = measured(torch.compile(model), inputs)
     (plan,) = installed.plans
-    assert plan.slices > 1 and peak <= plan.predicted_peak - plan.fixed_memory <= sliced.value.least
+    assert plan.slices > 1 and plan.promised and plan.predicted_peak < 0.6 * refused.value.least
+    assert peak <= plan.predicted_peak - plan.fixed_memory
 
 
 def test_there_are_no_slices_where_inductors_own_partition_fits() -> None:
@@ -184,7 +181,7 @@ class InBrain(Language):
 
 
 KINDS = (Language, Soft, Smoothed, Summed, Weighted, Tied, InBrain)
-COUNT = 60 if os.environ.get("REMORA_ALL_CASES") else 7
+COUNT = 50 if os.environ.get("REMORA_ALL_CASES") else 3
 
 
 @pytest.mark.parametrize("seed", range(COUNT))
@@ -192,7 +189,7 @@ def test_random_losses(seed: int) -> None:
     kind, draw = KINDS[seed % len(KINDS)], random.Random(seed)
     words, tokens = draw.choice([700, 1024, 2049]), draw.choice([128, 254, 300])
     model, inputs = kind(draw.random() < 0.5, words), batch(tokens, words)
-    budget, scale = draw.choice(["50%", "65%", "80%"]), draw.choice([1.0, 0.37])
+    budget, scale = draw.choice(["55%", "65%", "80%"]), draw.choice([1.0, 0.37])
     other = copy.deepcopy(model)
     with ri.install(budget, slices="auto", **OPTIONS) as installed:
         compiled = torch.compile(model)

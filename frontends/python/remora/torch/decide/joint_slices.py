@@ -12,6 +12,7 @@ from __future__ import annotations
 import copy
 import functools
 import json
+import time
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -31,7 +32,7 @@ from ..problem.aten import StepProblem
 from ..problem.early import joint_in_slices
 from ..problem.partition import Joint, Later, Partition, vals
 from ..store import cache_folder
-from .partitions import MARGIN, KnownPartitions, Search, file_of, key_of
+from .partitions import MARGIN, NEEDED, KnownPartitions, Search, file_of, key_of
 from .slices import Choice
 
 TRIES = 4
@@ -104,7 +105,7 @@ class JointSlices:
         return None if module is None else Joint(module, joint.inputs, joint.named, joint.calls, joint.later)
 
     def look(self, budget: int, stock: Partition) -> list[Sliced]:
-        """Joint graphs in slices with their partitions.
+        """Joint graphs in slices with their partitions; after the time limit, up to `NEEDED` until one fits.
 
         `budget`: in bytes, with the graph's arguments. `stock`: Inductor's own partition without slices.
         """
@@ -127,10 +128,13 @@ class JointSlices:
             tried.extend([row] if row else [])
             return row
 
+        end = time.monotonic() + self.options.time_limit
         in_vain = 0  # the least that was asked for without a partition within the budget
 
         def following(asked: int, row: Sliced) -> int | None:
             nonlocal in_vain
+            if time.monotonic() > end and (row.best is not None or len(tried) >= NEEDED):
+                return None
             if row.best is None:
                 in_vain, excess = asked, row.least.peak(self.joint.later) - budget
                 return max(problem.fixed, asked - max(1, round(excess * unit)))

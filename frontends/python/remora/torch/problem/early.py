@@ -225,7 +225,7 @@ _QUOTIENTS = {_ATEN.div.Tensor}
 _SUMS = {_ATEN.add.Tensor, _ATEN.sub.Tensor}
 
 
-# -- Sums and order -----------------------------------------------------------------------------------------------------
+# -- Sums and order ----------------------------------------------------------------------------------------------------
 
 
 def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
