@@ -84,7 +84,8 @@ Inductor's compiler, its lowering, and its partitioner:
     torch._inductor.async_compile.AsyncCompile torch._inductor.compile_fx.compile_fx_backward
     torch._inductor.compile_fx.compile_fx_forward torch._inductor.config
     torch._inductor.custom_graph_pass.CustomPartitionerFn torch._inductor.decomposition.select_decomp_table
-    torch._inductor.dependencies.WeakDep torch._inductor.graph.GraphLowering torch._inductor.ir
+    torch._inductor.dependencies.WeakDep torch._inductor.fx_passes.control_dependencies.preserve_node_ordering
+    torch._inductor.graph.GraphLowering torch._inductor.ir
     torch._inductor.lowering.fallbacks torch._inductor.lowering.lowerings torch._inductor.utils.get_donated_idxs
     torch._inductor.virtualized.V
 FSDP2's groups of parameters, the schedules of pipelines, and the store of a job:

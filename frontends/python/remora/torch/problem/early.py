@@ -34,7 +34,7 @@ _library.define("add_product_(Tensor(a!) total, Tensor left, Tensor right) -> ()
 _library.impl("add_product_", lambda total, left, right: _add_product(total, left, right), "CompositeExplicitAutograd")
 _library.impl("add_product_", lambda *_: None, "Meta")
 CACHEABLE = {"torch.ops.higher_order.control_deps": "stateless"}
-"""What `held_apart` adds to graphs, as Inductor's setting `unsafe_marked_cacheable_functions` names it."""
+"""The op that holds slices apart, as Inductor's setting `unsafe_marked_cacheable_functions` names it."""
 
 
 def joint_in_slices(
@@ -80,7 +80,7 @@ def _writes_rows(node: fx.Node) -> bool:
 
 
 def _rows_of(last: fx.Node) -> Iterator[fx.Node]:
-    """What slices write into a result, in the order of its rows; nothing where rows are missing, or read in between."""
+    """The rows that slices write into a result, in order; nothing where some are missing, or read in between."""
     found: list[Any] = []
     node, begin = last, last.meta["val"].shape[last.args[2]]
     while _writes_rows(node):
@@ -247,7 +247,7 @@ def compiled_slices(module: fx.GraphModule) -> fx.GraphModule:
 
 
 def _add_in_place(node: fx.Node) -> None:
-    """Lets a product be added to a sum in place, where Inductor's `addmm` makes a new sum beside the old one."""
+    """Lets a product be added to a sum in place, where Inductor's `addmm` makes a new sum."""
     total, left, right = node.args
     given = {"left": left, "right": right, "_total_base_index": 0, "_all_bases": [total]}
     value = node.meta["val"]
@@ -264,7 +264,6 @@ def _hold_apart(module: fx.GraphModule) -> None:
     Only products wait, which are never fused, for products and sums.
     """
     from torch._inductor.fx_passes.control_dependencies import preserve_node_ordering
-    from torch.utils._ordered_set import OrderedSet
 
     slices: dict[int, dict[int, list[fx.Node]]] = {}
     for node in module.graph.nodes:
@@ -278,7 +277,7 @@ def _hold_apart(module: fx.GraphModule) -> None:
             for node in rows[number]:
                 ahead = _to([node])
                 if node.target in _KERNELS and ahead.isdisjoint(rows[number]):
-                    waits[node] = OrderedSet(n for n in ends if n not in ahead)
+                    waits[node] = [n for n in ends if n not in ahead]
     preserve_node_ordering(module.graph, {node: ends for node, ends in waits.items() if ends})
 
 
