@@ -126,7 +126,7 @@ def test_gradients_that_need_the_loss_s_own_are_not_computed_ahead_of_it(kind: A
     model, inputs = kind(), batch()
     other = copy.deepcopy(model)
     options = {**OPTIONS, "strict": False, "slices": "auto"}
-    with ri.install("55%", **options) as installed, pytest.warns(rt.RemoraWarning, match="not linear|float16"):
+    with ri.install("55%", **options) as installed, pytest.warns(rt.RemoraWarning, match="float16, or not linear"):
         found = run(torch.compile(model), inputs, scale)
     assert installed.plans[0].slices == 0
     theirs = run(torch.compile(other), inputs, scale)

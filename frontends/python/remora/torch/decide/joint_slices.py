@@ -148,7 +148,7 @@ class JointSlices:
         """The partitions of the graph in slices; None where gradients of the slices need the loss's own."""
         joint = self._joint(found)
         if joint is None:
-            warn("a graph is not computed in slices: their gradients are not linear in that of the loss")
+            warn("a graph is not computed in slices: their gradients are in float16, or not linear in that of the loss")
             return None
         options = self.options
         path = cache_folder() / "partitions" / file_of(key_of(joint, options), joint.device)

@@ -132,9 +132,7 @@ def _computed_early(graph: fx.Graph, part: int) -> bool:
     ahead = {n for n in _to(early) if n in behind and n not in early and n is not tangent}
     if tangent.meta["val"].numel() != 1 or not all(_is_linear(n, behind) for n in (*ahead, *early)):
         return False
-    if any(SLICE in n.meta or n.meta["val"].dtype == torch.float16 for n in ahead):
-        return False
-    if any(n.meta["val"].dtype == torch.float16 for n in early):
+    if any(SLICE in n.meta for n in ahead) or any(n.meta["val"].dtype == torch.float16 for n in (*ahead, *early)):
         return False
     value = tangent.meta["val"]
     first = next(n for n in graph.nodes if n in ahead or n in early)
@@ -154,7 +152,7 @@ def _computed_early(graph: fx.Graph, part: int) -> bool:
         for key in ("partitioner_tag", "autograd_backward"):
             node.meta.pop(key, None)
     for node in early:
-        _scale(node, tangent, early)
+        _scale(node, tangent, {*early, *copies.values()})
     return True
 
 
