@@ -7,6 +7,7 @@ import copy
 import os
 import random
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -94,6 +95,21 @@ def test_there_are_no_slices_where_inductors_own_partition_fits() -> None:
     with ri.install("100%", slices="auto", **OPTIONS) as installed:
         step(torch.compile(model), inputs)
     assert installed.plans[0].slices == 0 and "slices" not in str(installed.plans[0])
+
+
+def test_what_was_found_in_slices_is_found_for_its_own_peak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("REMORA_CACHE", str(tmp_path))
+    model, inputs = Language(), batch()
+    options = {**OPTIONS, "cache": True, "slices": "auto"}
+    with ri.install("45%", **options) as installed:
+        step(torch.compile(model), inputs)
+    (plan,) = installed.plans
+    torch._dynamo.reset()
+    with ri.install(plan.predicted_peak, **options) as installed:
+        peak = measured(torch.compile(model), inputs)
+    (other,) = installed.plans
+    assert other.slices == plan.slices > 1 and other.predicted_peak == plan.predicted_peak == other.budget
+    assert peak <= plan.predicted_peak - plan.fixed_memory
 
 
 class Clipped(torch.autograd.Function):
@@ -207,7 +223,7 @@ def test_random_losses(seed: int) -> None:
         assert (mine - his).abs().max() <= digits * his.abs().max() + 1e-7
 
 
-def test_what_is_in_slices_is_found_again_in_inductors_caches(tmp_path: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_is_in_slices_is_found_again_in_inductors_caches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     from torch._dynamo.utils import counters
 
     monkeypatch.setenv("REMORA_CACHE", str(tmp_path / "remora"))

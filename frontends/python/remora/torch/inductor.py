@@ -321,7 +321,7 @@ class Partitioner(CustomPartitionerFn):
                 known.write()
             least, best, words = known.least().peak(Later()), known.best(budget), ""
             if self.options.slices == "auto" and best != known.stock:
-                for sliced in in_slices.look(budget, known.stock):
+                for sliced in in_slices.look(budget, known):
                     least = min(least, sliced.least.peak(Later()))
                     if sliced.is_faster(best):
                         best, search, words = sliced.best, sliced.search, sliced.words
@@ -347,7 +347,7 @@ class Partitioner(CustomPartitionerFn):
             slices=in_slices.number(words) if words else 0,
         )
         if words:
-            joint = search.joint if search is not None else in_slices.of(words)
+            joint = in_slices.of(words) if search is None else search.joint
         elif plan.promised:
             used = used_share(plan.predicted_peak, plan.budget, joint.fixed + held)
             self._taken[where] = joint.ranked(chosen), max(used, self._taken.get(where, (None, 0.0))[1])

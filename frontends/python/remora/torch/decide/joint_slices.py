@@ -104,17 +104,22 @@ class JointSlices:
         module = joint_in_slices(choice.whole.step, choice.axes, found)
         return None if module is None else Joint(module, joint.inputs, joint.named, joint.calls, joint.later)
 
-    def look(self, budget: int, stock: Partition) -> list[Sliced]:
+    def look(self, budget: int, whole: KnownPartitions) -> list[Sliced]:
         """Joint graphs in slices with their partitions; after the time limit, up to `NEEDED` until one fits.
 
-        `budget`: in bytes, with the graph's arguments. `stock`: Inductor's own partition without slices.
+        Those that were looked at before are taken if one fits, so that what was called enough is enough.
+        `budget`: in bytes, with the graph's arguments. `whole`: the graph's partitions without slices.
         """
         tried: list[Sliced] = []
         choice = self._choice
         if choice is None:
             return tried
+        assert whole.stock is not None
+        known = [row for words in whole.slices if (row := self._known(words, budget)) is not None]
+        if known:
+            return known
         problem = choice.whole
-        unit = (problem.unscheduled - problem.fixed) / max(1, stock.peak(Later()) - self.joint.fixed)
+        unit = (problem.unscheduled - problem.fixed) / max(1, whole.stock.peak(Later()) - self.joint.fixed)
 
         def decide(asked: int) -> Sliced | None:
             found = choice.within(asked)
@@ -142,6 +147,8 @@ class JointSlices:
             return (asked + in_vain) // 2 if in_vain and left > ROOM * (budget - self.joint.fixed) else None
 
         ask_again(problem.fixed + round((budget - self.joint.fixed) * unit), decide, following, TRIES)
+        whole.slices += [row.words for row in tried if row.words not in whole.slices]
+        whole.write()
         return tried
 
     def _planned(self, found: remora.Schedule, words: str, budget: int) -> Sliced | None:
@@ -150,9 +157,7 @@ class JointSlices:
         if joint is None:
             warn("a graph is not computed in slices: their gradients are in float16, or not linear in that of the loss")
             return None
-        options = self.options
-        path = cache_folder() / "partitions" / file_of(key_of(joint, options), joint.device)
-        known = KnownPartitions(path if options.cache else None, joint.later)
+        options, known = self.options, self._partitions(joint)
         asked, search = [budget, joint.later.needed, joint.later.gradients], None
         if known.stock is None or not known.has_looked(asked, options.time_limit):
             options.say(f"looking at up to {max(region.slices for region in found.slices)} slices")
@@ -161,3 +166,14 @@ class JointSlices:
             known.asked.append([*asked, options.time_limit])
             known.write()
         return Sliced(words, joint, known.best(budget), known.least(), search)
+
+    def _known(self, words: str, budget: int) -> Sliced | None:
+        """Slices that were looked at before, if they have a partition within a budget."""
+        joint = self.of(words)
+        known = self._partitions(joint)
+        best = known.best(budget)
+        return None if best is None else Sliced(words, joint, best, known.least(), None)
+
+    def _partitions(self, joint: Joint) -> KnownPartitions:
+        path = cache_folder() / "partitions" / file_of(key_of(joint, self.options), joint.device)
+        return KnownPartitions(path if self.options.cache else None, joint.later)

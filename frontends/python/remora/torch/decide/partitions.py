@@ -72,6 +72,7 @@ class KnownPartitions(Known[Partition]):
         # budgets, what later graphs asked for, and the time limits of the searches in seconds
         self.asked: list[list[float]] = self.document.get("asked", [])
         self.stock = partition_of(self.document["stock"]) if self.document else None
+        self.slices: list[str] = self.document.get("slices", [])  # schedules in which the graph was looked at
 
     def figures(self, row: Partition) -> tuple[int, float]:
         """Bytes and nanoseconds of a partition."""
@@ -113,7 +114,7 @@ class KnownPartitions(Known[Partition]):
         if self.path is not None:
             assert self.stock is not None
             rows = [asdict(row) for row in self.rows]
-            stored = {"asked": self.asked, "stock": asdict(self.stock), "rows": rows}
+            stored = {"asked": self.asked, "stock": asdict(self.stock), "rows": rows, "slices": self.slices}
             write_json(self.path, stored)
 
 
