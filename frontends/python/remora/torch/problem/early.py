@@ -195,7 +195,7 @@ def _is_linear(node: fx.Node, behind: Container[fx.Node]) -> bool:
     if node.target in _SUMS:
         return all(isinstance(v, fx.Node) and (v in behind or _is_zero(v)) for v in node.args)
     if node.target is _ATEN.cat.default:
-        return all(isinstance(v, fx.Node) and (v in behind or _is_zero(v)) for v in node.args[0])  # type: ignore[union-attr]
+        return all(v in behind or _is_zero(v) for v in node.all_input_nodes)
     if node.target is _ATEN.where.self:
         return given[0] not in behind and all(v in behind or _is_zero(v) for v in given[1:])
     if node.target is _ATEN.addmm.default:
