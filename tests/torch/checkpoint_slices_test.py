@@ -212,7 +212,7 @@ def test_readers_of_logits_get_them_or_an_error() -> None:
 def test_ddp_and_fsdp2_train_the_same_or_are_refused(tmp_path: Path) -> None:
     cases = 50 if "REMORA_ALL_CASES" in os.environ else 10
     for told in outcomes(str(cases), 2, tmp_path, Path(__file__).with_name("ranks_slices.py")):
-        assert len(told) == cases
+        assert len(told) == cases + 4 and told[-4:] == 4 * ["equal"]
         refused = [text for text in told if text != "equal"]
         assert all("shard it" in text or "give it to fully_shard" in text for text in refused), refused
         assert len(refused) < cases // 3

@@ -59,8 +59,8 @@ class Language(nn.Module):
         return F.cross_entropy(logits[:, :-1].reshape(-1, WORDS), x[:, 1:].flatten())
 
 
-def trained(seed: int, slices: dict[str, int]) -> list[torch.Tensor]:
-    """The gradients of two steps, which add up."""
+def trained(seed: int, slices: dict[str, int], is_whole: bool) -> list[torch.Tensor]:
+    """The gradients of two steps, which add up; `is_whole`: all logits are read, outside of the module."""
     draw = random.Random(seed)
     torch.manual_seed(seed)
     model: Any = Language(draw)
@@ -85,18 +85,19 @@ def trained(seed: int, slices: dict[str, int]) -> list[torch.Tensor]:
         )
         result = module(x)
         loss = Language.loss(result, x) if model.outside else result[0]
+        loss = (result if model.outside else result[1]).square().mean() if is_whole else loss
         loss.backward()
     found = [p.grad for p in model.parameters()]
     return [g.full_tensor() if isinstance(g, DTensor) else g for g in found if g is not None]
 
 
-def case(seed: int) -> str:
+def case(seed: int, is_whole: bool = False) -> str:
     draw = random.Random(-1 - seed)
     slices = {"head": draw.choice([1, 2, 3, 50])} if draw.random() < 0.8 else {}
     slices |= {"blocks.0.mlp": draw.choice([2, 3])} if draw.random() < 0.6 or not slices else {}
-    expected = trained(seed, {})
+    expected = trained(seed, {}, is_whole)
     try:
-        found = trained(seed, slices)
+        found = trained(seed, slices, is_whole)
     except rt.CheckpointError as error:
         return f"refused: {error}"
     assert len(found) == len(expected), "a parameter has no gradient"
@@ -107,7 +108,10 @@ def case(seed: int) -> str:
 
 def main(cases: int, rank: int, size: int, store: str) -> None:
     dist.init_process_group("gloo", init_method=f"file://{store}", rank=rank, world_size=size)
-    print(json.dumps([case(seed) for seed in range(cases)]))
+    found = [case(seed) for seed in range(cases)]
+    # FSDP2 shards the model alone, and the loss or another reader of the logits is outside.
+    found += [case(seed, is_whole) for seed in (34, 47) for is_whole in (False, True)]
+    print(json.dumps(found))
     dist.destroy_process_group()
 
 

@@ -225,6 +225,8 @@ class _Product:
     slices: int
     after: tuple[Callable[[torch.Tensor], torch.Tensor], ...] = ()
     note: Note | None = None
+    # the logits as they were returned, whose hooks (of FSDP) are called in the backward pass of whatever reads them
+    returned: torch.Tensor | None = None
 
     def rows(self, hidden: torch.Tensor, weight: torch.Tensor, bias: torch.Tensor | None) -> torch.Tensor:
         return _each(self.after, F.linear(hidden, weight, bias))
@@ -232,7 +234,8 @@ class _Product:
     def whole(self) -> torch.Tensor:
         """The product itself."""
         self.expect_weight()
-        return self.rows(self.hidden, self.weight, self.bias)
+        made = self.rows(self.hidden, self.weight, self.bias)
+        return made if self.returned is None else _Follows.apply(made, self.returned)  # type: ignore[no-any-return]
 
     def expect_weight(self) -> None:
         """Rejects a weight that was freed after the layer, as FSDP does."""
@@ -243,12 +246,27 @@ class _Product:
             )
 
 
+class _Follows(torch.autograd.Function):
+    """A tensor after whose gradient that of another one is asked for, which is none."""
+
+    @staticmethod
+    def forward(ctx: Any, made: torch.Tensor, _: torch.Tensor) -> torch.Tensor:
+        return made.view_as(made)
+
+    @staticmethod
+    def backward(ctx: Any, *given: torch.Tensor) -> Any:
+        return given[0], None
+
+
 class _Defer(torch.autograd.Function):
     """Makes a `Deferred` whose gradient, if anything asks for one, is that of the product."""
 
     @staticmethod
-    def forward(ctx: Any, product: _Product, dtype: torch.dtype, *tensors: torch.Tensor) -> torch.Tensor:
+    def forward(
+        ctx: Any, product: _Product, dtype: torch.dtype, _: torch.Tensor | None, *tensors: torch.Tensor
+    ) -> torch.Tensor:
         ctx.after = product.after
+        ctx.set_materialize_grads(False)
         ctx.save_for_backward(*tensors)
         hidden, weight = tensors[:2]
         size = [*hidden.shape[:-1], weight.shape[0]]
@@ -257,13 +275,15 @@ class _Defer(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Any, *given: torch.Tensor) -> Any:
-        wanted = ctx.needs_input_grad[2:]
+        wanted = ctx.needs_input_grad[3:]
+        if given[0] is None:
+            return None, None, None, *(None for _ in wanted)
         tensors = [t.detach().requires_grad_(w) for t, w in zip(ctx.saved_tensors, wanted, strict=True)]
         with torch.enable_grad():
             made = _each(ctx.after, F.linear(*tensors))
         sources = [t for t in tensors if t.requires_grad]
         found = iter(torch.autograd.grad(made, sources, given[0]))
-        return None, None, *(next(found) if t.requires_grad else None for t in tensors)
+        return None, None, None, *(next(found) if t.requires_grad else None for t in tensors)
 
 
 class Deferred(torch.Tensor):
@@ -275,8 +295,8 @@ class Deferred(torch.Tensor):
     def of(product: _Product, dtype: torch.dtype) -> Deferred:
         """The product with its shape and type, but without memory."""
         tensors = [t for t in (product.hidden, product.weight, product.bias) if t is not None]
-        made: Any = _Defer.apply(product, dtype, *tensors)
-        made.product = product
+        made: Any = _Defer.apply(product, dtype, product.returned, *tensors)
+        made.product = product if product.returned is not None else replace(product, returned=made)
         return made  # type: ignore[no-any-return]
 
     @classmethod
@@ -396,7 +416,7 @@ def _loss(
     if product.note is not None:
         product.note(LossCall(function, [product.hidden, target], layer))
     words = {"ignore_index": ignore_index, "reduction": "sum", "label_smoothing": label_smoothing}
-    total: torch.Tensor = _HeadLoss.apply(product, words, product.hidden, target, *layer)
+    total: torch.Tensor = _HeadLoss.apply(product, words, product.returned, product.hidden, target, *layer)
     return total / (target != ignore_index).sum() if reduction == "mean" else total
 
 
@@ -405,7 +425,13 @@ class _HeadLoss(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, product: _Product, words: Any, hidden: torch.Tensor, target: torch.Tensor, *layer: torch.Tensor
+        ctx: Any,
+        product: _Product,
+        words: Any,
+        _: torch.Tensor | None,
+        hidden: torch.Tensor,
+        target: torch.Tensor,
+        *layer: torch.Tensor,
     ) -> Any:
         ctx.after, ctx.words, ctx.casting = product.after, words, _Casting.now(hidden)
         ctx.ranges = ranges(len(hidden), product.slices)
@@ -424,7 +450,7 @@ class _HeadLoss(torch.autograd.Function):
     def backward(ctx: Any, *given: torch.Tensor) -> Any:
         hidden, target, *layer = ctx.saved_tensors
         _expect_gathered(layer)
-        for_hidden, _, *for_layer = ctx.needs_input_grad[2:]
+        for_hidden, _, *for_layer = ctx.needs_input_grad[3:]
         of_hidden = torch.empty_like(hidden) if for_hidden else None
         sums: list[torch.Tensor | None] = [None] * len(layer)
         for first, last in ctx.ranges:
@@ -444,7 +470,7 @@ class _HeadLoss(torch.autograd.Function):
             if len(layer) > 1 and for_layer[1]:
                 sums[1] = _added(sums[1], gradient.sum(0))
             del gradient
-        return None, None, of_hidden, None, *_as(sums, layer)
+        return None, None, None, of_hidden, None, *_as(sums, layer)
 
 
 def deferred_head(
