@@ -235,7 +235,7 @@ class _Product:
         """The product itself."""
         self.expect_weight()
         made = self.rows(self.hidden, self.weight, self.bias)
-        return made if self.returned is None else _Follows.apply(made, self.returned)  # type: ignore[no-any-return]
+        return made if self.returned is None else _Follows.apply(made, self.returned)
 
     def expect_weight(self) -> None:
         """Rejects a weight that was freed after the layer, as FSDP does."""
