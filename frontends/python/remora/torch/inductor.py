@@ -35,7 +35,7 @@ from .capture.lowered import Stopped, going_on
 from .cost.kernels import Calls
 from .decide.joint_slices import JointSlices
 from .decide.later import LaterGraphs
-from .decide.partitions import KnownPartitions, Search, file_of, key_of, partition_of, sources, used_share
+from .decide.partitions import Search, key_of, known_partitions, looked, partition_of, sources, used_share
 from .errors import BudgetError, CaptureError, TorchError, warn
 from .internals import cached_if, instead
 from .job import same_answer
@@ -46,7 +46,7 @@ from .planning import PartitionPlan
 from .problem.early import CACHEABLE
 from .problem.loops import Half
 from .problem.partition import Halves, Joint, Later, Partition
-from .store import cache_folder, digest
+from .store import digest
 
 __all__ = ["Installed", "install", "uninstall"]
 
@@ -306,19 +306,12 @@ class Partitioner(CustomPartitionerFn):
 
         def found() -> Any:
             nonlocal search
-            path = cache_folder() / "partitions" / file_of(key, joint.device)
-            known = KnownPartitions(path if self.options.cache else None, later)
-            own = dict.fromkeys(self._guard)
+            known, own = known_partitions(key, joint, self.options), dict.fromkeys(self._guard)
             if known.stock is None:
                 search = Search(joint, known, self.options, own, self.options.say)
             assert known.stock is not None
             budget = self.options.in_bytes(Sizes(joint.fixed, known.stock.peak(Later()), "")) - held
-            asked, limit = [budget, later.needed, later.gradients], self.options.time_limit
-            if not known.has_looked(asked, limit):
-                search = search or Search(joint, known, self.options, own, self.options.say)
-                search.look(budget, self._taken.get(where))
-                known.asked.append([*asked, limit])
-                known.write()
+            search = looked(joint, known, budget, self.options, own, search, self._taken.get(where))
             least, best, words = known.least().peak(Later()), known.best(budget), ""
             if self.options.slices == "auto" and best != known.stock:
                 for sliced in in_slices.look(budget, known):

@@ -31,8 +31,7 @@ from ..options import Options
 from ..problem.aten import StepProblem
 from ..problem.early import joint_in_slices
 from ..problem.partition import Joint, Later, Partition, vals
-from ..store import cache_folder
-from .partitions import MARGIN, NEEDED, KnownPartitions, Search, file_of, key_of
+from .partitions import MARGIN, NEEDED, KnownPartitions, Search, key_of, known_partitions, looked
 from .slices import Choice
 
 TRIES = 4
@@ -157,14 +156,9 @@ class JointSlices:
         if joint is None:
             warn("a graph is not computed in slices: their gradients are in float16, or not linear in that of the loss")
             return None
-        options, known = self.options, self._partitions(joint)
-        asked, search = [budget, joint.later.needed, joint.later.gradients], None
-        if known.stock is None or not known.has_looked(asked, options.time_limit):
-            options.say(f"looking at up to {max(region.slices for region in found.slices)} slices")
-            search = Search(joint, known, options, self._own, options.say)
-            search.look(budget)
-            known.asked.append([*asked, options.time_limit])
-            known.write()
+        known = self._partitions(joint)
+        self.options.say(f"looking at up to {max(region.slices for region in found.slices)} slices")
+        search = looked(joint, known, budget, self.options, self._own)
         return Sliced(words, joint, known.best(budget), known.least(), search)
 
     def _known(self, words: str, budget: int) -> Sliced | None:
@@ -175,5 +169,4 @@ class JointSlices:
         return None if best is None else Sliced(words, joint, best, known.least(), None)
 
     def _partitions(self, joint: Joint) -> KnownPartitions:
-        path = cache_folder() / "partitions" / file_of(key_of(joint, self.options), joint.device)
-        return KnownPartitions(path if self.options.cache else None, joint.later)
+        return known_partitions(key_of(joint, self.options), joint, self.options)

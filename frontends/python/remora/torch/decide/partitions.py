@@ -34,7 +34,7 @@ from ..options import Options
 from ..problem.loops import Half
 from ..problem.partition import Joint, Later, Partition, launches_of, vals
 from ..problem.sketch import Sketch
-from ..store import digest, write_json
+from ..store import cache_folder, digest, write_json
 from .base import Base
 from .known import Known
 
@@ -422,3 +422,29 @@ class Search:
                 self._kept[key] = self.joint.halves(self.joint.saving(saved, order))
             self._takes = time.monotonic() - start
         return self._kept[key]
+
+
+def known_partitions(key: str, joint: Joint, options: Options) -> KnownPartitions:
+    """The partitions of a joint graph in its file, none without `cache`; `key`: its `key_of`."""
+    path = cache_folder() / "partitions" / file_of(key, joint.device)
+    return KnownPartitions(path if options.cache else None, joint.later)
+
+
+def looked(
+    joint: Joint,
+    known: KnownPartitions,
+    budget: int,
+    options: Options,
+    own: Mapping[str, Any],
+    begun: Search | None = None,
+    like: tuple[Partition, float] | None = None,
+) -> Search | None:
+    """Looks for partitions within a budget, unless a search did so before; the search, with `begun` if there is one."""
+    asked, limit = [budget, joint.later.needed, joint.later.gradients], options.time_limit
+    if known.has_looked(asked, limit):
+        return begun
+    search = begun or Search(joint, known, options, own, options.say)
+    search.look(budget, like)
+    known.asked.append([*asked, limit])
+    known.write()
+    return search

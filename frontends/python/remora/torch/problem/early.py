@@ -7,7 +7,7 @@ in it, so the slices compute them for 1, and the backward part multiplies by the
 
     slices: logits, loss, dlogits (1), dw (1), dh (1)        backward part: dw * tangent, dh * tangent, what follows
 
-That is done only where every op between is known to be linear in the tangent (`_degree`). Gradients in float16 are
+That is done only where every op between is known to be linear in the tangent (`_is_linear`). Gradients in float16 are
 not: a loss's scale keeps them from becoming zero.
 """
 
@@ -29,9 +29,15 @@ from .axes import OpAxis
 from .slices import in_slices
 
 _ATEN, _PRIMS = torch.ops.aten, torch.ops.prims
+
+
+def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
+    total.addmm_(left, right)
+
+
 _library: Any = torch.library.Library("remora", "FRAGMENT")  # type: ignore[no-untyped-call]
 _library.define("add_product_(Tensor(a!) total, Tensor left, Tensor right) -> ()")
-_library.impl("add_product_", lambda total, left, right: _add_product(total, left, right), "CompositeExplicitAutograd")
+_library.impl("add_product_", _add_product, "CompositeExplicitAutograd")
 _library.impl("add_product_", lambda *_: None, "Meta")
 CACHEABLE = {"torch.ops.higher_order.control_deps": "stateless"}
 """The op that holds slices apart, as Inductor's setting `unsafe_marked_cacheable_functions` names it."""
@@ -128,14 +134,14 @@ def _computed_early(graph: fx.Graph, part: int) -> bool:
         return False
     (tangent,) = reached
     behind = _from(reached, graph)
-    early = {n for n in inside if n in behind}
-    ahead = {n for n in _to(early) if n in behind and n not in early and n is not tangent}
+    early = [n for n in inside if n in behind]
+    ahead = behind.intersection(_to(early)).difference(early, reached)
     if tangent.meta["val"].numel() != 1 or not all(_is_linear(n, behind) for n in (*ahead, *early)):
         return False
     if any(SLICE in n.meta for n in ahead) or any(n.meta["val"].dtype == torch.float16 for n in (*ahead, *early)):
         return False
     value = tangent.meta["val"]
-    first = next(n for n in graph.nodes if n in ahead or n in early)
+    first = next(n for n in graph.nodes if n in ahead or n is early[0])
     with graph.inserting_before(first):
         one = graph.call_function(
             _ATEN.full.default, (list(value.shape), 1.0), {"dtype": value.dtype, "device": value.device}
@@ -151,14 +157,15 @@ def _computed_early(graph: fx.Graph, part: int) -> bool:
     for node in (*copies.values(), *early):
         for key in ("partitioner_tag", "autograd_backward"):
             node.meta.pop(key, None)
+    unscaled = {*early, *copies.values()}
     for node in early:
-        _scale(node, tangent, {*early, *copies.values()})
+        _scale(node, tangent, unscaled)
     return True
 
 
-def _scale(node: fx.Node, tangent: fx.Node, early: Container[fx.Node]) -> None:
+def _scale(node: fx.Node, tangent: fx.Node, unscaled: Container[fx.Node]) -> None:
     """Multiplies an early gradient by the tangent for its readers in the backward part."""
-    readers = [user for user in node.users if user not in early]
+    readers = [user for user in node.users if user not in unscaled]
     if not readers:
         return
     graph = node.graph
@@ -226,10 +233,6 @@ _SUMS = {_ATEN.add.Tensor, _ATEN.sub.Tensor}
 # -- Sums and order ----------------------------------------------------------------------------------------------------
 
 
-def _add_product(total: torch.Tensor, left: torch.Tensor, right: torch.Tensor) -> None:
-    total.addmm_(left, right)
-
-
 def compiled_slices(module: fx.GraphModule) -> fx.GraphModule:
     """The forward or the backward part of a partition, with its slices as Inductor is to compile them.
 
@@ -264,18 +267,20 @@ def _hold_apart(module: fx.GraphModule) -> None:
     from torch._inductor.fx_passes.control_dependencies import preserve_node_ordering
 
     slices: dict[int, dict[int, list[fx.Node]]] = {}
+    above: dict[fx.Node, set[fx.Node]] = {}  # the products and sums from which a node is computed, with itself
     for node in module.graph.nodes:
+        above[node] = set().union(*(above[source] for source in node.all_input_nodes))
         if SLICE in node.meta and (node.target in _KERNELS or _ends(node)):
             part, number = node.meta[SLICE]
             slices.setdefault(part, {}).setdefault(number, []).append(node)
+            above[node].add(node)
     waits: dict[fx.Node, Any] = {}
     for rows in slices.values():
         for before, number in itertools.pairwise(sorted(rows)):
-            ends = [n for n in rows[before] if _from([n], module.graph).isdisjoint(set(rows[before]) - {n})]
+            ends = [n for n in rows[before] if not any(n in above[other] for other in rows[before] if other is not n)]
             for node in rows[number]:
-                ahead = _to([node])
-                if node.target in _KERNELS and ahead.isdisjoint(rows[number]):
-                    waits[node] = [n for n in ends if n not in ahead]
+                if node.target in _KERNELS and above[node].isdisjoint(set(rows[number]) - {node}):
+                    waits[node] = [n for n in ends if n not in above[node]]
     preserve_node_ordering(module.graph, {node: ends for node, ends in waits.items() if ends})
 
 
