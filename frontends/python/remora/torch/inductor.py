@@ -85,6 +85,7 @@ class Partitioner(CustomPartitionerFn):
         self.plans: list[PartitionPlan] = []
         self._frames: set[Any] = set()
         self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
+        self._sizes: dict[str, int] = {}  # the largest ones for which the graph that is compiled now is planned
         self._compiled: Planned | None = None  # the one whose parts Inductor compiles now
         self._warned = False  # true while Inductor compiles a graph about which every process is to be warned
         self._enough: dict[str, int] = {}  # by place: what a warning called enough: bytes, or tenths of a percent
@@ -96,6 +97,7 @@ class Partitioner(CustomPartitionerFn):
         self._stopped: list[Stopped] = []  # the lowerings of the partition that is compiled now
         self._patches = contextlib.ExitStack()
         self._guard: dict[str, Any] = {}  # the settings with which Inductor refuses fusions that raise a peak
+        self._reorders = bool(config.reorder_for_peak_memory)  # whether Inductor looks for another order
 
     def enter(self) -> None:
         """Lets Inductor call it, reject fusions that raise a program's peak, and compile both parts at once."""
@@ -109,7 +111,8 @@ class Partitioner(CustomPartitionerFn):
         orders = {}
         if self.options.slices == "auto":  # what holds slices apart has no state, so that caches may keep it
             orders = {"unsafe_marked_cacheable_functions": {**config.unsafe_marked_cacheable_functions, **CACHEABLE}}
-        self._patches.enter_context(config.patch({"custom_partitioner_fn": self, **self._guard, **orders}))
+        kept = {"reorder_for_peak_memory": self._reorders}
+        self._patches.enter_context(config.patch({"custom_partitioner_fn": self, **kept, **self._guard, **orders}))
         self._patches.callback(self._watch_ends, False)
         timed = functools.partial(self._timed, GraphLowering.compile_to_module)
         self._patches.enter_context(instead(GraphLowering, "compile_to_module", lambda graph: timed(graph)))
@@ -136,6 +139,7 @@ class Partitioner(CustomPartitionerFn):
         """Lets Inductor reject fusions that raise a peak; no partitioned graph is being compiled any more."""
         self._compiled, self._warned = None, False
         self._stopped = []
+        config.reorder_for_peak_memory = self._reorders
         for name, value in self._guard.items():
             setattr(config, name, value)
 
@@ -178,9 +182,9 @@ class Partitioner(CustomPartitionerFn):
         self._guarded()
         self._watch_ends(True)
         joint = Joint(gm, joint_inputs, named, self._calls, self._later_graphs())
-        before = self._before()
+        before, where = self._before(), place_of_capture("a graph")
         try:
-            with late(LATE, lambda: self._say_late(place_of_capture(""))):
+            with late(LATE, lambda: self._say_late(where)):
                 joint, chosen, plan, parts, least = self._chosen(joint, before.held)
         except CaptureError as error:
             self._warned = True
@@ -195,9 +199,12 @@ class Partitioner(CustomPartitionerFn):
         self._compiled = Planned(len(self.plans), place_of_capture(""), chosen.between, joint.device)
         self._graphs[this_graph()] = self._compiled
         self.plans.append(plan)
-        joint.guard_sizes()
+        joint.guard_sizes(self._sizes)
         if not chosen.guarded:
             self._unguarded()
+        if chosen.order:  # a part of the key in Inductor's caches
+            parts = parts or joint.lowered(chosen.saved, chosen.order)
+            config.reorder_for_peak_memory = False
         if parts is None:
             return joint.saving(chosen.saved, chosen.order)
         self._stopped = [half.program.stopped for half in parts]
@@ -319,10 +326,15 @@ class Partitioner(CustomPartitionerFn):
                     if sliced.is_faster(best):
                         best, search, words = sliced.best, sliced.search, sliced.words
             chosen = best or (known.least() if self.strict else known.stock)
-            return [asdict(chosen), asdict(known.stock), budget, least + held, words]
+            name = digest([asdict(chosen), budget, self.settings])
+            if search is not None and best is not None and not words and self.options.is_share:
+                known.larger[name] = search.larger_sizes(best, self.options)
+                known.write()
+            return [asdict(chosen), asdict(known.stock), budget, least + held, words, known.larger.get(name, [])]
 
         question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
-        row, first, budget, least, words = same_answer(f"partition/{digest(question)}", found)
+        row, first, budget, least, words, larger = same_answer(f"partition/{digest(question)}", found)
+        self._sizes = dict(zip(joint.hints, larger, strict=True)) if larger else joint.hints
         chosen, stock = partition_of(row), partition_of(first)
         plan = PartitionPlan(
             chosen.forward_peak + held,
@@ -338,6 +350,7 @@ class Partitioner(CustomPartitionerFn):
             predicted_time=chosen.nanoseconds,
             estimated=None in (stock.time, chosen.time),
             slices=in_slices.number(words) if words else 0,
+            sizes=joint.sizes_text(self._sizes),
         )
         if words:
             joint = in_slices.of(words) if search is None else search.joint

@@ -245,6 +245,7 @@ class PartitionPlan(Plan):
     # gradients that graphs compiled after this one have left when its backward part runs; part of that one's peak
     later_gradients: int = 0
     slices: int = 0  # the largest number of slices in which a part of the graph is computed; 0 if none is
+    sizes: str = ""  # up to which sizes it is planned, where they vary: "tokens.shape[1] up to 192"
     estimated: bool = False  # whether a time is an estimate, as kernels of Inductor's own partition were not compiled
 
     def _decided(self) -> dict[str, Any]:
@@ -252,7 +253,8 @@ class PartitionPlan(Plan):
 
     def _text(self) -> str:
         missed = "" if self.promised else "BUDGET NOT MET: "
-        return f"{missed}{bytes_text(self.saved_bytes)} saved by the forward part{_slices_text(self.slices)}"
+        sizes = f", {self.sizes}" if self.sizes else ""
+        return f"{missed}{bytes_text(self.saved_bytes)} saved by the forward part{_slices_text(self.slices)}{sizes}"
 
     def _times(self) -> str:
         # The time of a partition that does not meet its budget is no overhead of meeting it.

@@ -26,6 +26,8 @@ SYMBOLS = (torch.SymInt, torch.SymFloat, torch.SymBool)
 _printer = PythonPrinter()
 KNOWN = 4096
 """So many texts of numbers are kept."""
+UNBOUNDED = 2**40
+"""No user declares a size as large as this."""
 
 
 def plain(number: Any) -> Any:
@@ -91,6 +93,12 @@ def sizes_of(environment: Any, symbol: str) -> list[int] | None:
     numbers = range(int(bounds.lower), int(bounds.upper) + 1)
     found = [n for n in numbers if all(eval(code, {"math": math, symbol: n}) for code in held)]
     return found or None
+
+
+def largest_of(environment: Any, symbol: str) -> int | None:
+    """The largest number that a symbol was declared to be; None if it may be any."""
+    upper = next(bounds.upper for name, bounds in environment.var_to_range.items() if str(name) == symbol)
+    return int(upper) if isinstance(upper, sympy.Integer) and upper < UNBOUNDED else None
 
 
 def holds(environment: Any, known: Mapping[str, int]) -> bool:

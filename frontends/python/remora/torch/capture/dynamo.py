@@ -241,6 +241,12 @@ def name_of_source(text: str) -> str:
     return re.sub(r"\b(\w+)\.__closure__\[\d+\]\.cell_contents", r"\1's variable", text)
 
 
+def names_of_symbols(environment: Any) -> dict[str, str]:
+    """The user's name for each symbol of sizes."""
+    named = {str(s): getattr(given[0], "name", "") for s, given in environment.var_to_sources.items() if given}
+    return {symbol: name_of_source(name() if callable(name) else name) for symbol, name in named.items()}
+
+
 def refuse_hooks(arguments: Sequence[Any], names: Sequence[str]) -> None:
     """Rejects a step whose parameters have gradient hooks: a captured step would leave them out.
 

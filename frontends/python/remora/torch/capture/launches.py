@@ -30,6 +30,9 @@ _FILE = "<a program of Inductor>"
 _POINTERS = ("in_ptr", "out_ptr", "in_out_ptr", "ws_ptr", "seed_offset")
 """How the names of a Triton kernel's pointers begin."""
 
+Number = Callable[[Any], int]
+"""Gives the number of a size that may be a symbol."""
+
 
 @dataclass(frozen=True)
 class Launch:
@@ -175,15 +178,16 @@ class Look:
             return flat.as_strided(self.shape, self.stride, self.offset)
 
 
-def look_of(leaf: Any) -> Any:
-    """How a tensor lies; anything else is given back. Sizes that are symbols count by their hints."""
+def look_of(leaf: Any, number: Number | None = None) -> Any:
+    """How a tensor lies; anything else is given back. `number`: of a size that is a symbol, its hint by default."""
+    number = number or hint_of
     if isinstance(leaf, torch.SymInt):
-        return hint_of(leaf)
+        return number(leaf)
     if not isinstance(leaf, torch.Tensor):
         return leaf
-    elements = hint_of(leaf.untyped_storage().nbytes()) // leaf.itemsize
-    shape, stride = tuple(map(hint_of, leaf.shape)), tuple(map(hint_of, leaf.stride()))
-    return Look(shape, stride, hint_of(leaf.storage_offset()), elements, leaf.dtype, leaf.device)
+    elements = number(leaf.untyped_storage().nbytes()) // leaf.itemsize
+    shape, stride = tuple(map(number, leaf.shape)), tuple(map(number, leaf.stride()))
+    return Look(shape, stride, number(leaf.storage_offset()), elements, leaf.dtype, leaf.device)
 
 
 def hint_of(size: int | torch.SymInt) -> int:
@@ -196,16 +200,22 @@ def hint_of(size: int | torch.SymInt) -> int:
     return int(found)
 
 
-def replay(program: Lowered, inputs: Sequence[Any], kept: Collection[int], storages: Sequence[int] = ()) -> Trace:
+def replay(
+    program: Lowered,
+    inputs: Sequence[Any],
+    kept: Collection[int],
+    storages: Sequence[int] = (),
+    number: Number | None = None,
+) -> Trace:
     """Runs a program of Inductor without memory.
 
-    `inputs`: its arguments; sizes that are symbols count by their hints. `kept`: the numbers of the arguments that
-    somebody else holds, too. `storages`: what stands for the storage of each argument, 0 for one of its own: views of
-    one buffer share it.
+    `inputs`: its arguments. `kept`: the numbers of the arguments that somebody else holds, too. `storages`: what stands
+    for the storage of each argument, 0 for one of its own: views of one buffer share it. `number`: of a size that is a
+    symbol, its hint by default.
     """
     trace = Trace()
     watch = _Watch(trace, program.source)
-    looks = [look_of(leaf) for leaf in inputs]
+    looks = [look_of(leaf, number) for leaf in inputs]
     with _disable_current_modes(), torch.no_grad(), torch._C._DisableAutocast():
         space = without_kernels(program.source, program.constants, watch.noted)
         mode = FakeTensorMode(allow_non_fake_inputs=True)

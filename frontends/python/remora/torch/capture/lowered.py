@@ -88,11 +88,18 @@ def lowered_forward(module: fx.GraphModule, inputs: Sequence[Any], shown: tuple[
     return _lowered(module, lambda given, extra: compile_fx_forward(given, inputs, own, len(inputs), extra), changed)
 
 
-def lowered_backward(module: fx.GraphModule, inputs: Sequence[Any], donated: list[int]) -> Lowered:
-    """Lowers the backward part; the memory of the inputs whose numbers are in `donated` may be used for results."""
+def lowered_backward(
+    module: fx.GraphModule, inputs: Sequence[Any], donated: list[int], keeps_order: bool = False
+) -> Lowered:
+    """Lowers the backward part; the memory of the inputs whose numbers are in `donated` may be used for results.
+
+    `keeps_order`: Inductor does not look for another order of what it fuses.
+    """
+    from torch._inductor import config
     from torch._inductor.compile_fx import compile_fx_backward
 
-    return _lowered(module, lambda given, extra: compile_fx_backward(given, inputs, extra), 0, donated)
+    with config.patch({"reorder_for_peak_memory": False} if keeps_order else {}):
+        return _lowered(module, lambda given, extra: compile_fx_backward(given, inputs, extra), 0, donated)
 
 
 def _lowered(

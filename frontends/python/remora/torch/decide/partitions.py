@@ -29,8 +29,9 @@ from remora.asking import TRIES, ask, ask_again, lowest
 
 from ..capture.launches import Kernel, Launch, look_of
 from ..cost.kernels import key_of as kernel_of
+from ..errors import CaptureError
 from ..measure import device_name, kernel_modes
-from ..options import Options
+from ..options import Options, Sizes
 from ..problem.loops import Half
 from ..problem.partition import Joint, Later, Partition, launches_of, vals
 from ..problem.sketch import Sketch
@@ -73,6 +74,8 @@ class KnownPartitions(Known[Partition]):
         self.asked: list[list[float]] = self.document.get("asked", [])
         self.stock = partition_of(self.document["stock"]) if self.document else None
         self.slices: list[str] = self.document.get("slices", [])  # schedules in which the graph was looked at
+        # for partitions within budgets, the numbers of the symbolic sizes for which they are within these, too
+        self.larger: dict[str, list[int]] = self.document.get("larger", {})
 
     def figures(self, row: Partition) -> tuple[int, float]:
         """Bytes and nanoseconds of a partition."""
@@ -115,7 +118,7 @@ class KnownPartitions(Known[Partition]):
             assert self.stock is not None
             rows = [asdict(row) for row in self.rows]
             stored = {"asked": self.asked, "stock": asdict(self.stock), "rows": rows, "slices": self.slices}
-            write_json(self.path, stored)
+            write_json(self.path, {**stored, "larger": self.larger})
 
 
 def _choice(row: Partition) -> tuple[tuple[str, ...], tuple[str, ...], bool]:
@@ -196,9 +199,36 @@ class Search:
             self._look_at_all(budget)
         self._measure(budget)
 
-    def parts(self, partition: Partition) -> tuple[Half, Half] | None:
-        """The parts of a partition, if they are still known."""
-        return self._kept.get(_choice(partition))
+    def larger_sizes(self, partition: Partition, options: Options) -> list[int]:
+        """Larger numbers of the symbolic sizes for which a partition is within the budget, too; [] if none is known.
+
+        Its programs are replayed for them, for those halfway, and with each symbol's hint in place of its larger number.
+        A percentage is of Inductor's own partition there.
+        """
+        joint = self.joint
+
+        def is_within(sizes: Mapping[str, int]) -> bool:
+            try:
+                fixed, peak = joint.peak_at(self.parts(partition), sizes)
+                whole = joint.peak_at(self._stock.halves, sizes)[1] if options.is_share else 0
+            except CaptureError:
+                return False
+            self._say(f"at {', '.join(map(str, sizes.values()))} it takes {peak:,}")
+            return peak <= options.in_bytes(Sizes(fixed, whole, ""))
+
+        if joint.later == Later():
+            for sizes in joint.larger_sizes():
+                others = [{name: (size + joint.hints[name]) // 2 for name, size in sizes.items()}]
+                others += [{**sizes, name: joint.hints[name]} for name in sizes if len(sizes) > 1]
+                if all(map(is_within, (sizes, *others))):
+                    return list(sizes.values())
+        return []
+
+    def parts(self, partition: Partition) -> tuple[Half, Half]:
+        """The parts of a partition; those that are not the best or the last ones are lowered again."""
+        own = vars(self).get("_stock")
+        is_stock = own is not None and _choice(own.partition) == _choice(partition)
+        return own.halves if is_stock else self._lowered(*_choice(partition))
 
     def _hurry(self) -> None:
         """Ends the search before it takes long compared with the compilation itself."""
@@ -419,7 +449,7 @@ class Search:
         if key not in self._kept:
             start = time.monotonic()
             with config.patch({} if key[2] else dict(self._own)):
-                self._kept[key] = self.joint.halves(self.joint.saving(saved, order))
+                self._kept[key] = self.joint.lowered(saved, order)
             self._takes = time.monotonic() - start
         return self._kept[key]
 

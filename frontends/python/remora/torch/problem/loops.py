@@ -18,7 +18,7 @@ from torch import fx
 import remora
 from remora.graph import TensorLike
 
-from ..capture.launches import Trace
+from ..capture.launches import Number, Trace
 from ..capture.lowered import Loop, Lowered
 from ..cost.kernels import Calls
 from ..internals import reused_buffers
@@ -36,6 +36,7 @@ class Half:
     trace: Trace
     inputs: tuple[str, ...]  # names of its arguments
     sizes: tuple[int, ...]  # bytes of their storages
+    at: Callable[[Number], Half]  # gives it for other numbers in place of symbolic sizes
 
 
 def graph_of(

@@ -13,7 +13,7 @@ import contextlib
 import copy
 import functools
 import operator
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -21,12 +21,14 @@ import torch
 from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
+from ..capture.dynamo import names_of_symbols
 from ..capture.graph import has_effect, is_own, is_random, storage_of
-from ..capture.launches import Kernel, Launch, Look, hint_of, look_of, replay
+from ..capture.launches import Kernel, Launch, Look, Number, Trace, hint_of, look_of, replay
 from ..capture.lowered import Lowered, lowered_backward, lowered_forward
 from ..cost.kernels import Calls
 from ..errors import CaptureError
 from ..internals import instead, saved_values_chosen_by, stock_choice
+from ..symbols import Numbers, hints_in, holds, largest_of, plain, symbols_in
 from .early import compiled_slices
 from .loops import Half
 
@@ -67,6 +69,10 @@ class Partition:
     def nanoseconds(self) -> int:
         """The time of a partition, as well as it is known."""
         return self.estimate if self.time is None else self.time
+
+
+LARGER = (2.0, 1.5, 1.25)
+"""A partition is tried for sizes so many times those for which it was made."""
 
 
 class _Done(Exception):
@@ -185,18 +191,54 @@ class Joint:
         saved, order = ([names[r] for r in ranks if r in names] for ranks in (partition.saved, partition.order))
         return replace(partition, saved=tuple(saved), order=tuple(order))
 
-    def guard_sizes(self) -> None:
-        """Lets larger sizes than those of this plan be compiled anew: Dynamo checks it at every call."""
-        for value in vals(self.module.graph.find_nodes(op="placeholder")):
-            for size in value.shape if isinstance(value, torch.Tensor) else ():
-                if isinstance(size, torch.SymInt):
-                    assert size <= hint_of(size)
+    @functools.cached_property
+    def _symbolic(self) -> list[torch.SymInt]:
+        """The lengths of the arguments' dimensions that may vary."""
+        tensors = [v for v in vals(self.module.graph.find_nodes(op="placeholder")) if isinstance(v, torch.Tensor)]
+        return [size for value in tensors for size in value.shape if isinstance(plain(size), torch.SymInt)]
 
-    def halves(self, modules: Halves) -> tuple[Half, Half]:
-        """Both parts lowered and replayed."""
-        forward, backward = modules
-        ahead, behind = (m.graph.find_nodes(op="placeholder") for m in modules)
-        ends = [m.graph.find_nodes(op="output")[0].args[0] for m in modules]
+    @functools.cached_property
+    def hints(self) -> dict[str, int]:
+        """The symbols of the arguments' sizes, in their order, and their numbers in the call that is compiled."""
+        known = hints_in(self._symbolic[0].node.shape_env) if self._symbolic else {}
+        named = dict.fromkeys(name for size in self._symbolic for name in sorted(symbols_in([size])))
+        return {name: known[name] for name in named if name in known}
+
+    def larger_sizes(self) -> Iterator[dict[str, int]]:
+        """Numbers of the symbols up to `LARGER` times their hints, for which PyTorch's guards hold; the largest first.
+
+        None is larger than what a user declared as the largest.
+        """
+        if not self.hints:
+            return
+        environment = self._symbolic[0].node.shape_env
+        for share in LARGER:
+            row = {n: min(int(share * hint), largest_of(environment, n) or 2 * hint) for n, hint in self.hints.items()}
+            even = {n: size - size % (self.hints[n] & -self.hints[n]) for n, size in row.items()}  # as divisible
+            found = next((sizes for sizes in (row, even) if holds(environment, sizes)), None)
+            if found is not None and found != self.hints:
+                yield found
+
+    def sizes_text(self, largest: Mapping[str, int]) -> str:
+        """Up to which sizes, by the user's names, a plan is for these numbers of the symbols; "" if none varies."""
+        names = names_of_symbols(self._symbolic[0].node.shape_env) if largest else {}
+        return ", ".join(f"{names.get(name) or name} up to {size:,}" for name, size in largest.items())
+
+    def guard_sizes(self, largest: Mapping[str, int]) -> None:
+        """Lets sizes larger than these numbers of the symbols be compiled anew: Dynamo checks it at every call."""
+        numbers = Numbers(largest)
+        for size in self._symbolic:
+            assert size <= numbers.of(size)
+
+    def lowered(self, saved: Iterable[str], order: Sequence[str]) -> tuple[Half, Half]:
+        """Both parts of a partition, lowered and replayed; a backward part in our order keeps it.
+
+        Inductor chooses among orders by an estimate in which each loop frees what it reads at once. A CPU's kernel holds
+        several loops, and all that they write is there before.
+        """
+        forward, backward = self.saving(saved, order)
+        ahead, behind = (m.graph.find_nodes(op="placeholder") for m in (forward, backward))
+        ends = [m.graph.find_nodes(op="output")[0].args[0] for m in (forward, backward)]
         inputs, results, after = vals(ahead), vals(ends[0]), vals(behind)
         first = lowered_forward(forward, inputs, self._shown_parts(forward))
         # Saved tensors lie as the forward part lays them out. Sizes come before them here, behind them there.
@@ -206,7 +248,7 @@ class Joint:
         for i, strides in zip(places, laid[shown:], strict=False):
             if strides is not None and tuple(after[i].stride()) != tuple(strides):
                 after[i] = after[i].as_strided(after[i].size(), strides)
-        second = lowered_backward(backward, after, donated(inputs, results, vals(ends[1]), self.shown))
+        second = lowered_backward(backward, after, donated(inputs, results, vals(ends[1]), self.shown), bool(order))
         start = self._half(forward, first, ahead, inputs, range(len(ahead)))
         # Views of one buffer may be saved one by one. What lies in an argument, or in what the user has, is not freed;
         # a weight that the forward part has laid out anew is.
@@ -227,9 +269,12 @@ class Joint:
         inputs: list[Any],
         kept: Sequence[int],
         storages: Sequence[int] = (),
+        number: Number = hint_of,
     ) -> Half:
-        trace = replay(program, inputs, kept, storages)
-        return Half(module, program, trace, tuple(n.name for n in nodes), tuple(look_bytes(inputs)))
+        trace = replay(program, inputs, kept, storages, number)
+        names, sizes = tuple(n.name for n in nodes), tuple(look_bytes(inputs, number))
+        again = functools.partial(self._half, module, program, nodes, inputs, kept, storages)
+        return Half(module, program, trace, names, sizes, again)
 
     def _shown_parts(self, forward: fx.GraphModule) -> tuple[int, int]:
         kinds = [type(d).__name__ for d in forward.graph.find_nodes(op="output")[0].meta["desc"][: self.shown]]
@@ -239,28 +284,35 @@ class Joint:
         self, halves: tuple[Half, Half], saved: tuple[str, ...], order: tuple[str, ...], guarded: bool
     ) -> Partition:
         """Costs of two parts; no kernel is compiled, so their times are estimates where none was measured before."""
-        forward, backward = halves
         launches = launches_of(halves)
         self.calls.measure(launch for launch in launches if not isinstance(launch.target, Kernel))
+        found = self._peaks(halves, self.fixed, self.loss)
+        return self.timed(replace(found, saved=saved, order=order, guarded=guarded), launches)
+
+    def _peaks(self, halves: tuple[Half, Half], fixed: int, loss: int) -> Partition:
+        """A partition with nothing but its bytes."""
+        forward, backward = halves
         tangents = sum(s for n, s in zip(backward.inputs, backward.sizes, strict=True) if n.startswith("tangents"))
-        held = self._held(forward, forward.program.outputs[self.shown :])
-        there = self._held(forward, forward.program.outputs)
+        held, there = held_by(forward.trace, self.shown), held_by(forward.trace)
         # What goes into a loss outside of the graph is gone with it. Beside a loss the user may keep it to the end.
-        kept = held if self.loss else there
-        ahead = self.fixed + self.calls.peak(forward.trace)
-        behind = self.fixed + kept + tangents + self.calls.peak(backward.trace)
-        found = Partition(saved, order, ahead, behind, self.fixed + there, held, None, guarded=guarded, loss=self.loss)
-        return self.timed(found, launches)
+        kept = held if loss else there
+        ahead = fixed + self.calls.peak(forward.trace)
+        behind = fixed + kept + tangents + self.calls.peak(backward.trace)
+        return Partition((), (), ahead, behind, fixed + there, held, None, loss=loss)
+
+    def peak_at(self, halves: tuple[Half, Half], sizes: Mapping[str, int]) -> tuple[int, int]:
+        """The bytes of the graph's arguments and the peak of two parts, for these numbers of its symbols."""
+        number = Numbers(sizes).of
+        given = self.module.graph.find_nodes(op="placeholder")
+        found = halves[0].at(number), halves[1].at(number)
+        self.calls.measure(launch for launch in launches_of(found) if not isinstance(launch.target, Kernel))
+        fixed, loss = sum(look_bytes(vals(given, "primals"), number)), loss_outside(vals(given, "tangents"), number)
+        return fixed, self._peaks(found, fixed, loss).peak(Later())
 
     def timed(self, partition: Partition, launches: list[Launch]) -> Partition:
         """A partition with the times of its calls, as well as they are known."""
         time = sum(self.calls.of(launch)[0] for launch in launches)
         return replace(partition, estimate=time, time=time if self.calls.are_measured(launches) else None)
-
-    def _held(self, forward: Half, outputs: Iterable[str]) -> int:
-        """Bytes of outputs of the forward part, beyond its arguments."""
-        names = {real for name in outputs for real in forward.program.solid(name)}
-        return sum(forward.program.sizes[name] for name in names)
 
 
 def launches_of(halves: tuple[Half, Half]) -> list[Launch]:
@@ -279,7 +331,14 @@ def vals(nodes: Iterable[Any], prefix: str = "") -> list[Any]:
     return [n.meta.get("val") if isinstance(n, fx.Node) else None for n in nodes if not prefix or prefix in str(n)]
 
 
-def loss_outside(gradients: Iterable[Any]) -> int:
+def held_by(trace: Trace, start: int = 0) -> int:
+    """Bytes of a program's results from a number on, beyond its arguments."""
+    results = [value for value in trace.results[start:] if isinstance(value, torch.Tensor)]
+    found = {storage_of(value): int(value.untyped_storage().nbytes()) for value in results}
+    return sum(size for storage, size in found.items() if storage not in trace.given)
+
+
+def loss_outside(gradients: Iterable[Any], number: Number = hint_of) -> int:
     """Bytes that a loss outside of a graph needs in addition to the graph's results; 0 where the loss is inside.
 
     Cross entropy is assumed, which computes in 32 bits: it keeps the logarithms of probabilities, and the results'
@@ -290,15 +349,15 @@ def loss_outside(gradients: Iterable[Any]) -> int:
     found = [value for value in gradients if isinstance(value, torch.Tensor)]
     if any(value.dim() == 0 for value in found):
         return 0
-    return sum(2 * hint_of(value.numel()) * max(4, value.itemsize) for value in found)
+    return sum(2 * number(value.numel()) * max(4, value.itemsize) for value in found)
 
 
-def look_bytes(values: Iterable[Any]) -> list[int]:
+def look_bytes(values: Iterable[Any], number: Number = hint_of) -> list[int]:
     """The bytes of each value's storage, 0 where another before it shares it or it is no tensor."""
     seen: set[int] = set()
     found = []
     for value in values:
-        look = look_of(value)
+        look = look_of(value, number)
         storage = value.untyped_storage()._cdata if isinstance(look, Look) else 0
         found.append(look.elements * look.dtype.itemsize if isinstance(look, Look) and storage not in seen else 0)
         seen.add(storage)
@@ -359,13 +418,16 @@ def closed(graph: fx.Graph, info: Any, wanted: set[str], shown: int) -> list[fx.
 
 
 def ordered(module: fx.GraphModule, names: Iterable[str]) -> fx.GraphModule:
-    """The same graph with nodes in this order, as far as their inputs allow; nodes that are not named keep theirs."""
+    """The same graph with nodes in this order; all come before those that read them.
+
+    A name counts where it comes last: a loop that fills the buffer for a sum has the name of the sum, too.
+    """
     graph, made = fx.Graph(), dict[fx.Node, fx.Node]()
     place = {node: i for i, node in enumerate(module.graph.nodes)}
-    nodes = {node.name: node for node in place}
+    last = {name: i for i, name in enumerate(names)}
 
-    def write(last: fx.Node) -> None:
-        needed, ahead = set[fx.Node](), [last]
+    def write(wanted: fx.Node) -> None:
+        needed, ahead = set[fx.Node](), [wanted]
         while ahead:
             node = ahead.pop()
             if node not in made and node not in needed:
@@ -376,9 +438,8 @@ def ordered(module: fx.GraphModule, names: Iterable[str]) -> fx.GraphModule:
 
     for node in module.graph.find_nodes(op="placeholder"):
         write(node)
-    for name in names:
-        if name in nodes:
-            write(nodes[name])
+    for node in sorted((node for node in place if node.name in last), key=lambda node: last[node.name]):
+        write(node)
     for node in place:
         write(node)
     return fx.GraphModule(module, graph)

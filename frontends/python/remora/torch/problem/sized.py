@@ -10,7 +10,7 @@ from functools import cached_property
 import torch
 from torch import fx
 
-from ..capture.dynamo import name_of_source
+from ..capture.dynamo import names_of_symbols
 from ..capture.graph import Cut, StepGraph, tensors_in
 from ..capture.read import read_step
 from ..capture.simplify import simplify
@@ -83,9 +83,7 @@ class SizedGraph:
     @cached_property
     def names(self) -> dict[str, str]:
         """The user's name for each symbol: "tokens.shape[1]"."""
-        sources = self.step.mode.shape_env.var_to_sources
-        names = {str(symbol): getattr(given[0], "name", "") for symbol, given in sources.items() if given}
-        found = {s: self._named(name_of_source(name() if callable(name) else name)) for s, name in names.items()}
+        found = {s: self._named(name) for s, name in names_of_symbols(self.step.mode.shape_env).items()}
         return {symbol: found.get(symbol, symbol) for symbol in self._symbols}
 
 
