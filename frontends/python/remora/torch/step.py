@@ -256,18 +256,26 @@ class Reference:
         return wrong
 
     def tried(self, applied: AbstractContextManager[Any], group: Any = ALONE) -> list[Trial]:
-        """Runs the step under a plan, which is applied for the length of a context.
+        """Runs the step under a plan, which is applied for the length of a context; twice on a GPU.
 
-        Returns one trial for each process of a group. Raises CheckpointError in all of them if the step differs in one
-        by more than eager steps do.
+        There the first run requests the blocks of memory that later ones find. Returns one trial for each process of a
+        group. Raises CheckpointError in all of them if the step differs in one by more than eager steps do.
         """
         step, clock = self.step, Clock(self.step.device)
+        marks: list[Any] = []
+
+        def marked() -> torch.Tensor:
+            marks[:] = [clock.mark()]
+            loss = step.run()
+            marks.append(clock.mark())
+            return loss
+
         with applied:
-            mine, peak = outcome_and_peak(step, step.run)
-            with step.kept():
-                start = clock.mark()
-                step.run()
-                seconds = clock.between(start, clock.mark())
+            mine, peak = outcome_and_peak(step, marked)
+            if step.device.type == "cuda":
+                with step.kept():
+                    marked()
+            seconds = clock.between(*marks)
         if any(gathered(bool(self.exceeding(mine)), group)):
             self._runs(4)  # eager may differ, too, only more seldom
         wrong = [names[0] for names in gathered(self.exceeding(mine), group) if names]
