@@ -51,8 +51,8 @@ SLACK = 0.05
 """A choice for other sizes is taken if the share of the budget that it uses is smaller by no more than this."""
 NEEDED = 2
 """So many choices of the engine are lowered after the time limit, too, if no partition fits yet."""
-SAFE = 1.5
-"""So many times the excess of a choice is left out of the next one, if there is no time for many."""
+SAFE = 0.05
+"""So large a share of the budget is left out of a choice, if there is no time for a second one."""
 MARGIN = 0.03
 """If Inductor's own partition fits within a budget, another is taken only if it is shorter by more than this share."""
 FUSED = 0.3
@@ -202,7 +202,7 @@ class Search:
     def larger_sizes(self, partition: Partition, options: Options) -> list[int]:
         """Larger numbers of the symbolic sizes for which a partition is within the budget, too; [] if none is known.
 
-        Its programs are replayed for them, for those halfway, and with each symbol's hint in place of its larger number.
+        Its programs are replayed for them, for those halfway, and with each symbol's hint in place of its larger one.
         A percentage is of Inductor's own partition there.
         """
         joint = self.joint
@@ -362,6 +362,7 @@ class Search:
     def _look(self, base: Base, budget: int) -> None:
         """Asks the engine for schedules of a base, and lowers what they save."""
         low, high, tries = self.joint.fixed, 0, 0
+        left_out = round(SAFE * (budget - self.joint.fixed))
 
         def decide(asked: int) -> tuple[int, int] | None:
             """The peak of a schedule, and that of the partition that it names."""
@@ -382,7 +383,7 @@ class Search:
             predicted, peak = found
             if peak > budget:
                 high = predicted
-                excess = round((peak - budget) * (SAFE if self._is_late else 1))
+                excess = peak - budget + (left_out if self._is_late else 0)
                 asked = max((low + high) // 2, predicted - excess)
             elif predicted <= (1 + CLOSE) * peak:
                 return None
@@ -391,7 +392,8 @@ class Search:
                 asked = (asked + high) // 2 if high else asked + (predicted - peak)
             return None if high and high - low <= CLOSE * (budget - self.joint.fixed) else asked
 
-        ask_again(budget, decide, following)
+        is_last = time.monotonic() + 2 * self._takes > self._end
+        ask_again(budget - left_out if is_last else budget, decide, following)
 
     def _look_for_smallest(self, base: Base, budget: int) -> None:
         """Lowers the choice behind the smallest schedule of a base, if no partition fits yet."""

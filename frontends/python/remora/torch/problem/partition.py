@@ -233,8 +233,8 @@ class Joint:
     def lowered(self, saved: Iterable[str], order: Sequence[str]) -> tuple[Half, Half]:
         """Both parts of a partition, lowered and replayed; a backward part in our order keeps it.
 
-        Inductor chooses among orders by an estimate in which each loop frees what it reads at once. A CPU's kernel holds
-        several loops, and all that they write is there before.
+        Inductor chooses among orders by an estimate in which each loop frees what it reads at once. A CPU's kernel
+        holds several loops, and all that they write is there before.
         """
         forward, backward = self.saving(saved, order)
         ahead, behind = (m.graph.find_nodes(op="placeholder") for m in (forward, backward))
