@@ -442,6 +442,20 @@ def test_sizes_for_which_a_plan_is_checked_keep_it() -> None:
     assert plans_of(2**40, (256, 128, 512, 300))[0] == [1, 1, 2, 2]
 
 
+def test_numbers_on_which_sizes_depend_are_sizes() -> None:
+    net = perceptron()
+
+    def loss(x: torch.Tensor, rows: int, scale: int) -> torch.Tensor:
+        return (net(x)[:rows] * scale).square().mean()
+
+    with ri.install(budget="75%", **OPTIONS) as installed:
+        compiled = torch.compile(loss, dynamic=True)
+        for rows, scale, plans in ((100, 2, 1), (200, 50, 1), (201, 3, 2)):
+            compiled(torch.randn(256, 64), rows, scale).backward()
+            assert len(installed.plans) == plans
+    assert "rows up to 200:" in str(installed.plans[0]), "the scale is no size"
+
+
 def test_a_plan_is_kept_for_larger_sizes_where_it_is_within_the_budget_there(monkeypatch: pytest.MonkeyPatch) -> None:
     def grows(model: nn.Module, length: int) -> int:
         inputs = torch.randint(0, 64, (4, length)), torch.randint(0, 64, (4, length))

@@ -97,7 +97,7 @@ def sizes_of(environment: Any, symbol: str) -> list[int] | None:
 
 def largest_of(environment: Any, symbol: str) -> int | None:
     """The largest number that a symbol was declared to be; None if it may be any."""
-    upper = next(bounds.upper for name, bounds in environment.var_to_range.items() if str(name) == symbol)
+    upper = next((bounds.upper for name, bounds in environment.var_to_range.items() if str(name) == symbol), None)
     return int(upper) if isinstance(upper, sympy.Integer) and upper < UNBOUNDED else None
 
 

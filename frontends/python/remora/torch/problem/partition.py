@@ -193,16 +193,22 @@ class Joint:
 
     @functools.cached_property
     def _symbolic(self) -> list[torch.SymInt]:
-        """The lengths of the arguments' dimensions that may vary."""
-        tensors = [v for v in vals(self.module.graph.find_nodes(op="placeholder")) if isinstance(v, torch.Tensor)]
-        return [size for value in tensors for size in value.shape if isinstance(plain(size), torch.SymInt)]
+        """Arguments that are numbers, and lengths of arguments' dimensions, that vary and on which sizes depend."""
+        read = symbols_in(size for v in vals(self.module.graph.nodes) if isinstance(v, torch.Tensor) for size in v.shape)
+        given = vals(self.module.graph.find_nodes(op="placeholder"))
+        numbers = [n for value in given for n in (value.shape if isinstance(value, torch.Tensor) else [value])]
+        return [n for n in numbers if isinstance(plain(n), torch.SymInt) and not read.isdisjoint(symbols_in([n]))]
 
     @functools.cached_property
     def hints(self) -> dict[str, int]:
         """The symbols of the arguments' sizes, in their order, and their numbers in the call that is compiled."""
-        known = hints_in(self._symbolic[0].node.shape_env) if self._symbolic else {}
         named = dict.fromkeys(name for size in self._symbolic for name in sorted(symbols_in([size])))
-        return {name: known[name] for name in named if name in known}
+        return {name: self._known[name] for name in named if name in self._known}
+
+    @functools.cached_property
+    def _known(self) -> dict[str, int]:
+        """The numbers of all symbols in that call."""
+        return hints_in(self._symbolic[0].node.shape_env) if self._symbolic else {}
 
     def larger_sizes(self) -> Iterator[dict[str, int]]:
         """Numbers of the symbols up to `LARGER` times their hints, for which PyTorch's guards hold; the largest first.
@@ -212,10 +218,17 @@ class Joint:
         if not self.hints:
             return
         environment = self._symbolic[0].node.shape_env
+
+        def is_possible(sizes: dict[str, int]) -> bool:
+            try:
+                return holds(environment, {**self._known, **sizes})
+            except (NameError, TypeError, SyntaxError):  # a guard of other names than numbers
+                return False
+
         for share in LARGER:
             row = {n: min(int(share * hint), largest_of(environment, n) or 2 * hint) for n, hint in self.hints.items()}
             even = {n: size - size % (self.hints[n] & -self.hints[n]) for n, size in row.items()}  # as divisible
-            found = next((sizes for sizes in (row, even) if holds(environment, sizes)), None)
+            found = next(filter(is_possible, (row, even)), None)
             if found is not None and found != self.hints:
                 yield found
 
@@ -302,7 +315,7 @@ class Joint:
 
     def peak_at(self, halves: tuple[Half, Half], sizes: Mapping[str, int]) -> tuple[int, int]:
         """The bytes of the graph's arguments and the peak of two parts, for these numbers of its symbols."""
-        number = Numbers(sizes).of
+        number = Numbers({**self._known, **sizes}).of
         given = self.module.graph.find_nodes(op="placeholder")
         found = halves[0].at(number), halves[1].at(number)
         self.calls.measure(launch for launch in launches_of(found) if not isinstance(launch.target, Kernel))
