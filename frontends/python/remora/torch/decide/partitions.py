@@ -226,9 +226,10 @@ class Search:
 
     def parts(self, partition: Partition) -> tuple[Half, Half]:
         """The parts of a partition; those that are not the best or the last ones are lowered again."""
-        own = vars(self).get("_stock")
-        is_stock = own is not None and _choice(own.partition) == _choice(partition)
-        return own.halves if is_stock else self._lowered(*_choice(partition))
+        own: Base | None = vars(self).get("_stock")
+        if own is not None and _choice(own.partition) == _choice(partition):
+            return own.halves
+        return self._lowered(*_choice(partition))
 
     def _hurry(self) -> None:
         """Ends the search before it takes long compared with the compilation itself."""

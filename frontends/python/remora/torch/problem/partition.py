@@ -194,10 +194,13 @@ class Joint:
     @functools.cached_property
     def _symbolic(self) -> list[torch.SymInt]:
         """Arguments that are numbers, and lengths of arguments' dimensions, that vary and on which sizes depend."""
-        read = symbols_in(size for v in vals(self.module.graph.nodes) if isinstance(v, torch.Tensor) for size in v.shape)
-        given = vals(self.module.graph.find_nodes(op="placeholder"))
-        numbers = [n for value in given for n in (value.shape if isinstance(value, torch.Tensor) else [value])]
-        return [n for n in numbers if isinstance(plain(n), torch.SymInt) and not read.isdisjoint(symbols_in([n]))]
+        made = [value for value in vals(self.module.graph.nodes) if isinstance(value, torch.Tensor)]
+        read = symbols_in(size for value in made for size in value.shape)
+        found: list[torch.SymInt] = []
+        for value in vals(self.module.graph.find_nodes(op="placeholder")):
+            numbers: list[Any] = list(value.shape) if isinstance(value, torch.Tensor) else [value]
+            found += [n for n in numbers if isinstance(plain(n), torch.SymInt) and not read.isdisjoint(symbols_in([n]))]
+        return found
 
     @functools.cached_property
     def hints(self) -> dict[str, int]:
