@@ -14,7 +14,7 @@ from ..problem.loops import CUT, Half, graph_of, merged
 from ..problem.partition import Joint, Partition
 
 SMALL = 256
-"""A value is small that takes no more than this part of what PyTorch saves."""
+"""A value is small that takes no more than this part of the largest that the partition saves."""
 
 
 class Base:
@@ -56,9 +56,16 @@ class Base:
                 found[name] = [node]
         return found
 
+    @functools.cached_property
+    def _largest(self) -> int:
+        """Bytes of the largest value that the partition saves."""
+        return max(
+            (look.size for n in self.partition.saved if isinstance(look := self._values.get(n), Look)), default=0
+        )
+
     def _is_small(self, name: str) -> bool:
         look = self._values.get(name)
-        return isinstance(look, Look) and look.size * SMALL <= self.partition.held
+        return isinstance(look, Look) and look.size * SMALL <= self._largest
 
     def chosen(self, schedule: remora.Schedule) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Values that a schedule holds over the cut, and the nodes behind it in its order.

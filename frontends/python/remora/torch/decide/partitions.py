@@ -174,7 +174,7 @@ class Search:
     ) -> None:
         self.joint, self.known, self.options, self._own, self._say = joint, known, options, own, say
         self._start = time.monotonic()
-        self._end = self._start + options.time_limit
+        self._end = self._soon = self._start + options.time_limit
         self._takes = 0.0  # seconds that the last lowering took
         self._kept: dict[Any, tuple[Half, Half]] = {}  # the parts that were lowered last, and the best ones
         self._launches: dict[Any, list[Launch]] = {}  # of all partitions that were lowered
@@ -232,10 +232,10 @@ class Search:
         return self._lowered(*_choice(partition))
 
     def _hurry(self) -> None:
-        """Ends the search before it takes long compared with the compilation itself."""
+        """Ends the search for a faster partition before it takes long compared with the compilation itself."""
         kernels = {kernel_of(one) for one in launches_of(self._stock.halves) if isinstance(one.target, Kernel)}
         own = self._takes + COMPILE * len(kernels)
-        self._end = min(self._end, self._start + self._takes + EFFORT * own + PATIENCE)
+        self._soon = min(self._end, self._start + self._takes + EFFORT * own + PATIENCE)
 
     def _is_as_good(self, like: Partition, used: float, budget: int) -> bool:
         """True if a choice for other sizes fits within this budget, and uses it about as well as theirs."""
@@ -279,8 +279,12 @@ class Search:
 
     @property
     def _is_late(self) -> bool:
-        """True if the lowering of another partition would end after the time limit."""
-        return time.monotonic() + self._takes > self._end
+        """True if the lowering of another partition would end after the time limit.
+
+        Once a partition fits, the search ends sooner.
+        """
+        end = self._end if self.known.likely(self._budget) is None else self._soon
+        return time.monotonic() + self._takes > end
 
     def _peak(self, partition: Partition) -> int:
         return partition.peak(self.joint.later)
@@ -344,10 +348,10 @@ class Search:
             self._choices[solver] = sorted(rows, key=lambda row: (row[0], self._sketch.bytes_of(row[1])))
         return self._choices[solver]
 
-    def _estimate(self, saved: tuple[str, ...]) -> int:
+    def _estimate(self, saved: tuple[str, ...], order: tuple[str, ...] = ()) -> int:
         """The peak of a partition that is not lowered."""
         off = self._peak(self._stock.partition) - self._sketch.peak(self._saved)
-        return off + self._sketch.peak(saved)
+        return off + self._sketch.peak(saved, order)
 
     @functools.cached_property
     def _sketch(self) -> Sketch:
@@ -423,7 +427,7 @@ class Search:
             return found
 
         def less(_: int, found: remora.Schedule) -> int | None:
-            estimate = self._estimate(base.chosen(found)[0])
+            estimate = self._estimate(*base.chosen(found))
             return found.peak - (estimate - budget) if estimate > (1 + DOUBT) * budget else None
 
         ask_again(asked, decide, less)

@@ -8,7 +8,7 @@ values; the one that is taken is lowered.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 
 import torch
 from torch import fx
@@ -46,16 +46,19 @@ class Sketch:
         """Bytes of saved values."""
         return sum(self._size.get(place, 0) for place in {self._place[n] for n in self._nodes if n.name in saved})
 
-    def peak(self, saved: Collection[str]) -> int:
-        """Bytes at once beyond the graph's arguments, of both parts."""
+    def peak(self, saved: Collection[str], order: Sequence[str] = ()) -> int:
+        """Bytes at once beyond the graph's arguments, of both parts; the nodes of the backward part in this order."""
         kept = {node for node in self._nodes if node.name in saved}
         solid = {node for node in self._nodes if node.name in self._made or node in kept}
         reads = self._reads(solid)
         shown = [*self._outputs[: self._shown], *kept]
-        ahead = list(_ordered(shown, reads, lambda node: node in self._behind))
+        needed = set(_ordered(shown, reads, lambda node: node in self._behind))
+        ahead = [node for node in self._nodes if node in needed]  # what is saved comes when it can, not behind the loss
         first, held = self._most(ahead, reads, {}, self._places(shown, reads, solid))
         results = self._outputs[self._shown :]
+        place = {name: i for i, name in enumerate(order)}
         last = [node for node in self._nodes if node in self._behind and node in solid]
+        last.sort(key=lambda node: place.get(node.name, len(order)))  # others come where they are read
         again = list(_ordered([*last, *results], reads, lambda node: node in kept or node.op != "call_function"))
         there = {self._place[node]: held.get(self._place[node], 0) for node in kept}
         second, _ = self._most(again, reads, there, self._places(results, reads, solid))
