@@ -85,7 +85,6 @@ class Partitioner(CustomPartitionerFn):
         self.plans: list[PartitionPlan] = []
         self._frames: set[Any] = set()
         self._graphs: dict[int, Planned] = {}  # by AOTAutograd's number of a graph
-        self._sizes: dict[str, int] = {}  # the largest ones for which the graph that is compiled now is planned
         self._compiled: Planned | None = None  # the one whose parts Inductor compiles now
         self._warned = False  # true while Inductor compiles a graph about which every process is to be warned
         self._enough: dict[str, int] = {}  # by place: what a warning called enough: bytes, or tenths of a percent
@@ -199,7 +198,6 @@ class Partitioner(CustomPartitionerFn):
         self._compiled = Planned(len(self.plans), place_of_capture(""), chosen.between, joint.device)
         self._graphs[this_graph()] = self._compiled
         self.plans.append(plan)
-        joint.guard_sizes(self._sizes)
         if not chosen.guarded:
             self._unguarded()
         if chosen.order:  # a part of the key in Inductor's caches
@@ -327,14 +325,15 @@ class Partitioner(CustomPartitionerFn):
                         best, search, words = sliced.best, sliced.search, sliced.words
             chosen = best or (known.least() if self.strict else known.stock)
             name = digest([asdict(chosen), budget, self.settings])
-            if search is not None and best is not None and not words and self.options.is_share:
-                known.larger[name] = search.larger_sizes(best, self.options)
+            if search is not None and best is not None and joint.hints and self.options.is_share:
+                known.larger[name] = search.larger_sizes(best)
                 known.write()
             return [asdict(chosen), asdict(known.stock), budget, least + held, words, known.larger.get(name, [])]
 
         question = json.dumps([key, held, asdict(later), self.settings], sort_keys=True)
         row, first, budget, least, words, larger = same_answer(f"partition/{digest(question)}", found)
-        self._sizes = dict(zip(joint.hints, larger, strict=True)) if larger else joint.hints
+        sizes = dict(zip(joint.hints, larger, strict=True)) if larger else joint.hints
+        joint.guard_sizes(sizes)
         chosen, stock = partition_of(row), partition_of(first)
         plan = PartitionPlan(
             chosen.forward_peak + held,
@@ -350,7 +349,7 @@ class Partitioner(CustomPartitionerFn):
             predicted_time=chosen.nanoseconds,
             estimated=None in (stock.time, chosen.time),
             slices=in_slices.number(words) if words else 0,
-            sizes=joint.sizes_text(self._sizes),
+            sizes=joint.sizes_text(sizes),
         )
         if words:
             joint = in_slices.of(words) if search is None else search.joint

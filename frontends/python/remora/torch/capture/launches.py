@@ -178,18 +178,6 @@ class Look:
             return flat.as_strided(self.shape, self.stride, self.offset)
 
 
-def look_of(leaf: Any, number: Number | None = None) -> Any:
-    """How a tensor lies; anything else is given back. `number`: of a size that is a symbol, its hint by default."""
-    number = number or hint_of
-    if isinstance(leaf, torch.SymInt):
-        return number(leaf)
-    if not isinstance(leaf, torch.Tensor):
-        return leaf
-    elements = number(leaf.untyped_storage().nbytes()) // leaf.itemsize
-    shape, stride = tuple(map(number, leaf.shape)), tuple(map(number, leaf.stride()))
-    return Look(shape, stride, number(leaf.storage_offset()), elements, leaf.dtype, leaf.device)
-
-
 def hint_of(size: int | torch.SymInt) -> int:
     """The value of a size when the graph was captured."""
     if isinstance(size, int):
@@ -200,18 +188,29 @@ def hint_of(size: int | torch.SymInt) -> int:
     return int(found)
 
 
+def look_of(leaf: Any, number: Number = hint_of) -> Any:
+    """How a tensor lies; anything else is given back. `number`: of a size that is a symbol."""
+    if isinstance(leaf, torch.SymInt):
+        return number(leaf)
+    if not isinstance(leaf, torch.Tensor):
+        return leaf
+    elements = number(leaf.untyped_storage().nbytes()) // leaf.itemsize
+    shape, stride = tuple(map(number, leaf.shape)), tuple(map(number, leaf.stride()))
+    return Look(shape, stride, number(leaf.storage_offset()), elements, leaf.dtype, leaf.device)
+
+
 def replay(
     program: Lowered,
     inputs: Sequence[Any],
     kept: Collection[int],
     storages: Sequence[int] = (),
-    number: Number | None = None,
+    number: Number = hint_of,
 ) -> Trace:
     """Runs a program of Inductor without memory.
 
     `inputs`: its arguments. `kept`: the numbers of the arguments that somebody else holds, too. `storages`: what stands
     for the storage of each argument, 0 for one of its own: views of one buffer share it. `number`: of a size that is a
-    symbol, its hint by default.
+    symbol.
     """
     trace = Trace()
     watch = _Watch(trace, program.source)

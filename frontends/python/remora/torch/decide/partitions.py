@@ -199,29 +199,29 @@ class Search:
             self._look_at_all(budget)
         self._measure(budget)
 
-    def larger_sizes(self, partition: Partition, options: Options) -> list[int]:
+    def larger_sizes(self, partition: Partition) -> list[int]:
         """Larger numbers of the symbolic sizes for which a partition is within the budget, too; [] if none is known.
 
         Its programs are replayed for them, for those halfway, and with each symbol's hint in place of its larger one.
-        A percentage is of Inductor's own partition there.
+        The budget is a percentage of Inductor's own partition there: one in bytes has other graphs in it, whose peaks
+        for larger sizes are not known.
         """
         joint = self.joint
 
         def is_within(sizes: Mapping[str, int]) -> bool:
             try:
                 fixed, peak = joint.peak_at(self.parts(partition), sizes)
-                whole = joint.peak_at(self._stock.halves, sizes)[1] if options.is_share else 0
+                whole = joint.peak_at(self._stock.halves, sizes)[1]
             except CaptureError:
                 return False
             self._say(f"at {', '.join(map(str, sizes.values()))} it takes {peak:,}")
-            return peak <= options.in_bytes(Sizes(fixed, whole, ""))
+            return peak <= self.options.in_bytes(Sizes(fixed, whole, ""))
 
-        if joint.later == Later():
-            for sizes in joint.larger_sizes():
-                others = [{name: (size + joint.hints[name]) // 2 for name, size in sizes.items()}]
-                others += [{**sizes, name: joint.hints[name]} for name in sizes if len(sizes) > 1]
-                if all(map(is_within, (sizes, *others))):
-                    return list(sizes.values())
+        for sizes in joint.larger_sizes():
+            others = [{name: (size + joint.hints[name]) // 2 for name, size in sizes.items()}]
+            others += [{**sizes, name: joint.hints[name]} for name in sizes if len(sizes) > 1]
+            if all(map(is_within, (sizes, *others))):
+                return list(sizes.values())
         return []
 
     def parts(self, partition: Partition) -> tuple[Half, Half]:
@@ -350,8 +350,12 @@ class Search:
 
     def _estimate(self, saved: tuple[str, ...], order: tuple[str, ...] = ()) -> int:
         """The peak of a partition that is not lowered."""
-        off = self._peak(self._stock.partition) - self._sketch.peak(self._saved)
-        return off + self._sketch.peak(saved, order)
+        return self._off + self._sketch.peak(saved, order)
+
+    @functools.cached_property
+    def _off(self) -> int:
+        """By how much the estimate of Inductor's own partition is too small."""
+        return self._peak(self._stock.partition) - self._sketch.peak(self._saved)
 
     @functools.cached_property
     def _sketch(self) -> Sketch:

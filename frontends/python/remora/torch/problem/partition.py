@@ -300,13 +300,12 @@ class Joint:
         self, halves: tuple[Half, Half], saved: tuple[str, ...], order: tuple[str, ...], guarded: bool
     ) -> Partition:
         """Costs of two parts; no kernel is compiled, so their times are estimates where none was measured before."""
-        launches = launches_of(halves)
-        self.calls.measure(launch for launch in launches if not isinstance(launch.target, Kernel))
         found = self._peaks(halves, self.fixed, self.loss)
-        return self.timed(replace(found, saved=saved, order=order, guarded=guarded), launches)
+        return self.timed(replace(found, saved=saved, order=order, guarded=guarded), launches_of(halves))
 
     def _peaks(self, halves: tuple[Half, Half], fixed: int, loss: int) -> Partition:
-        """A partition with nothing but its bytes."""
+        """A partition with nothing but its bytes; workspaces of libraries' calls are measured."""
+        self.calls.measure(launch for launch in launches_of(halves) if not isinstance(launch.target, Kernel))
         forward, backward = halves
         tangents = sum(s for n, s in zip(backward.inputs, backward.sizes, strict=True) if n.startswith("tangents"))
         held, there = held_by(forward.trace, self.shown), held_by(forward.trace)
@@ -321,7 +320,6 @@ class Joint:
         number = Numbers({**self._known, **sizes}).of
         given = self.module.graph.find_nodes(op="placeholder")
         found = halves[0].at(number), halves[1].at(number)
-        self.calls.measure(launch for launch in launches_of(found) if not isinstance(launch.target, Kernel))
         fixed, loss = sum(look_bytes(vals(given, "primals"), number)), loss_outside(vals(given, "tangents"), number)
         return fixed, self._peaks(found, fixed, loss).peak(Later())
 
