@@ -29,6 +29,7 @@ from remora.torch.cost.kernels import _measured, key_of
 from remora.torch.cost.sources import CALL, nanoseconds_of
 from remora.torch.decide.partitions import MARGIN, KnownPartitions
 from remora.torch.measure import timed
+from remora.torch.problem.blocks import Run, runs_in
 from remora.torch.problem.partition import Joint, Later, Partition, loss_outside, ordered
 
 OPTIONS: dict[str, Any] = {"threads": 1, "time_limit": 60.0, "cache": False}
@@ -519,6 +520,39 @@ class Broken(nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return nn.functional.mse_loss(self.second(self.between(self.first(x))), y)
+
+
+def test_runs_of_like_blocks() -> None:
+    assert runs_in([9, *[1, 2, 1, 3] * 5, 1, 2, 8]) == [Run(1, 4, 5)]
+    assert runs_in([1, 2] * 3 + [7] + [4, 5, 6] * 8) == [Run(0, 2, 3), Run(7, 3, 8)]
+    assert runs_in([1, 2, 1, 2]) == runs_in(list(range(20))) == []
+
+
+def test_partitions_of_many_like_blocks_are_looked_for_with_few(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[int] = []
+    own = Joint.lowered
+    torch.manual_seed(0)
+    model: nn.Module = Training(Gpt(layers=8, width=32, vocabulary=64, length=32, dropout=0.1), words)
+    inputs = torch.randint(0, 64, (4, 32)), torch.randint(0, 64, (4, 32))
+
+    def seen(joint: Joint, *given: Any) -> Any:
+        lowered.append(sum(node.op == "call_function" for node in joint.module.graph.nodes))
+        return own(joint, *given)
+
+    monkeypatch.setattr(Joint, "lowered", seen)
+    with ri.install(budget="60%", **{**OPTIONS, "time_limit": 2.0}) as installed:
+        peak = measured(torch.compile(model), inputs)
+    (plan,) = installed.plans
+    assert plan.promised and plan.predicted_peak - plan.fixed_memory == peak < 0.6 * plan.unscheduled_peak
+    assert lowered.count(max(lowered)) <= 2 < len(lowered)
+    assert all(size < 0.6 * max(lowered) for size in lowered if size != max(lowered))
+    mine = gradients(model)
+    torch._dynamo.reset()
+    with ri.install(**{**OPTIONS, "time_limit": 2.0}) as installed:
+        measured(torch.compile(model), inputs)
+    assert installed.plans[0].unscheduled_peak == plan.unscheduled_peak, "computed, and lowered"
+    for one, theirs in zip(mine, gradients(model), strict=True):
+        torch.testing.assert_close(one, theirs, rtol=1e-3, atol=1e-5)
 
 
 def test_one_budget_for_the_graphs_of_a_broken_model() -> None:

@@ -316,6 +316,10 @@ class Partitioner(CustomPartitionerFn):
                 search = Search(joint, known, self.options, own, self.options.say)
             assert known.stock is not None
             budget = self.options.in_bytes(Sizes(joint.fixed, known.stock.peak(Later()), "")) - held
+            if known.is_in_doubt(budget):
+                search = search or Search(joint, known, self.options, own, self.options.say)
+                search.settle(budget)
+                budget = self.options.in_bytes(Sizes(joint.fixed, known.stock.peak(Later()), "")) - held
             search = looked(joint, known, budget, self.options, own, search, self._taken.get(where))
             least, best, words = known.least().peak(Later()), known.best(budget), ""
             if self.options.slices == "auto" and best != known.stock:

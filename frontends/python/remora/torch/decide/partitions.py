@@ -7,6 +7,10 @@ taken are compiled and measured. If a replay needs more than predicted, or leave
 less or more. All partitions of a graph that were ever replayed are kept in a file, and the shortest of the measured
 ones that fits within the budget is taken: so a smaller budget never has a shorter partition than a larger one that was
 asked for later.
+
+Where many blocks of a graph are like one another, all of this is done with few of them (problem/blocks.py), and one
+partition of the whole graph is lowered. Then the figures of Inductor's own partition are computed from those of its
+partition with few blocks, unless they are close to the budget.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ import math
 import re
 import time
 from collections.abc import Callable, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +36,7 @@ from ..cost.kernels import key_of as kernel_of
 from ..errors import CaptureError
 from ..measure import device_name, kernel_modes
 from ..options import Options, Sizes
+from ..problem.blocks import FEW, MIDDLE, few_blocks
 from ..problem.loops import Half
 from ..problem.partition import Joint, Later, Partition, launches_of, vals
 from ..problem.sketch import Sketch
@@ -55,6 +60,8 @@ SAFE = 0.05
 """So large a share of the budget is left out of a choice, if there is no time for a second one."""
 MARGIN = 0.03
 """If Inductor's own partition fits within a budget, another is taken only if it is shorter by more than this share."""
+ALIKE = 0.1
+"""All blocks but two save the same, if so much less of a budget at most is used."""
 FUSED = 0.3
 """The share of its time that a loop takes when it is recomputed, fused with its reader."""
 COMPILE = 0.8
@@ -64,7 +71,10 @@ EFFORT, PATIENCE = 0.3, 3.0
 
 
 class KnownPartitions(Known[Partition]):
-    """The partitions of a joint graph; `stock` is Inductor's own, `later` what later graphs ask for."""
+    """The partitions of a joint graph; `stock` is Inductor's own, `later` what later graphs ask for.
+
+    If `stock` is none of the rows, it was not lowered, and its figures are computed.
+    """
 
     def __init__(self, path: Path | None, later: Later) -> None:
         super().__init__(path)
@@ -86,6 +96,15 @@ class KnownPartitions(Known[Partition]):
         self.rows = [*(row for row in self.rows if _choice(row) != _choice(found)), found]
         if self.stock is not None and _choice(self.stock) == _choice(found):
             self.stock = found
+
+    @property
+    def is_computed(self) -> bool:
+        """True if Inductor's own partition was not lowered."""
+        return self.stock is not None and all(_choice(row) != _choice(self.stock) for row in self.rows)
+
+    def is_in_doubt(self, budget: int) -> bool:
+        """True if the peak of Inductor's own partition is computed, and may be within a budget."""
+        return self.stock is not None and self.is_computed and self.stock.peak(self.later) <= (1 + CLOSE) * budget
 
     def best(self, budget: int) -> Partition | None:
         """The fastest within a budget, of those whose time is known; Inductor's own if others gain too little."""
@@ -166,23 +185,36 @@ class Search:
 
     `known`: what was found before; learns what is found. `own`: the settings that let Inductor fuse as it does
     without us; those for guarded partitions are set. Empty where there is no difference. `say`: told what is being
-    done.
+    done. `orders`: whether the order of the backward part is chosen, too; otherwise it is PyTorch's.
     """
 
     def __init__(
-        self, joint: Joint, known: KnownPartitions, options: Options, own: Mapping[str, Any], say: Callable[[str], None]
+        self,
+        joint: Joint,
+        known: KnownPartitions,
+        options: Options,
+        own: Mapping[str, Any],
+        say: Callable[[str], None],
+        orders: bool = True,
     ) -> None:
         self.joint, self.known, self.options, self._own, self._say = joint, known, options, own, say
+        self._orders = orders
         self._start = time.monotonic()
         self._end = self._soon = self._start + options.time_limit
         self._takes = 0.0  # seconds that the last lowering took
         self._kept: dict[Any, tuple[Half, Half]] = {}  # the parts that were lowered last, and the best ones
         self._launches: dict[Any, list[Launch]] = {}  # of all partitions that were lowered
         self._budget = 0  # that is looked for
-        self._saved = joint.stock()
         self._choices: dict[Any, list[tuple[int, tuple[str, ...]]]] = {}  # PyTorch's, by solver
+        self._stands_for: dict[Any, Partition] = {}  # partitions with few blocks, by those of the whole graph
+        self._blocks = None if joint.hints else few_blocks(joint.module, joint.shown)
         if known.stock is None:
-            known.stock = self._stock.partition
+            known.stock = self._stock.partition if self._few is None else self._computed_stock()
+
+    def settle(self, budget: int) -> None:
+        """Lowers Inductor's own partition if its peak is computed, and about within a budget."""
+        if self.known.is_in_doubt(budget):
+            _ = self._stock
 
     def look(self, budget: int, like: tuple[Partition, float] | None = None) -> None:
         """Looks for the shortest partition within a budget, in bytes with the graph's arguments.
@@ -193,11 +225,14 @@ class Search:
         share of a budget that was used there.
         """
         self._budget = budget
+        self.settle(budget)
         if "_stock" in vars(self):
             self._hurry()
-        if like is None or not self._is_as_good(*like, budget):
+        if (like is None or not self._is_as_good(*like, budget)) and not self._is_found_with_few(budget):
             self._look_at_all(budget)
         self._measure(budget)
+        if self.known.is_computed:
+            self._compute_time()
 
     def larger_sizes(self, partition: Partition) -> list[int]:
         """Larger numbers of the symbolic sizes for which a partition is within the budget, too; [] if none is known.
@@ -246,6 +281,95 @@ class Search:
         self._say(f"budget {budget:,}: the partition for other sizes takes {peak:,}")
         return peak <= budget and used_share(peak, budget, self.joint.fixed) >= (1 - SLACK) * used
 
+    @functools.cached_property
+    def _few(self) -> Search | None:
+        """The search of the graph with few of its like blocks; None where it has not many."""
+        if self._blocks is None:
+            return None
+        few, joint = self._blocks, self.joint
+        reduced = Joint(few.module, joint.inputs, joint.named, joint.calls, joint.later)
+        return Search(reduced, KnownPartitions(None, joint.later), self.options, self._own, self._say, orders=False)
+
+    def _computed_stock(self) -> Partition:
+        """Inductor's own partition without lowering it: each block left out saves what one that was kept does."""
+        assert self._blocks is not None and self._few is not None
+        few = self._few.known.stock
+        assert few is not None
+        saved = self._blocks.whole_of(few.saved, MIDDLE)
+        more = self._sizes.bytes_of(saved) - self._few._sizes.bytes_of(few.saved)
+        grown = {name: getattr(few, name) + more for name in ("forward_peak", "backward_peak", "between", "held")}
+        return replace(few, saved=saved, time=None, estimate=round(few.nanoseconds / self._blocks.share), **grown)
+
+    def _is_found_with_few(self, budget: int) -> bool:
+        """True if a partition of the graph with few blocks gives one of the whole graph within a budget.
+
+        What a partition saves is to be the same share of what Inductor's own one does, in both graphs.
+        """
+        few, later = self._few, self.joint.later
+        if few is None:
+            return False
+
+        def asked_for(small: Partition | None, whole: Partition | None) -> int:
+            """The budget of the graph with few blocks, by the peaks of a partition of both graphs."""
+            assert small is not None and whole is not None
+            rest = small.peak(later) - small.held
+            return rest + (small.peak(later) - rest) * (budget - rest) // max(1, whole.peak(later) - rest)
+
+        asked = asked_for(few.known.stock, self.known.stock)
+        for _ in range(NEEDED):
+            small = few.within(asked)
+            if small is None:
+                return False
+            found = self._whole(small, budget)
+            peak = self._peak(found)
+            self._say(
+                f"budget {budget:,}: a partition of few blocks, which takes {self._peak(small):,}, takes {peak:,}"
+            )
+            if peak <= budget:
+                return True
+            asked = min(asked_for(small, found), self._peak(small) - 1)
+        return False
+
+    def _whole(self, small: Partition, budget: int) -> Partition:
+        """The partition of the whole graph for one of the graph with few blocks.
+
+        Nearly all blocks save what one of these saves, if that uses the budget about as well as all of these in turn:
+        then there are fewer kinds of blocks to compile.
+        """
+        blocks, few = self._blocks, self._few
+        assert blocks is not None and few is not None and few.known.stock is not None
+        if _choice(small) == _choice(few.known.stock):
+            return self._stock.partition
+        off, fixed = few._peak(small) - few._sizes.bytes_of(small.saved), self.joint.fixed
+        rows = [blocks.whole_of(small.saved, main) for main in (*range(FEW), None)]
+        *alike, (in_turn, saved) = [(off + self._sizes.bytes_of(row), row) for row in rows]
+        most, other = max([row for row in alike if row[0] <= budget], default=(0, saved))
+        if used_share(most, budget, fixed) >= (1 - ALIKE) * used_share(min(in_turn, budget), budget, fixed):
+            saved = other
+        found = self._partition(saved, (), small.guarded)
+        self._stands_for[_choice(found)] = small
+        return found
+
+    def within(self, budget: int) -> Partition | None:
+        """The partition that is likely the fastest within a budget; no kernels are measured."""
+        self._budget = budget
+        if "_stock" in vars(self):
+            self._hurry()
+        self._look_at_all(budget)
+        return self.known.likely(budget)
+
+    def _compute_time(self) -> None:
+        """Computes the time of Inductor's own partition: other times differ from it as they do with few blocks."""
+        stock, taken = self.known.stock, self.known.likely(self._budget)
+        small = None if taken is None else self._stands_for.get(_choice(taken))
+        if taken is None or small is None or self._few is None or self._blocks is None:
+            return
+        few = self._few
+        assert stock is not None and few.known.stock is not None
+        own, other = (few.joint.timed(row, few._launches[_choice(row)]) for row in (few.known.stock, small))
+        more = (other.nanoseconds - own.nanoseconds) / self._blocks.share
+        self.known.stock = replace(stock, estimate=round(taken.nanoseconds - more))
+
     def _look_at_all(self, budget: int) -> None:
         stock = self.known.stock
         assert stock is not None
@@ -292,7 +416,13 @@ class Search:
     @functools.cached_property
     def _stock(self) -> Base:
         self._say("lowering Inductor's own partition")
-        return self._base(self._saved, False, FUSED)
+        base = self._base(self._saved, False, FUSED)
+        self.known.stock = base.partition
+        return base
+
+    @functools.cached_property
+    def _saved(self) -> tuple[str, ...]:
+        return self.joint.stock()
 
     @functools.cached_property
     def _light_saved(self) -> tuple[str, ...]:
@@ -355,7 +485,14 @@ class Search:
     @functools.cached_property
     def _off(self) -> int:
         """By how much the estimate of Inductor's own partition is too small."""
-        return self._peak(self._stock.partition) - self._sketch.peak(self._saved)
+        stock = self.known.stock
+        assert stock is not None
+        return self._peak(stock) - self._sketch.peak(stock.saved)
+
+    @functools.cached_property
+    def _sizes(self) -> Sketch:
+        """The joint graph for the sizes of what is saved; it does not say what becomes a buffer."""
+        return Sketch(self.joint.module, (), self.joint.shown)
 
     @functools.cached_property
     def _sketch(self) -> Sketch:
@@ -367,6 +504,11 @@ class Search:
         """Lowers one of PyTorch's choices."""
         found = self._peak(self._partition(saved, (), guarded))
         self._say(f"budget {budget:,}: a partition of PyTorch's, estimated at {estimate:,}, takes {found:,}")
+
+    def _named(self, base: Base, schedule: remora.Schedule) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """The values that a schedule of a base saves, and the order of its backward part."""
+        saved, order = base.chosen(schedule)
+        return saved, order if self._orders else ()
 
     def _look(self, base: Base, budget: int) -> None:
         """Asks the engine for schedules of a base, and lowers what they save."""
@@ -383,7 +525,7 @@ class Search:
             schedule = self._schedule(base, asked, budget)
             if schedule is None:
                 return None
-            peak = self._peak(self._partition(*base.chosen(schedule)))
+            peak = self._peak(self._partition(*self._named(base, schedule)))
             self._say(f"budget {budget:,}: a schedule of {schedule.peak:,} bytes takes {peak:,}")
             return schedule.peak, peak
 
@@ -412,7 +554,7 @@ class Search:
         least = lowest(base.graph, options.limits_in(options.time_limit / TRIES), max_computes=2)
         if least is not None:
             self._say(f"the smallest schedule that is known takes {least.peak:,} bytes")
-            self._partition(*base.chosen(least))
+            self._partition(*self._named(base, least))
 
     def _schedule(self, base: Base, asked: int, budget: int) -> remora.Schedule | None:
         """The engine's, in which each op runs twice at most, as in a partition; None where it finds none.
@@ -431,7 +573,7 @@ class Search:
             return found
 
         def less(_: int, found: remora.Schedule) -> int | None:
-            estimate = self._estimate(*base.chosen(found))
+            estimate = self._estimate(*self._named(base, found))
             return found.peak - (estimate - budget) if estimate > (1 + DOUBT) * budget else None
 
         ask_again(asked, decide, less)
