@@ -21,11 +21,12 @@ from checking import DEVICE, peak_of
 from distributed_test import outcomes
 from models import Experts, Gpt, Unet
 from torch import nn
+from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
 import remora.torch as rt
 import remora.torch.inductor as ri
 from remora.torch.capture.launches import Kernel, Launch, look_of
-from remora.torch.cost.kernels import _measured, key_of
+from remora.torch.cost.kernels import Calls, _measured, key_of
 from remora.torch.cost.sources import CALL, nanoseconds_of
 from remora.torch.decide.partitions import MARGIN, KnownPartitions
 from remora.torch.measure import timed
@@ -520,6 +521,29 @@ class Broken(nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return nn.functional.mse_loss(self.second(self.between(self.first(x))), y)
+
+
+def test_masks_that_are_drawn_again_are_kept_as_truth_values() -> None:
+    torch.manual_seed(0)
+    net = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5), nn.GELU(), nn.Linear(64, 64), nn.Dropout(0.5))
+    inputs = torch.randn(256, 64), torch.randn(256, 64)
+    made: list[str] = []
+
+    class Redrawn(CustomPartitionerFn):
+        def __call__(self, gm: Any, given: Any, **named: Any) -> Any:
+            joint = Joint(gm, given, named, Calls("flops", print))
+            forward, backward = joint.lowered(
+                [n.name for n in gm.graph.nodes if "mm" in n.name or "seeds" in n.name], ()
+            )
+            made.extend(backward.program.nodes.values())
+            return forward.module, backward.module
+
+        def uuid(self) -> None:
+            return None
+
+    with torch._inductor.config.patch(custom_partitioner_fn=Redrawn()):
+        step(torch.compile(Training(net, nn.functional.mse_loss)), inputs)
+    assert made and not [name for name in made if "random" in name]
 
 
 def test_runs_of_like_blocks() -> None:

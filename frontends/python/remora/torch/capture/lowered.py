@@ -114,7 +114,7 @@ def _lowered(
 
     def begin(given: fx.GraphModule, **named: Any) -> Any:
         asked.append(_asked(given, named))
-        return GraphLowering(given, **named)
+        return keeping_masks(GraphLowering(given, **named))
 
     def stop(graph: Any) -> Any:
         code = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
@@ -150,9 +150,36 @@ def going_on(own: Callable[..., Any], stopped: Callable[[], Iterable[Stopped]]) 
     def begin(given: fx.GraphModule, **named: Any) -> Any:
         known = [one for one in stopped() if one.graph is not None]
         asked = _asked(given, named) if known else ""
-        return next((one.gone_on() for one in known if one.asked == asked), None) or own(given, **named)
+        found = next((one.gone_on() for one in known if one.asked == asked), None)
+        return found or keeping_masks(own(given, **named))
 
     return begin
+
+
+def keeping_masks(graph: Any) -> Any:
+    """Inductor's `GraphLowering`, which makes a buffer of each mask that a backward part draws again.
+
+    By itself it keeps the random numbers, which take four times as much, and compares them again for each reader.
+    """
+    run = graph.run_node
+
+    def run_node(node: fx.Node) -> Any:
+        result = run(node)
+        if graph.is_backward and len(node.users) > 1 and _is_mask(node):
+            result.realize()
+        return result
+
+    graph.run_node = run_node
+    return graph
+
+
+def _is_mask(node: fx.Node) -> bool:
+    """True if a node compares random numbers, cast or as they are."""
+    value = node.meta.get("val")
+    if not isinstance(value, torch.Tensor) or value.dtype != torch.bool:
+        return False
+    compared = [*node.all_input_nodes, *(n for read in node.all_input_nodes for n in read.all_input_nodes)]
+    return any(read.target is torch.ops.prims.inductor_random.default for read in compared)
 
 
 def _asked(module: fx.GraphModule, named: dict[str, Any]) -> str:

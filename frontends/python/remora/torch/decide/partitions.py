@@ -379,8 +379,9 @@ class Search:
             if self.known.likely(budget) is None or not self._is_late:
                 light = self._partition(self._light_saved, ())
                 fits = self._peak(light) <= budget and light.nanoseconds <= stock.nanoseconds
-                if not self._is_late and not fits:
-                    self._look(self._light, budget)
+                if not fits:
+                    if not self._is_late:
+                        self._look(self._light, budget)
                     self._look_for_smallest(self._light, budget)
         self._look_at_pytorchs(budget)
         best = self.known.likely(budget)
