@@ -298,6 +298,10 @@ class Partitioner(CustomPartitionerFn):
                 f"{plan.predicted_peak:,} bytes: {self._refusal(plan, least)}. budget={enough} is enough"
             )
 
+    def _budget_of(self, joint: Joint, stock: Partition) -> int:
+        """The budget in bytes; a percentage is of Inductor's own partition."""
+        return self.options.in_bytes(Sizes(joint.fixed, stock.peak(Later()), ""))
+
     def _chosen(self, joint: Joint, held: int) -> tuple[Joint, Partition, PartitionPlan, tuple[Half, Half] | None, int]:
         """The graph, in slices if these were chosen, and its partition, the same on all processes of a job.
 
@@ -315,11 +319,11 @@ class Partitioner(CustomPartitionerFn):
             if known.stock is None:
                 search = Search(joint, known, self.options, own, self.options.say)
             assert known.stock is not None
-            budget = self.options.in_bytes(Sizes(joint.fixed, known.stock.peak(Later()), "")) - held
+            budget = self._budget_of(joint, known.stock) - held
             if known.is_in_doubt(budget):
                 search = search or Search(joint, known, self.options, own, self.options.say)
                 search.settle(budget)
-                budget = self.options.in_bytes(Sizes(joint.fixed, known.stock.peak(Later()), "")) - held
+                budget = self._budget_of(joint, search.stock) - held
             search = looked(joint, known, budget, self.options, own, search, self._taken.get(where))
             least, best, words = known.least().peak(Later()), known.best(budget), ""
             if self.options.slices == "auto" and best != known.stock:

@@ -270,6 +270,20 @@ def storages_bytes(tensors: Iterable[torch.Tensor], device: torch.device | None 
     return sum({t.untyped_storage()._cdata: storage_bytes(t, device or t.device) for t in tensors}.values())
 
 
+def tangents_of(graph: fx.Graph) -> list[fx.Node]:
+    """The gradients of a joint graph's results, which are arguments of its backward part."""
+    return [node for node in graph.find_nodes(op="placeholder") if "tangents" in str(node.target)]
+
+
+def computed_from(sources: Iterable[fx.Node], graph: fx.Graph) -> set[fx.Node]:
+    """The sources, and all nodes that are computed from them."""
+    found = set(sources)
+    for node in graph.nodes:
+        if not found.isdisjoint(node.all_input_nodes) and node.op != "output":
+            found.add(node)
+    return found
+
+
 def is_random(node: fx.Node) -> bool:
     """True if a node draws random numbers; attention without dropout does not."""
     target = node.target

@@ -9,13 +9,12 @@ import torch
 from torch import fx
 
 from .dynamo import results_of
-from .graph import RUNS_ONCE, Cut, StepGraph
+from .graph import RUNS_ONCE, Cut, StepGraph, tangents_of
 
 
 def cut_of(joint: fx.GraphModule, forward_outputs: int) -> Cut:
     """Where a joint graph is cut."""
-    tangents = [n for n in joint.graph.find_nodes(op="placeholder") if "tangents" in str(n.target)]
-    return Cut(tangents, [n for n in results_of(joint)[:forward_outputs] if isinstance(n, fx.Node)])
+    return Cut(tangents_of(joint.graph), [n for n in results_of(joint)[:forward_outputs] if isinstance(n, fx.Node)])
 
 
 def keep_old_values(step: StepGraph, parameters: set[int]) -> bool:

@@ -114,7 +114,7 @@ def _lowered(
 
     def begin(given: fx.GraphModule, **named: Any) -> Any:
         asked.append(_asked(given, named))
-        return keeping_masks(GraphLowering(given, **named))
+        return _keeping_masks(GraphLowering(given, **named))
 
     def stop(graph: Any) -> Any:
         code = graph.codegen_with_cpp_wrapper() if graph.cpp_wrapper else graph.codegen()
@@ -151,12 +151,12 @@ def going_on(own: Callable[..., Any], stopped: Callable[[], Iterable[Stopped]]) 
         known = [one for one in stopped() if one.graph is not None]
         asked = _asked(given, named) if known else ""
         found = next((one.gone_on() for one in known if one.asked == asked), None)
-        return found or keeping_masks(own(given, **named))
+        return found or _keeping_masks(own(given, **named))
 
     return begin
 
 
-def keeping_masks(graph: Any) -> Any:
+def _keeping_masks(graph: Any) -> Any:
     """Inductor's `GraphLowering`, which makes a buffer of each mask that a backward part draws again.
 
     By itself it keeps the random numbers, which take four times as much, and compares them again for each reader.

@@ -98,10 +98,10 @@ class JointSlices:
         return found
 
     def _joint(self, found: remora.Schedule) -> Joint | None:
-        joint, choice = self.joint, self._choice
+        choice = self._choice
         assert choice is not None
         module = joint_in_slices(choice.whole.step, choice.axes, found)
-        return None if module is None else Joint(module, joint.inputs, joint.named, joint.calls, joint.later)
+        return None if module is None else self.joint.with_graph(module)
 
     def look(self, budget: int, whole: KnownPartitions) -> list[Sliced]:
         """Joint graphs in slices with their partitions; after the time limit, up to `NEEDED` until one fits.

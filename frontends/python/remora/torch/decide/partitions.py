@@ -36,7 +36,7 @@ from ..cost.kernels import key_of as kernel_of
 from ..errors import CaptureError
 from ..measure import device_name, kernel_modes
 from ..options import Options, Sizes
-from ..problem.blocks import FEW, MIDDLE, few_blocks
+from ..problem.blocks import FEW, MIDDLE, Blocks, few_blocks
 from ..problem.loops import Half
 from ..problem.partition import Joint, Later, Partition, launches_of, vals
 from ..problem.sketch import Sketch
@@ -207,9 +207,14 @@ class Search:
         self._budget = 0  # that is looked for
         self._choices: dict[Any, list[tuple[int, tuple[str, ...]]]] = {}  # PyTorch's, by solver
         self._stands_for: dict[Any, Partition] = {}  # partitions with few blocks, by those of the whole graph
-        self._blocks = None if joint.hints else few_blocks(joint.module, joint.shown)
         if known.stock is None:
-            known.stock = self._stock.partition if self._few is None else self._computed_stock()
+            known.stock = self._stock.partition if self._few is None else self._computed_stock(*self._few)
+
+    @property
+    def stock(self) -> Partition:
+        """Inductor's own partition, lowered or computed."""
+        assert self.known.stock is not None
+        return self.known.stock
 
     def settle(self, budget: int) -> None:
         """Lowers Inductor's own partition if its peak is computed, and about within a budget."""
@@ -224,15 +229,20 @@ class Search:
         own memory budget are lowered. `like`: the ranked partition for other sizes, which is looked at first, and the
         share of a budget that was used there.
         """
+        self._find(budget, like)
+        self._measure(budget)
+        if self.known.is_computed:
+            self._compute_time()
+
+    def _find(self, budget: int, like: tuple[Partition, float] | None = None) -> Partition | None:
+        """The partition that is likely the fastest within a budget; no kernels are measured."""
         self._budget = budget
         self.settle(budget)
         if "_stock" in vars(self):
             self._hurry()
         if (like is None or not self._is_as_good(*like, budget)) and not self._is_found_with_few(budget):
             self._look_at_all(budget)
-        self._measure(budget)
-        if self.known.is_computed:
-            self._compute_time()
+        return self.known.likely(budget)
 
     def larger_sizes(self, partition: Partition) -> list[int]:
         """Larger numbers of the symbolic sizes for which a partition is within the budget, too; [] if none is known.
@@ -282,67 +292,62 @@ class Search:
         return peak <= budget and used_share(peak, budget, self.joint.fixed) >= (1 - SLACK) * used
 
     @functools.cached_property
-    def _few(self) -> Search | None:
-        """The search of the graph with few of its like blocks; None where it has not many."""
-        if self._blocks is None:
+    def _few(self) -> tuple[Blocks, Search] | None:
+        """The graph with few of its like blocks, and its search; None where it has not many, or its sizes vary."""
+        joint = self.joint
+        blocks = None if joint.hints else few_blocks(joint.module, joint.shown)
+        if blocks is None:
             return None
-        few, joint = self._blocks, self.joint
-        reduced = Joint(few.module, joint.inputs, joint.named, joint.calls, joint.later)
-        return Search(reduced, KnownPartitions(None, joint.later), self.options, self._own, self._say, orders=False)
+        known = KnownPartitions(None, joint.later)
+        few = joint.with_graph(blocks.module)
+        return blocks, Search(few, known, self.options, self._own, self._say, orders=False)
 
-    def _computed_stock(self) -> Partition:
+    def _computed_stock(self, blocks: Blocks, few: Search) -> Partition:
         """Inductor's own partition without lowering it: each block left out saves what one that was kept does."""
-        assert self._blocks is not None and self._few is not None
-        few = self._few.known.stock
-        assert few is not None
-        saved = self._blocks.whole_of(few.saved, MIDDLE)
-        more = self._sizes.bytes_of(saved) - self._few._sizes.bytes_of(few.saved)
-        grown = {name: getattr(few, name) + more for name in ("forward_peak", "backward_peak", "between", "held")}
-        return replace(few, saved=saved, time=None, estimate=round(few.nanoseconds / self._blocks.share), **grown)
+        own = few.stock
+        saved = blocks.whole_of(own.saved, MIDDLE)
+        more = self._sketch.bytes_of(saved) - few._sketch.bytes_of(own.saved)
+        grown = {name: getattr(own, name) + more for name in ("forward_peak", "backward_peak", "between", "held")}
+        return replace(own, saved=saved, time=None, estimate=round(own.nanoseconds / blocks.share), **grown)
 
     def _is_found_with_few(self, budget: int) -> bool:
         """True if a partition of the graph with few blocks gives one of the whole graph within a budget.
 
         What a partition saves is to be the same share of what Inductor's own one does, in both graphs.
         """
-        few, later = self._few, self.joint.later
-        if few is None:
+        if self._few is None:
             return False
+        (blocks, few), later = self._few, self.joint.later
 
-        def asked_for(small: Partition | None, whole: Partition | None) -> int:
+        def asked_for(small: Partition, whole: Partition) -> int:
             """The budget of the graph with few blocks, by the peaks of a partition of both graphs."""
-            assert small is not None and whole is not None
             rest = small.peak(later) - small.held
             return rest + (small.peak(later) - rest) * (budget - rest) // max(1, whole.peak(later) - rest)
 
-        asked = asked_for(few.known.stock, self.known.stock)
+        asked = asked_for(few.stock, self.stock)
         for _ in range(NEEDED):
-            small = few.within(asked)
+            small = few._find(asked)
             if small is None:
                 return False
-            found = self._whole(small, budget)
-            peak = self._peak(found)
-            self._say(
-                f"budget {budget:,}: a partition of few blocks, which takes {self._peak(small):,}, takes {peak:,}"
-            )
+            found = self._whole(blocks, few, small, budget)
+            needed, peak = self._peak(small), self._peak(found)
+            self._say(f"budget {budget:,}: a partition of few blocks, which takes {needed:,}, takes {peak:,}")
             if peak <= budget:
                 return True
-            asked = min(asked_for(small, found), self._peak(small) - 1)
+            asked = min(asked_for(small, found), needed - 1)
         return False
 
-    def _whole(self, small: Partition, budget: int) -> Partition:
+    def _whole(self, blocks: Blocks, few: Search, small: Partition, budget: int) -> Partition:
         """The partition of the whole graph for one of the graph with few blocks.
 
         Nearly all blocks save what one of these saves, if that uses the budget about as well as all of these in turn:
         then there are fewer kinds of blocks to compile.
         """
-        blocks, few = self._blocks, self._few
-        assert blocks is not None and few is not None and few.known.stock is not None
-        if _choice(small) == _choice(few.known.stock):
+        if _choice(small) == _choice(few.stock):
             return self._stock.partition
-        off, fixed = few._peak(small) - few._sizes.bytes_of(small.saved), self.joint.fixed
+        off, fixed = few._peak(small) - few._sketch.bytes_of(small.saved), self.joint.fixed
         rows = [blocks.whole_of(small.saved, main) for main in (*range(FEW), None)]
-        *alike, (in_turn, saved) = [(off + self._sizes.bytes_of(row), row) for row in rows]
+        *alike, (in_turn, saved) = [(off + self._sketch.bytes_of(row), row) for row in rows]
         most, other = max([row for row in alike if row[0] <= budget], default=(0, saved))
         if used_share(most, budget, fixed) >= (1 - ALIKE) * used_share(min(in_turn, budget), budget, fixed):
             saved = other
@@ -350,29 +355,19 @@ class Search:
         self._stands_for[_choice(found)] = small
         return found
 
-    def within(self, budget: int) -> Partition | None:
-        """The partition that is likely the fastest within a budget; no kernels are measured."""
-        self._budget = budget
-        if "_stock" in vars(self):
-            self._hurry()
-        self._look_at_all(budget)
-        return self.known.likely(budget)
-
     def _compute_time(self) -> None:
         """Computes the time of Inductor's own partition: other times differ from it as they do with few blocks."""
-        stock, taken = self.known.stock, self.known.likely(self._budget)
+        taken = self.known.likely(self._budget)
         small = None if taken is None else self._stands_for.get(_choice(taken))
-        if taken is None or small is None or self._few is None or self._blocks is None:
+        if taken is None or small is None or self._few is None:
             return
-        few = self._few
-        assert stock is not None and few.known.stock is not None
-        own, other = (few.joint.timed(row, few._launches[_choice(row)]) for row in (few.known.stock, small))
-        more = (other.nanoseconds - own.nanoseconds) / self._blocks.share
-        self.known.stock = replace(stock, estimate=round(taken.nanoseconds - more))
+        blocks, few = self._few
+        own, other = (few.joint.timed(row, few._launches[_choice(row)]) for row in (few.stock, small))
+        more = (other.nanoseconds - own.nanoseconds) / blocks.share
+        self.known.stock = replace(self.stock, estimate=round(taken.nanoseconds - more))
 
     def _look_at_all(self, budget: int) -> None:
-        stock = self.known.stock
-        assert stock is not None
+        stock = self.stock
         if budget < self._peak(stock):
             self._look(self._stock, budget)
             self._look_for_smallest(self._stock, budget)
@@ -391,8 +386,7 @@ class Search:
 
     def _measure(self, budget: int) -> None:
         """Compiles and measures the kernels of the partition that is taken; of Inductor's own, too, if that fits."""
-        stock, taken = self.known.stock, self.known.likely(budget)
-        assert stock is not None
+        stock, taken = self.stock, self.known.likely(budget)
         for row in (taken, stock):
             if row is not None and self._peak(row) <= budget and row.time is None:
                 key = _choice(row)
@@ -481,25 +475,22 @@ class Search:
 
     def _estimate(self, saved: tuple[str, ...], order: tuple[str, ...] = ()) -> int:
         """The peak of a partition that is not lowered."""
-        return self._off + self._sketch.peak(saved, order)
+        return self._off + self._sketch.peak(self._made, saved, order)
 
     @functools.cached_property
     def _off(self) -> int:
         """By how much the estimate of Inductor's own partition is too small."""
-        stock = self.known.stock
-        assert stock is not None
-        return self._peak(stock) - self._sketch.peak(stock.saved)
-
-    @functools.cached_property
-    def _sizes(self) -> Sketch:
-        """The joint graph for the sizes of what is saved; it does not say what becomes a buffer."""
-        return Sketch(self.joint.module, (), self.joint.shown)
+        return self._peak(self.stock) - self._sketch.peak(self._made, self.stock.saved)
 
     @functools.cached_property
     def _sketch(self) -> Sketch:
-        """The joint graph for estimates; Inductor's own partition says what becomes a buffer."""
-        made = {name for half in self._stock.halves for name in half.program.nodes.values()}
-        return Sketch(self.joint.module, made, self.joint.shown)
+        """The joint graph for estimates."""
+        return Sketch(self.joint.module, self.joint.shown)
+
+    @functools.cached_property
+    def _made(self) -> set[str]:
+        """The nodes that become buffers, by name: those that do in Inductor's own partition."""
+        return {name for half in self._stock.halves for name in half.program.nodes.values()}
 
     def _point(self, saved: tuple[str, ...], estimate: int, budget: int, guarded: bool = False) -> None:
         """Lowers one of PyTorch's choices."""

@@ -20,6 +20,7 @@ from typing import Any
 
 from torch import fx
 
+from ..capture.graph import computed_from, tangents_of
 from ..capture.launches import look_of
 
 MANY = 6
@@ -53,20 +54,17 @@ class Pair:
     turn: int
 
     @property
-    def left_out(self) -> int:
-        """How many blocks are left out."""
-        return self.ahead.count - FEW
-
-    @property
-    def few(self) -> list[int]:
-        """The blocks of the forward part that are kept."""
-        return [*range(FEW - 1), self.ahead.count - 1]
+    def left_out(self) -> range:
+        """The blocks of the forward part that are left out."""
+        return range(FEW - 1, self.ahead.count - 1)
 
     def kept(self, block: int, main: int | None) -> int:
         """The kept block that stands for one: `main`, but for the first and the last one; None: each for as many."""
+        last = self.ahead.count - 1
+        few: list[int] = [*range(FEW - 1), last]
         if main is None:
-            return self.few[block * FEW // self.ahead.count]
-        return self.few[0 if block == 0 else -1 if block == self.ahead.count - 1 else main]
+            return few[block * FEW // self.ahead.count]
+        return block if block in (0, last) else few[main]
 
 
 class Blocks:
@@ -98,7 +96,7 @@ class Blocks:
         if name not in self._role:
             return False
         pair, block = self._forward_block(name)
-        return FEW - 1 <= block < self._pairs[pair].ahead.count - 1
+        return block in self._pairs[pair].left_out
 
     def _with_few(self, whole: fx.GraphModule, shown: int) -> fx.GraphModule:
         graph, made = fx.Graph(), dict[str, fx.Node]()
@@ -130,8 +128,8 @@ class Blocks:
         number, behind, _, place = self._role[name]
         pair, block = self._pairs[number], self._forward_block(name)[1]
         own = self._forward_block(reader) if reader in self._role else (-1, 0)
-        is_before = own[1] < FEW - 1 if own[0] == number else behind
-        block += pair.left_out if is_before else -pair.left_out
+        is_before = own[1] < pair.left_out.start if own[0] == number else behind
+        block += len(pair.left_out) if is_before else -len(pair.left_out)
         return self._name[number, behind, pair.turn - block if behind else block, place]
 
     def whole_of(self, names: Iterable[str], main: int | None = None) -> tuple[str, ...]:
@@ -163,10 +161,7 @@ def few_blocks(module: fx.GraphModule, shown: int) -> Blocks | None:
     signs = dict[Any, int]()
     row = [signs.setdefault((str(n.target), repr(look_of(n.meta.get("val")))), len(signs)) for n in nodes]
     runs = [run for run in runs_in(row) if run.count >= MANY]
-    behind = {node for node in module.graph.find_nodes(op="placeholder") if "tangents" in str(node.target)}
-    for node in nodes:
-        if not behind.isdisjoint(node.all_input_nodes):
-            behind.add(node)
+    behind = computed_from(tangents_of(module.graph), module.graph)
     forward = [run for run in runs if behind.isdisjoint(_of(run, nodes))]
     left = [run for run in runs if run not in forward]
     pairs: list[Pair] = []
@@ -194,8 +189,8 @@ def _paired(ahead: Run, others: list[Run], nodes: list[fx.Node]) -> Pair | None:
         )
         for turn, count in turns.most_common(1):
             pair = Pair(ahead, run, turn)
-            first, last = turn - ahead.count + 2, turn - FEW + 1  # backward blocks that are left out
-            if first > 0 and last < run.count - 1 and (best is None or count > best[0]):
+            has_neighbours = all(0 < turn - block < run.count - 1 for block in pair.left_out)
+            if has_neighbours and (best is None or count > best[0]):
                 best = count, pair
     return None if best is None else best[1]
 

@@ -24,7 +24,7 @@ from torch.utils.checkpoint import CheckpointPolicy
 
 import remora
 
-from ..capture.graph import GROWS, SLICE, Op, StepGraph
+from ..capture.graph import GROWS, SLICE, Op, StepGraph, computed_from, tangents_of
 from .axes import OpAxis
 from .slices import in_slices
 
@@ -104,7 +104,7 @@ def _rows_of(last: fx.Node) -> Iterator[fx.Node]:
 
 def _parts(graph: fx.Graph) -> list[int]:
     """The parts of regions, by number, that have both forward and backward ops."""
-    behind = _from(_tangents(graph), graph)
+    behind = computed_from(tangents_of(graph), graph)
     found: dict[int, set[bool]] = {}
     for node in graph.nodes:
         if SLICE in node.meta:
@@ -112,28 +112,15 @@ def _parts(graph: fx.Graph) -> list[int]:
     return [part for part, kinds in found.items() if len(kinds) == 2]
 
 
-def _tangents(graph: fx.Graph) -> list[fx.Node]:
-    return [node for node in graph.find_nodes(op="placeholder") if "tangents" in str(node.target)]
-
-
-def _from(sources: Iterable[fx.Node], graph: fx.Graph) -> set[fx.Node]:
-    """The sources, and all that is computed from them."""
-    found = set(sources)
-    for node in graph.nodes:
-        if not found.isdisjoint(node.all_input_nodes) and node.op != "output":
-            found.add(node)
-    return found
-
-
 def _computed_early(graph: fx.Graph, part: int) -> bool:
     """Lets a part's gradients be computed for a tangent of 1; False where that is not the same but for the tangent."""
-    tangents = _tangents(graph)
+    tangents = tangents_of(graph)
     inside = [n for n in graph.nodes if n.meta.get(SLICE, (-1,))[0] == part]
-    reached = {tangent for tangent in tangents if not _from([tangent], graph).isdisjoint(inside)}
+    reached = {tangent for tangent in tangents if not computed_from([tangent], graph).isdisjoint(inside)}
     if len(reached) != 1:
         return False
     (tangent,) = reached
-    behind = _from(reached, graph)
+    behind = computed_from(reached, graph)
     early = [n for n in inside if n in behind]
     ahead = behind.intersection(_to(early)).difference(early, reached)
     if tangent.meta["val"].numel() != 1 or not all(_is_linear(n, behind) for n in (*ahead, *early)):

@@ -95,6 +95,10 @@ class Joint:
         self.once: frozenset[str] = frozenset()
         self.loss = loss_outside(vals(module.graph.find_nodes(op="placeholder"), "tangents"))
 
+    def with_graph(self, module: fx.GraphModule) -> Joint:
+        """Another graph with the same arguments, results and costs."""
+        return Joint(module, self.inputs, self.named, self.calls, self.later)
+
     @property
     def device(self) -> torch.device:
         """The device on which the graph runs."""

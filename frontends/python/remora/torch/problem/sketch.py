@@ -13,43 +13,39 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 import torch
 from torch import fx
 
-from ..capture.graph import storage_of
+from ..capture.graph import computed_from, storage_of, tangents_of
 from ..capture.launches import Look, look_of
 
 
 class Sketch:
-    """A joint graph, of which every partition is estimated.
+    """A joint graph, of which every partition is estimated; `shown`: how many of its outputs are the user's."""
 
-    `made`: names of the nodes that are buffers. `shown`: how many of its outputs are the user's.
-    """
-
-    def __init__(self, module: fx.GraphModule, made: Collection[str], shown: int) -> None:
-        self._made, self._shown = made, shown
+    def __init__(self, module: fx.GraphModule, shown: int) -> None:
+        self._shown = shown
         self._nodes = [node for node in module.graph.nodes if node.op == "call_function"]
         self._outputs = [n for n in module.graph.find_nodes(op="output")[0].args[0] if isinstance(n, fx.Node)]
-        given = [node for node in module.graph.nodes if node.op == "placeholder"]
-        behind = {node for node in given if "tangents" in str(node)}
-        for node in self._nodes:
-            if not behind.isdisjoint(node.all_input_nodes):
-                behind.add(node)
-        self._behind = behind
+        self._behind = computed_from(tangents_of(module.graph), module.graph)
         self._place = {node: _storage(node) for node in module.graph.nodes}
         self._size = dict[int, int]()
         for node in self._nodes:
             look = look_of(node.meta.get("val"))
             if isinstance(look, Look) and self._place[node]:
                 self._size.setdefault(self._place[node], look.elements * look.dtype.itemsize)
-        for node in given:
+        for node in module.graph.find_nodes(op="placeholder"):
             self._size[self._place[node]] = 0
 
     def bytes_of(self, saved: Collection[str]) -> int:
         """Bytes of saved values."""
         return sum(self._size.get(place, 0) for place in {self._place[n] for n in self._nodes if n.name in saved})
 
-    def peak(self, saved: Collection[str], order: Sequence[str] = ()) -> int:
-        """Bytes at once beyond the graph's arguments, of both parts; the nodes of the backward part in this order."""
+    def peak(self, made: Collection[str], saved: Collection[str], order: Sequence[str] = ()) -> int:
+        """Bytes at once beyond the graph's arguments, of both parts.
+
+        `made`: names of the nodes that are buffers. `saved`: of those that are saved. `order`: of nodes of the backward
+        part, in their order.
+        """
         kept = {node for node in self._nodes if node.name in saved}
-        solid = {node for node in self._nodes if node.name in self._made or node in kept}
+        solid = {node for node in self._nodes if node.name in made or node in kept}
         reads = self._reads(solid)
         shown = [*self._outputs[: self._shown], *kept]
         needed = set(_ordered(shown, reads, lambda node: node in self._behind))
