@@ -248,11 +248,11 @@ def test_a_partition_is_found_again_where_sizes_become_symbolic(
 
 
 def test_the_time_of_a_kernel_is_read_from_its_source() -> None:
-    def kernel(rows: str, body: str) -> str:
+    def kernel(rows: str, body: str, out: str = "float") -> str:
         loop = (
             f"for(int64_t x0=static_cast<int64_t>(0L); x0<static_cast<int64_t>({rows}); x0+=static_cast<int64_t>(8L))"
         )
-        return f"void kernel(float* p, const int64_t ks0)\n{{\n{loop}\n{{\n{body}\n}}\n}}\n"
+        return f"void kernel({out}* p, const int64_t ks0)\n{{\n{loop}\n{{\n{body}\n}}\n}}\n"
 
     plain, hard = "auto tmp0 = p[x0];", "auto tmp0 = p[x0].exp();"
     few, many = (nanoseconds_of(kernel(rows, hard), [], 0) for rows in ("800L", "80000L"))
@@ -264,6 +264,12 @@ def test_the_time_of_a_kernel_is_read_from_its_source() -> None:
     for unknown in ("ks1", "p[0]", "ks0/(ks0-ks0)", "ks0 if ks0 else 1L", "2.5"):
         assert nanoseconds_of(kernel(unknown, hard), [80000], 0) == nanoseconds_of(kernel("8L", hard), [], 0)
     assert nanoseconds_of(kernel("80000L", plain), [], 10**6) > nanoseconds_of(kernel("80000L", plain), [], 0)
+    lanes = "for( int64_t i = 0; i < 8; i++ )\n{\nresult[i] = normalized_rand_cpu(tmp0, offset[i]);\n}"
+    one_by_one = nanoseconds_of(kernel("80000L", "result[0] = normalized_rand_cpu(tmp0, offset[0]);"), [], 0)
+    assert nanoseconds_of(kernel("80000L", lanes), [], 0) - CALL == pytest.approx(8 * (one_by_one - CALL), rel=1e-6)
+    stored = "tmp0.store(p + static_cast<int64_t>(x0));"
+    truth, number = (nanoseconds_of(kernel("80000L", stored, out), [], 0) for out in ("bool", "uint8_t"))
+    assert truth > 10 * number
 
 
 class Chunks(nn.Module):
@@ -523,7 +529,7 @@ class Broken(nn.Module):
         return nn.functional.mse_loss(self.second(self.between(self.first(x))), y)
 
 
-def test_masks_that_are_drawn_again_are_kept_as_truth_values() -> None:
+def test_masks_that_are_drawn_again_are_kept_in_8_bits() -> None:
     torch.manual_seed(0)
     net = nn.Sequential(nn.Linear(64, 64), nn.Dropout(0.5), nn.GELU(), nn.Linear(64, 64), nn.Dropout(0.5))
     inputs = torch.randn(256, 64), torch.randn(256, 64)
@@ -544,6 +550,40 @@ def test_masks_that_are_drawn_again_are_kept_as_truth_values() -> None:
     with torch._inductor.config.patch(custom_partitioner_fn=Redrawn()):
         step(torch.compile(Training(net, nn.functional.mse_loss)), inputs)
     assert made and not [name for name in made if "random" in name]
+
+
+def test_masks_made_of_arguments_are_not_saved(monkeypatch: pytest.MonkeyPatch) -> None:
+    chosen: list[set[str]] = []
+    own = Joint.lowered
+
+    def seen(joint: Joint, saved: Any, order: Any) -> Any:
+        assert joint.given_masks
+        if order:
+            chosen.append(joint.given_masks & set(saved))
+        return own(joint, saved, order)
+
+    monkeypatch.setattr(Joint, "lowered", seen)
+    model, inputs = network("gpt")
+    with ri.install(budget="60%", **OPTIONS) as installed:
+        step(torch.compile(model), inputs)
+    assert installed.plans[0].promised and chosen and not any(chosen)
+
+
+def test_a_partition_without_recomputed_products_needs_no_search(monkeypatch: pytest.MonkeyPatch) -> None:
+    lowered: list[int] = []
+    own = Joint.lowered
+
+    def seen(joint: Joint, saved: Any, order: Any) -> Any:
+        lowered.append(len(order))
+        return own(joint, saved, order)
+
+    monkeypatch.setattr(Joint, "lowered", seen)
+    model, inputs = network("perceptron")
+    with ri.install(budget="75%", **{**OPTIONS, "time_limit": 0.01, "cost": "flops"}) as installed:
+        peak = measured(torch.compile(model), inputs)
+    (plan,) = installed.plans
+    assert plan.promised and plan.predicted_peak - plan.fixed_memory == peak and plan.overhead <= MARGIN
+    assert lowered == [0, 0], "Inductor's own, and this one"
 
 
 def test_runs_of_like_blocks() -> None:

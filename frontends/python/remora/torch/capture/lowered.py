@@ -159,14 +159,20 @@ def going_on(own: Callable[..., Any], stopped: Callable[[], Iterable[Stopped]]) 
 def _keeping_masks(graph: Any) -> Any:
     """Inductor's `GraphLowering`, which makes a buffer of each mask that a backward part draws again.
 
-    By itself it keeps the random numbers, which take four times as much, and compares them again for each reader.
+    By itself it keeps the random numbers, which take four times as much, and compares them again for each reader. The
+    buffer is of numbers of 8 bits: a CPU's kernel takes ten times as long to write truth values.
     """
+    from torch._inductor.lowering import lowerings
+
     run = graph.run_node
+    cast, differ = lowerings[torch.ops.prims.convert_element_type.default], lowerings[torch.ops.aten.ne.Scalar]
 
     def run_node(node: fx.Node) -> Any:
         result = run(node)
         if graph.is_backward and len(node.users) > 1 and _is_mask(node):
-            result.realize()
+            kept = cast(cast(result, torch.float32), torch.uint8)
+            kept.realize()
+            result = differ(cast(kept, torch.float32), 0)
         return result
 
     graph.run_node = run_node

@@ -2,7 +2,8 @@
 """Time of a kernel that Inductor wrote in C++, read from its source: it is not compiled for that.
 
 The source names the trips of each loop. Operations and bytes that a loop moves are counted, and what takes longer by
-far: functions like `exp`, masks that are made of bytes, and tiles that are transposed.
+far: functions like `exp`, random numbers, masks that are read or written as truth values, and tiles that are
+transposed.
 """
 
 from __future__ import annotations
@@ -12,18 +13,20 @@ import operator
 import re
 from collections.abc import Callable
 
-PARTS = {"plain": 0.13, "hard": 6.5, "mask": 9.0, "tile": 270.0}
-"""Nanoseconds of one of each, on vectors."""
-BYTE, CALL = 0.012, 250.0
+PARTS = {"plain": 0.08, "hard": 3.0, "random": 7.3, "mask": 10.0, "written mask": 100.0, "tile": 30.0}
+"""Nanoseconds of one of each, on vectors; random numbers come one by one."""
+BYTE, CALL = 0.008, 500.0
 """Nanoseconds of a byte that is read or written, and of a call."""
 
 _FOUND = {
     "plain": re.compile(r"\bauto tmp\d+ =|\.store\(|\] = |\btmp_acc\w+ ="),
-    "hard": re.compile(r"\b(?:exp|erf|tanh|log|sin|cos|pow|randn?)\w*\("),
+    "hard": re.compile(r"\b(?:exp|erf|tanh|log|sin|cos|pow)\w*\("),
+    "random": re.compile(r"\b(?:normalized_rand|randn|randint64)_cpu\("),
     "mask": re.compile(r"\bVecMask<\S+::from\(\w*ptr\d"),
     "tile": re.compile(r"\btranspose_mxn<"),
 }
-_LOOP = re.compile(r"\bfor\(int64_t (\w+)=(.*?); \1<(.*?); \1\+=(.*)\)\s*$")
+_LOOP = re.compile(r"\bfor\( ?int64_t (\w+) ?= ?(.*?); \1 ?< ?(.*?); \1(?:\+=(.*)|\+\+ )\)\s*$")
+_TRUTH = re.compile(r"\bbool\* (\w+)")
 _SIZE = re.compile(r"\bint64_t (\w+)\s*[,)]")
 _SIGNS: dict[type[ast.operator], Callable[[float, float], float]] = {
     ast.Add: operator.add,
@@ -38,16 +41,17 @@ def nanoseconds_of(source: str, sizes: list[int], moved: int) -> int:
     """The time of a kernel by its source, its whole numbers among the arguments, and the bytes that it moves."""
     head = source[: source.find("{")]
     names = dict(zip(_SIZE.findall(head), sizes, strict=False))
+    masks = re.compile(rf"\.store\((?:{'|'.join(_TRUTH.findall(head)) or '$'})\b")
     trips: list[float] = [1.0]  # of each block that is open
     found = dict.fromkeys(PARTS, 0.0)
     following = 1.0  # trips of the block that opens next
     for line in source.splitlines():
         loop = _LOOP.search(line)
         if loop:
-            following = _trips(*(_value(part, names) for part in loop.groups()[1:]))
+            following = _trips(*(_value(part, names) for part in loop.groups("1")[1:]))
         elif "C10_UNLIKELY" in line:  # what a loop leaves over
             following = 0.0
-        for part, pattern in _FOUND.items():
+        for part, pattern in {**_FOUND, "written mask": masks}.items():
             found[part] += len(pattern.findall(line)) * trips[-1]
         for sign in line:
             if sign == "{":

@@ -70,7 +70,8 @@ class Base:
     def chosen(self, schedule: remora.Schedule) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """Values that a schedule holds over the cut, and the nodes behind it in its order.
 
-        Small values take no memory to speak of, yet decide which kernels Inductor makes: they stay as they are.
+        Small values take no memory to speak of, yet decide which kernels Inductor makes: they stay as they are, but for
+        masks that any kernel computes from the arguments.
         """
         held: dict[str, None] = {}
         steps = iter(schedule.steps)
@@ -82,4 +83,5 @@ class Base:
                 held.pop(tensor.name, None)
         nodes = {n for name in held for n in self._buffers.get(name.removeprefix("forward/"), ())}
         saved = {n for n in nodes if not self._is_small(n)} | {n for n in self.partition.saved if self._is_small(n)}
-        return tuple(sorted(saved)), tuple(name for step in steps for name in self._origins.get(step.op.name, ()))
+        order = tuple(name for step in steps for name in self._origins.get(step.op.name, ()))
+        return tuple(sorted(saved - self.joint.given_masks)), order

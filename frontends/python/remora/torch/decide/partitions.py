@@ -59,7 +59,10 @@ NEEDED = 2
 SAFE = 0.05
 """So large a share of the budget is left out of a choice, if there is no time for a second one."""
 MARGIN = 0.03
-"""If Inductor's own partition fits within a budget, another is taken only if it is shorter by more than this share."""
+"""If Inductor's own partition fits within a budget, another is taken only if it is shorter by more than this share.
+
+A search ends with a partition that takes no more time than Inductor's own by more than this.
+"""
 ALIKE = 0.1
 """All blocks but two save the same, if so much less of a budget at most is used."""
 FUSED = 0.3
@@ -224,9 +227,9 @@ class Search:
     def look(self, budget: int, like: tuple[Partition, float] | None = None) -> None:
         """Looks for the shortest partition within a budget, in bytes with the graph's arguments.
 
-        No lowering starts that would end after the time limit, unless no partition fits yet: then up to `NEEDED`
-        choices of the engine, the smallest one that it finds, the one that saves fewest bytes, and those of PyTorch's
-        own memory budget are lowered. `like`: the ranked partition for other sizes, which is looked at first, and the
+        No lowering starts that would end after the time limit, unless no partition fits yet: then the one that saves
+        fewest bytes, up to `NEEDED` choices of the engine, the smallest one that it finds, and those of PyTorch's own
+        memory budget are lowered. `like`: the ranked partition for other sizes, which is looked at first, and the
         share of a budget that was used there.
         """
         self._find(budget, like)
@@ -368,21 +371,37 @@ class Search:
 
     def _look_at_all(self, budget: int) -> None:
         stock = self.stock
+        is_light_known = self._is_light_looked_at(budget)
+        best = self.known.likely(budget)
+        if best is not None and best.nanoseconds <= (1 + MARGIN) * stock.nanoseconds:
+            return
         if budget < self._peak(stock):
-            self._look(self._stock, budget)
-            self._look_for_smallest(self._stock, budget)
+            if best is None and is_light_known:
+                self._look(self._light, budget)
             if self.known.likely(budget) is None or not self._is_late:
-                light = self._partition(self._light_saved, ())
-                fits = self._peak(light) <= budget and light.nanoseconds <= stock.nanoseconds
-                if not fits:
-                    if not self._is_late:
-                        self._look(self._light, budget)
-                    self._look_for_smallest(self._light, budget)
+                self._look(self._stock, budget)
+                self._look_for_smallest(self._stock, budget)
+            if self.known.likely(budget) is None:
+                if not (is_light_known or self._is_late):
+                    self._look(self._light, budget)
+                self._look_for_smallest(self._light, budget)
         self._look_at_pytorchs(budget)
         best = self.known.likely(budget)
         if best is not None and best.guarded and not self._is_late:
             free = self._partition(best.saved, best.order, guarded=False)
             self._say(f"budget {budget:,}: with all fusions the shortest takes {self._peak(free):,}")
+
+    def _is_light_looked_at(self, budget: int) -> bool:
+        """Lowers the partition that saves fewest bytes without recomputing products, if it is about within the budget.
+
+        That takes one lowering, and recomputed loops are fused: it often takes no more time than Inductor's own.
+        """
+        estimate = self._estimate(self._light_saved)
+        if estimate > (1 + DOUBT) * budget or (self.known.likely(budget) is not None and self._is_late):
+            return False
+        found = self._peak(self._partition(self._light_saved, ()))
+        self._say(f"budget {budget:,}: without recomputed products, estimated at {estimate:,}, {found:,}")
+        return True
 
     def _measure(self, budget: int) -> None:
         """Compiles and measures the kernels of the partition that is taken; of Inductor's own, too, if that fits."""
@@ -475,12 +494,7 @@ class Search:
 
     def _estimate(self, saved: tuple[str, ...], order: tuple[str, ...] = ()) -> int:
         """The peak of a partition that is not lowered."""
-        return self._off + self._sketch.peak(self._made, saved, order)
-
-    @functools.cached_property
-    def _off(self) -> int:
-        """By how much the estimate of Inductor's own partition is too small."""
-        return self._peak(self.stock) - self._sketch.peak(self._made, self.stock.saved)
+        return self.joint.fixed + self._sketch.peak(self._made, saved, order)
 
     @functools.cached_property
     def _sketch(self) -> Sketch:
@@ -554,6 +568,7 @@ class Search:
         Less is asked for where the estimate of what a schedule saves is far above the budget.
         """
         limits = self.options.limits_in(self.options.time_limit / TRIES)
+        off = self._peak(base.partition) - self._estimate(base.partition.saved)
         last: remora.Schedule | None = None
 
         def decide(least: int) -> remora.Schedule | None:
@@ -565,7 +580,7 @@ class Search:
             return found
 
         def less(_: int, found: remora.Schedule) -> int | None:
-            estimate = self._estimate(*self._named(base, found))
+            estimate = off + self._estimate(*self._named(base, found))
             return found.peak - (estimate - budget) if estimate > (1 + DOUBT) * budget else None
 
         ask_again(asked, decide, less)

@@ -173,6 +173,27 @@ class Joint:
         return forward, ordered(backward, order) if order else backward
 
     @functools.cached_property
+    def given_masks(self) -> frozenset[str]:
+        """Truth values that are computed from nothing but numbers and arguments, by ops that are fused; by name.
+
+        On CPUs a kernel computes them faster than it reads them.
+        """
+        from torch._functorch import partitioners
+
+        fused, given, masks = partitioners.get_default_op_list().recomputable_ops, set[fx.Node](), set[str]()
+        for node in self.module.graph.nodes:
+            if node.op == "placeholder" and "tangents" not in node.name:
+                given.add(node)
+            if node.op != "call_function" or not given.issuperset(node.all_input_nodes):
+                continue
+            if getattr(node.target, "overloadpacket", node.target) in fused:
+                given.add(node)
+                value = node.meta.get("val")
+                if isinstance(value, torch.Tensor) and value.dtype == torch.bool:
+                    masks.add(node.name)
+        return frozenset(masks)
+
+    @functools.cached_property
     def _ranks(self) -> dict[str, str]:
         """The name of each node that calls an op, and which of how many calls of that op it is."""
         calls: dict[str, list[str]] = {}
