@@ -371,7 +371,7 @@ class Search:
 
     def _look_at_all(self, budget: int) -> None:
         stock = self.stock
-        is_light_known = self._is_light_looked_at(budget)
+        is_light_known = self._look_at_light(budget)
         best = self.known.likely(budget)
         if best is not None and best.nanoseconds <= (1 + MARGIN) * stock.nanoseconds:
             return
@@ -391,8 +391,8 @@ class Search:
             free = self._partition(best.saved, best.order, guarded=False)
             self._say(f"budget {budget:,}: with all fusions the shortest takes {self._peak(free):,}")
 
-    def _is_light_looked_at(self, budget: int) -> bool:
-        """Lowers the partition that saves fewest bytes without recomputing products, if it is about within the budget.
+    def _look_at_light(self, budget: int) -> bool:
+        """Lowers the partition that saves fewest bytes without recomputing products; False if it is far above a budget.
 
         That takes one lowering, and recomputed loops are fused: it often takes no more time than Inductor's own.
         """
