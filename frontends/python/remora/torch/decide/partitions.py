@@ -327,6 +327,8 @@ class Search:
             rest = small.peak(later) - small.held
             return rest + (small.peak(later) - rest) * (budget - rest) // max(1, whole.peak(later) - rest)
 
+        if self._is_light_whole(blocks, few, budget):
+            return True
         asked = asked_for(few.stock, self.stock)
         for _ in range(NEEDED):
             small = few._find(asked)
@@ -339,6 +341,17 @@ class Search:
                 return True
             asked = min(asked_for(small, found), needed - 1)
         return False
+
+    def _is_light_whole(self, blocks: Blocks, few: Search, budget: int) -> bool:
+        """True if the partition that saves fewest bytes without recomputing products is fast and within a budget."""
+        saved = few._light_saved
+        more = self._sketch.bytes_of(blocks.whole_of(saved, None)) - few._sketch.bytes_of(saved)
+        if few._estimate(saved) + more > (1 + DOUBT) * budget:
+            return False
+        small = few._partition(saved, ())
+        if few._peak(small) + more > budget or small.nanoseconds > (1 + MARGIN) * few.stock.nanoseconds:
+            return False
+        return self._peak(self._whole(blocks, few, small, budget)) <= budget
 
     def _whole(self, blocks: Blocks, few: Search, small: Partition, budget: int) -> Partition:
         """The partition of the whole graph for one of the graph with few blocks.
