@@ -81,6 +81,7 @@ Inductor's compiler, its lowering, and its partitioner:
     torch._functorch._aot_autograd.autograd_cache.AOTAutogradCache
     torch._functorch._aot_autograd.graph_compile.collect_fw_donated_buffer_idxs
     torch._functorch.partitioners.choose_saved_values_set torch._functorch.partitioners.estimate_runtime
+    torch._functorch.partitioners.get_default_op_list
     torch._inductor.async_compile.AsyncCompile torch._inductor.compile_fx.compile_fx_backward
     torch._inductor.compile_fx.compile_fx_forward torch._inductor.config
     torch._inductor.custom_graph_pass.CustomPartitionerFn torch._inductor.decomposition.select_decomp_table

@@ -41,7 +41,8 @@ def nanoseconds_of(source: str, sizes: list[int], moved: int) -> int:
     """The time of a kernel by its source, its whole numbers among the arguments, and the bytes that it moves."""
     head = source[: source.find("{")]
     names = dict(zip(_SIZE.findall(head), sizes, strict=False))
-    masks = re.compile(rf"\.store\((?:{'|'.join(_TRUTH.findall(head)) or '$'})\b")
+    written = re.compile(rf"\.store\((?:{'|'.join(_TRUTH.findall(head)) or '$'})\b")
+    patterns = {**_FOUND, "written mask": written}
     trips: list[float] = [1.0]  # of each block that is open
     found = dict.fromkeys(PARTS, 0.0)
     following = 1.0  # trips of the block that opens next
@@ -51,7 +52,7 @@ def nanoseconds_of(source: str, sizes: list[int], moved: int) -> int:
             following = _trips(*(_value(part, names) for part in loop.groups("1")[1:]))
         elif "C10_UNLIKELY" in line:  # what a loop leaves over
             following = 0.0
-        for part, pattern in {**_FOUND, "written mask": masks}.items():
+        for part, pattern in patterns.items():
             found[part] += len(pattern.findall(line)) * trips[-1]
         for sign in line:
             if sign == "{":

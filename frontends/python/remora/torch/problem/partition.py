@@ -22,7 +22,7 @@ from torch import fx
 from torch.utils.checkpoint import CheckpointPolicy
 
 from ..capture.dynamo import names_of_symbols
-from ..capture.graph import has_effect, is_own, is_random, storage_of
+from ..capture.graph import has_effect, is_own, is_random, storage_of, tangents_of
 from ..capture.launches import Kernel, Launch, Look, Number, Trace, hint_of, look_of, replay
 from ..capture.lowered import Lowered, lowered_backward, lowered_forward
 from ..cost.kernels import Calls
@@ -180,18 +180,14 @@ class Joint:
         """
         from torch._functorch import partitioners
 
-        fused, given, masks = partitioners.get_default_op_list().recomputable_ops, set[fx.Node](), set[str]()
-        for node in self.module.graph.nodes:
-            if node.op == "placeholder" and "tangents" not in node.name:
+        graph, fused = self.module.graph, partitioners.get_default_op_list().recomputable_ops
+        given = set(graph.find_nodes(op="placeholder")).difference(tangents_of(graph))
+        for node in graph.nodes:
+            is_fused = getattr(node.target, "overloadpacket", node.target) in fused
+            if node.op == "call_function" and is_fused and given.issuperset(node.all_input_nodes):
                 given.add(node)
-            if node.op != "call_function" or not given.issuperset(node.all_input_nodes):
-                continue
-            if getattr(node.target, "overloadpacket", node.target) in fused:
-                given.add(node)
-                value = node.meta.get("val")
-                if isinstance(value, torch.Tensor) and value.dtype == torch.bool:
-                    masks.add(node.name)
-        return frozenset(masks)
+        values = {node.name: node.meta.get("val") for node in given if node.op == "call_function"}
+        return frozenset(n for n, v in values.items() if isinstance(v, torch.Tensor) and v.dtype == torch.bool)
 
     @functools.cached_property
     def _ranks(self) -> dict[str, str]:
