@@ -23,11 +23,13 @@ from models import Experts, Gpt, Unet
 from torch import nn
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
 
+import remora
 import remora.torch as rt
 import remora.torch.inductor as ri
 from remora.torch.capture.launches import Kernel, Launch, look_of
 from remora.torch.cost.kernels import Calls, _measured, key_of
 from remora.torch.cost.sources import CALL, nanoseconds_of
+from remora.torch.decide.base import postponed
 from remora.torch.decide.partitions import MARGIN, KnownPartitions
 from remora.torch.measure import timed
 from remora.torch.problem.blocks import Run, runs_in
@@ -535,6 +537,21 @@ class Broken(nn.Module):
 
     def forward(self, x: torch.Tensor, y: torch.Tensor) -> torch.Tensor:
         return nn.functional.mse_loss(self.second(self.between(self.first(x))), y)
+
+
+def test_a_schedule_recomputes_late_where_no_more_is_held() -> None:
+    graph = remora.Graph("late")
+    x = graph.op("x", duration=1, outputs={"x": 4}, phase="forward")
+    wide = graph.op("wide", inputs=[x], duration=1, outputs={"wide": 10}, phase="forward")
+    thin = graph.op("thin", inputs=[wide], duration=1, outputs={"thin": 1}, phase="forward")
+    reads = [
+        graph.op(f"reads {name}", inputs=[op], duration=1, outputs={f"read {name}": 1}, phase="backward")
+        for name, op in (("x", x), ("wide", wide), ("thin", thin))
+    ]
+    reads_x, reads_wide, reads_thin = reads
+    assert postponed([wide, reads_x, reads_wide]) == [reads_x, wide, reads_wide], "the larger one comes late"
+    assert postponed([wide, thin, reads_x, reads_thin]) == [wide, thin, reads_x, reads_thin], "wide is not held longer"
+    assert postponed([wide, thin, *reads]) == [reads_x, wide, thin, reads_wide, reads_thin]
 
 
 def test_masks_that_are_drawn_again_are_kept_in_8_bits() -> None:

@@ -83,5 +83,33 @@ class Base:
                 held.pop(tensor.name, None)
         nodes = {n for name in held for n in self._buffers.get(name.removeprefix("forward/"), ())}
         saved = {n for n in nodes if not self._is_small(n)} | {n for n in self.partition.saved if self._is_small(n)}
-        order = tuple(name for step in steps for name in self._origins.get(step.op.name, ()))
+        behind = postponed([step.op for step in steps])
+        order = tuple(name for op in behind for name in self._origins.get(op.name, ()))
         return tuple(sorted(saved - self.joint.given_masks)), order
+
+
+def postponed(ops: list[remora.Op]) -> list[remora.Op]:
+    """The ops behind the cut, where forward ops come as late as their readers allow if no more is held for that.
+
+    Below its peak a schedule may recompute at any time, but Inductor's programs have their peaks elsewhere.
+    """
+    row = list(ops)
+    reads, writes = [{t.name for t in op.inputs} for op in row], [{t.name for t in op.outputs} for op in row]
+
+    def last_read(name: str, start: int) -> int:
+        end = next((i for i in range(start, len(row)) if name in writes[i]), len(row))  # it is computed anew there
+        return max(i for i in range(start, end) if name in reads[i])
+
+    for place in reversed(range(len(row))):
+        op = row[place]
+        target = next((i for i in range(place + 1, len(row)) if not writes[place].isdisjoint(reads[i])), place)
+        if op.phase != "forward" or target <= place + 1:
+            continue
+        longer = [(last, t.size) for t in op.inputs if (last := last_read(t.name, place)) < target]
+        if sum(size for _, size in longer) > sum(t.size for t in op.outputs):
+            target = min(last for last, _ in longer)
+        if target > place + 1:
+            row.insert(target - 1, row.pop(place))
+            for names in (reads, writes):
+                names.insert(target - 1, names.pop(place))
+    return row
