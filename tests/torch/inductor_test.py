@@ -3,7 +3,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import copy
+import functools
 import json
 import os
 import re
@@ -12,6 +14,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -21,16 +24,19 @@ from checking import DEVICE, peak_of
 from distributed_test import outcomes
 from models import Experts, Gpt, Unet
 from torch import nn
+from torch._functorch import config as functorch_config
 from torch._inductor.custom_graph_pass import CustomPartitionerFn
+from torch.utils.checkpoint import CheckpointPolicy, checkpoint, create_selective_checkpoint_contexts
 
 import remora
 import remora.torch as rt
 import remora.torch.inductor as ri
 from remora.torch.capture.launches import Kernel, Launch, look_of
-from remora.torch.cost.kernels import Calls, _measured, key_of
+from remora.torch.cost.kernels import Calls, _device, _measured, key_of
 from remora.torch.cost.sources import CALL, nanoseconds_of
 from remora.torch.decide.base import postponed
-from remora.torch.decide.partitions import MARGIN, KnownPartitions
+from remora.torch.decide.partitions import MARGIN, KnownPartitions, Search
+from remora.torch.decide.partitions import key_of as key_of_graph
 from remora.torch.measure import timed
 from remora.torch.problem.blocks import Run, runs_in
 from remora.torch.problem.partition import Joint, Later, Partition, loss_outside, ordered
@@ -642,6 +648,124 @@ def test_partitions_of_many_like_blocks_are_looked_for_with_few(monkeypatch: pyt
     assert installed.plans[0].unscheduled_peak == plan.unscheduled_peak, "computed, and lowered"
     for one, theirs in zip(mine, gradients(model), strict=True):
         torch.testing.assert_close(one, theirs, rtol=1e-3, atol=1e-5)
+
+
+@pytest.mark.parametrize(("width", "rows"), [(64, 512), (256, 32)])  # what is saved, or gradients are larger
+def test_the_peak_of_inductors_own_partition_is_computed_with_few(
+    width: int, rows: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found: list[tuple[Partition, Partition]] = []
+
+    def look(search: Search, *given: Any) -> None:
+        computed = search.stock
+        search.settle(2 * search._peak(computed))
+        found.append((computed, search.stock))
+
+    monkeypatch.setattr(Search, "look", look)
+    model = perceptron(width, 8)
+    options = {**OPTIONS, "cost": "flops"}
+    with ri.install("60%", strict=False, **options), pytest.warns(rt.RemoraWarning, match="budget not met"):
+        torch.compile(model)(torch.randn(rows, width))
+    ((computed, lowered),) = found
+    bytes_of = attrgetter("forward_peak", "backward_peak", "between", "held")
+    assert bytes_of(computed) == bytes_of(lowered) and computed is not lowered
+
+
+class Remembering(torch.autograd.Function):
+    """A product whose backward part reads what its factor is by then."""
+
+    @staticmethod
+    def forward(context: Any, x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        context.b = b
+        return x * b
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> Any:
+        return gradient * context.b, None
+
+
+def test_what_is_computed_from_an_argument_that_changes_is_saved() -> None:
+    def ahead(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        z = (x + b.t()).sin()
+        b.mul_(2)
+        return z
+
+    def behind(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        return (x + b.mul_(2)).sin().exp()
+
+    def remembered(x: torch.Tensor, b: torch.Tensor) -> torch.Tensor:
+        z = Remembering.apply(x, b).sin()
+        b.mul_(2)
+        return z
+
+    for function in (ahead, behind, remembered):
+        for budget in ("100%", "75%"):
+            x, b = torch.randn(16, 16, requires_grad=True), torch.randn(16, 16)
+            function(x, b.clone()).sum().backward()
+            expected, x.grad = x.grad, None
+            torch._dynamo.reset()
+            with ri.install(budget, **{**OPTIONS, "cost": "flops"}), contextlib.suppress(rt.BudgetError):
+                torch.compile(function)(x, b).sum().backward()
+                torch.testing.assert_close(x.grad, expected)
+            assert budget != "100%" or x.grad is not None
+
+
+def test_a_part_may_have_no_op() -> None:
+    for function in (lambda x, y: x + 1, lambda x, y: x + y, lambda x, y: (x + y).relu()):
+        x, y = (torch.randn(64, 64, requires_grad=True) for _ in range(2))
+        torch._dynamo.reset()
+        with ri.install(**{**OPTIONS, "cost": "flops"}) as installed:
+            torch.compile(function)(x, y).sum().backward()
+        (plan,) = installed.plans
+        assert plan.promised and plan.forward_peak - plan.fixed_memory == x.nbytes + plan.saved_bytes
+        mine, x.grad = x.grad, None
+        function(x, y).sum().backward()
+        assert x.grad is not None and mine is not None and torch.equal(mine, x.grad)
+
+
+def test_sizes_that_are_known_only_at_run_time_are_pytorchs_alone() -> None:
+    x, mask = torch.randn(64, 64, requires_grad=True), torch.rand(64, 64) > 0.5
+    with (
+        torch._dynamo.config.patch(capture_dynamic_output_shape_ops=True),
+        ri.install("60%", **OPTIONS) as installed,
+        pytest.warns(rt.RemoraWarning, match="a size is not known before"),
+    ):
+        torch.compile(lambda x, mask: (x * x)[mask])(x, mask).sum().backward()
+    assert not installed.plans and x.grad is not None and torch.equal(x.grad, 2 * x * mask)
+
+
+def test_partitions_are_kept_by_tags_and_settings(monkeypatch: pytest.MonkeyPatch) -> None:
+    keys: list[str] = []
+    model, x = perceptron(16, 2), torch.randn(8, 16)
+
+    def noted(*given: Any) -> str:
+        keys.append(key_of_graph(*given))
+        return keys[-1]
+
+    def saving(_: Any, op: Any, *args: Any, **named: Any) -> CheckpointPolicy:
+        return CheckpointPolicy.MUST_SAVE if op == torch.ops.aten.addmm.default else CheckpointPolicy.PREFER_RECOMPUTE
+
+    def compiled(**named: Any) -> None:
+        torch._dynamo.reset()
+        torch.compile(lambda x: checkpoint(model, x, use_reentrant=False, **named))(x)
+
+    monkeypatch.setattr(ri, "key_of", noted)
+    with ri.install(**{**OPTIONS, "cost": "flops"}):
+        compiled()
+        compiled()
+        compiled(context_fn=functools.partial(create_selective_checkpoint_contexts, saving))
+        with functorch_config.patch(donated_buffer=False):
+            compiled()
+    assert keys[0] == keys[1] and len(set(keys)) == 3
+
+
+def test_a_call_without_tensors_is_measured_where_it_runs() -> None:
+    def makes(device: str) -> Launch:
+        return Launch(torch.ops.aten.randperm.default, ((8,), {"device": torch.device(device)}), 0, "")
+
+    calls = Calls("measured", lambda _: None)
+    calls.measure([makes("cpu")])
+    assert calls.are_measured([makes("cpu")]) and _device(makes("cuda")) == torch.device("cuda")
 
 
 def test_one_budget_for_the_graphs_of_a_broken_model() -> None:

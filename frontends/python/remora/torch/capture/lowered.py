@@ -19,6 +19,7 @@ import torch
 from torch import fx
 from torch._guards import TracingContext
 
+from ..errors import CaptureError
 from ..internals import compiler_extra, instead
 
 
@@ -140,8 +141,25 @@ def _lowered(
         TracingContext.report_output_strides() as strides,
     ):
         run(copied, compiler_extra(compile_fx, module))
+    if not written:
+        return _without_ops(copied)
     (found,) = written  # one graph gives one program
     return replace(found, strides=list(strides or []))
+
+
+def _without_ops(module: fx.GraphModule) -> Lowered:
+    """The program of a graph that only hands on its arguments: Inductor writes none."""
+    names = [node.name for node in module.graph.find_nodes(op="placeholder")]
+    results = [r if isinstance(r, fx.Node) else None for r in module.graph.find_nodes(op="output")[0].args[0]]
+    outputs = tuple("" if node is None else node.name for node in results)
+    if not {"", *names}.issuperset(outputs):
+        raise CaptureError("a part of the graph computes nothing, and returns a constant")
+    places = ", ".join(f"given[{names.index(name)}]" if name else "None" for name in outputs)
+    lines = ["given = list(arguments)", "arguments.clear()", f"return [{places}]"]
+    source = "\n    ".join(["async_compile = AsyncCompile()\n\ndef call(arguments):", *lines])
+    values = [None if node is None else node.meta.get("val") for node in results]
+    strides = [tuple(value.stride()) if isinstance(value, torch.Tensor) else None for value in values]
+    return Lowered(source, {}, (), {}, {}, {}, frozenset(), outputs, strides)
 
 
 def going_on(own: Callable[..., Any], stopped: Callable[[], Iterable[Stopped]]) -> Callable[..., Any]:

@@ -50,11 +50,11 @@ class Calls:
             return
         given = list(given)
         launches = {key_of(launch): launch for launch in given if not _is_kept(launch)}
-        devices = {leaf.device.type: leaf.device for launch in launches.values() for leaf in looks_in(launch.given)}
+        devices = {device.type: device for device in map(_device, launches.values())}
         for device in devices.values():
             path = cache_folder() / "kernels" / f"torch-{torch.__version__}-{device_name(device)}.json"
             self._known.update(read_json(path))
-            missing = {k: v for k, v in launches.items() if k not in self._known and _device(v) == device.type}
+            missing = {k: v for k, v in launches.items() if k not in self._known and _device(v).type == device.type}
             if missing:
                 self._measure(missing, device, _makers(given))
                 write_json(path, {**read_json(path), **{key: self._known[key] for key in missing}})
@@ -114,7 +114,11 @@ class Calls:
 
     def peak(self, trace: Trace) -> int:
         """The most bytes that a program holds beyond what was there at the start, workspaces counted."""
-        return max([trace.peak, *(launch.held + self.of(launch)[1] for launch in trace.launches)])
+        return max([trace.peak, *map(self.held, trace.launches)])
+
+    def held(self, launch: Launch) -> int:
+        """Bytes beyond what was there at a program's start while a call runs, its workspace counted."""
+        return launch.held + self.of(launch)[1]
 
 
 def _compiled(launches: dict[str, Launch]) -> dict[str, Callable[..., Any]]:
@@ -215,12 +219,14 @@ def key_of(launch: Launch) -> str:
         called = [word.replace(words[1], "kernel") for word in words] if target.how == "triton" else words
     else:
         called = [str(target)]
-    modes = [*kernel_modes(_device(launch)), WORKSPACES]
+    modes = [*kernel_modes(_device(launch).type), WORKSPACES]
     return digest([called, str(launch.given), modes])
 
 
-def _device(launch: Launch) -> str:
-    return next((look.device.type for look in looks_in(launch.given)), "cpu")
+def _device(launch: Launch) -> torch.device:
+    """Where a call runs: on the device of its tensors, or on the one that it names, as a maker of random numbers."""
+    named = (leaf for leaf in pytree.tree_leaves(launch.given) if isinstance(leaf, torch.device))
+    return next((look.device for look in looks_in(launch.given)), next(named, torch.device("cpu")))
 
 
 def _is_kept(launch: Launch) -> bool:
@@ -244,5 +250,5 @@ def _roofline(launch: Launch) -> int:
         given = pytree.tree_map(lambda leaf: leaf.fake(mode) if isinstance(leaf, Look) else leaf, launch.given)
         with mode:
             operations = count(*given[0], **given[1], out_val=target(*given[0], **given[1]))
-    seconds = generic_machine(_device(launch)).seconds(operations, moved)
+    seconds = generic_machine(_device(launch).type).seconds(operations, moved)
     return max(1, round(seconds * 1e9))

@@ -26,18 +26,20 @@ from pathlib import Path
 from typing import Any
 
 import torch
+from torch import fx
 
 import remora
 from remora._engine import engine_schema
 from remora.asking import TRIES, ask, ask_again, lowest
 
+from ..capture.dynamo import results_of
 from ..capture.launches import Kernel, Launch, look_of
 from ..cost.kernels import key_of as kernel_of
 from ..errors import CaptureError
 from ..measure import device_name, kernel_modes
 from ..options import Options, Sizes
 from ..problem.blocks import FEW, MIDDLE, Blocks, few_blocks
-from ..problem.loops import Half
+from ..problem.loops import Half, origins_of
 from ..problem.partition import Joint, Later, Partition, launches_of, vals
 from ..problem.sketch import Sketch
 from ..store import cache_folder, digest, write_json
@@ -167,14 +169,17 @@ def partition_of(row: dict[str, Any]) -> Partition:
 
 def key_of(joint: Joint, options: Options) -> str:
     """Equal for two joint graphs if and only if their partitions are the same, whatever the number of a device."""
+    from torch._functorch import config as functorch_config
     from torch._inductor import config
 
     module = joint.module
     looks = [repr(look_of(value)) for value in vals(module.graph.find_nodes(op="placeholder"))]
-    settings = config.save_config_portable()
-    settings = {name: repr(value) for name, value in sorted(settings.items()) if name != "custom_partitioner_fn"}
+    tags = [(node.name, str(node.meta["recompute"])) for node in module.graph.nodes if "recompute" in node.meta]
+    both = [sorted(each.save_config_portable().items()) for each in (config, functorch_config)]
+    settings = [(name, repr(value)) for row in both for name, value in row if name != "custom_partitioner_fn"]
     modes = [torch.__version__, torch.get_num_threads(), torch.are_deterministic_algorithms_enabled()]
-    text = json.dumps([sources(), engine_schema(), modes, options.cost, joint.shown, module.code, looks, settings])
+    given = [joint.shown, module.code, looks, tags]
+    text = json.dumps([sources(), engine_schema(), modes, options.cost, given, settings])
     return digest(re.sub(r"cuda:\d+", "cuda", text))
 
 
@@ -306,12 +311,33 @@ class Search:
         return blocks, Search(few, known, self.options, self._own, self._say, orders=False)
 
     def _computed_stock(self, blocks: Blocks, few: Search) -> Partition:
-        """Inductor's own partition without lowering it: each block left out saves what one that was kept does."""
-        own = few.stock
+        """Inductor's own partition without lowering it: each block left out saves what one that was kept does.
+
+        The backward part releases that, block by block, and makes gradients in its place.
+        """
+        own, halves, calls = few.stock, few._stock.halves, self.joint.calls
         saved = blocks.whole_of(own.saved, MIDDLE)
         more = self._sketch.bytes_of(saved) - few._sketch.bytes_of(own.saved)
-        grown = {name: getattr(own, name) + more for name in ("forward_peak", "backward_peak", "between", "held")}
-        return replace(own, saved=saved, time=None, estimate=round(own.nanoseconds / blocks.share), **grown)
+        results = [node.name for node in results_of(self.joint.module)[self.joint.shown :] if isinstance(node, fx.Node)]
+        kept, gradients = (list(map(self._sketch.bytes_of, blocks.left_out(names))) for names in (saved, results))
+
+        def grown(peak: int, half: Half, is_behind: bool, before: list[int], after: list[int]) -> int:
+            rows = blocks.grown(origins_of(half), is_behind, before, after)
+            most = max(
+                (calls.held(launch) + row for launch, row in zip(half.trace.launches, rows, strict=True)), default=0
+            )
+            return peak - calls.peak(half.trace) + most
+
+        return replace(
+            own,
+            saved=saved,
+            forward_peak=grown(own.forward_peak, halves[0], False, [0] * len(kept), kept),
+            backward_peak=grown(own.backward_peak, halves[1], True, kept, gradients),
+            between=own.between + more,
+            held=own.held + more,
+            time=None,
+            estimate=round(own.nanoseconds / blocks.share),
+        )
 
     def _is_found_with_few(self, budget: int) -> bool:
         """True if a partition of the graph with few blocks gives one of the whole graph within a budget.

@@ -140,6 +140,32 @@ class Blocks:
         """
         return tuple(dict.fromkeys(found for name in names for found in self._standing_for(name, main)))
 
+    def left_out(self, names: Iterable[str]) -> list[list[str]]:
+        """For each pair, those of names of the whole graph that are in blocks that are left out."""
+        found: list[list[str]] = [[] for _ in self._pairs]
+        for name in filter(self._is_left_out, names):
+            found[self._role[name][0]].append(name)
+        return found
+
+    def grown(self, rows: Sequence[Iterable[str]], behind: bool, before: list[int], after: list[int]) -> list[int]:
+        """Bytes that what is left out adds to what is held while each of a row of calls runs.
+
+        `rows`: the nodes that each call computes, by name, in a part of the graph with few blocks. `before`, `after`:
+        for each pair, the bytes that its blocks hold until they run, and then. The block `MIDDLE` stands for all of
+        them.
+        """
+        blocks = [{self._role[name][:3] for name in row if name in self._role} for row in rows]
+        found = [0] * len(rows)
+        for number, pair in enumerate(self._pairs):
+            ends = [pair.turn - block if behind else block for block in (MIDDLE, 0 if behind else pair.ahead.count - 1)]
+            first, last = (
+                next((i for i, row in enumerate(blocks) if (number, behind, end) in row), len(rows)) for end in ends
+            )
+            sizes = before[number], after[number]
+            for i in range(len(rows)):
+                found[i] += sizes[0] if i < first else max(sizes) if i <= last else sizes[1]
+        return found
+
     def _standing_for(self, name: str, main: int | None) -> list[str]:
         if name not in self._role:
             return [name]

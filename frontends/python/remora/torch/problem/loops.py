@@ -138,11 +138,9 @@ def merged(half: Half) -> list[list[Loop]]:
     A CPU's kernel may hold several loops: all their results are there before what any of them reads is released.
     """
     lines: dict[str, str] = {}  # the line in which a loop runs
-    for launch in half.trace.launches:
-        names = set(_NAME.findall(launch.line))
-        for loop in half.program.loops:
-            if not names.isdisjoint(loop.writes):
-                lines.setdefault(loop.name, launch.line)
+    for launch, loops in zip(half.trace.launches, _loops_of(half), strict=True):
+        for loop in loops:
+            lines.setdefault(loop.name, launch.line)
     groups: dict[str, list[Loop]] = {}
     maker: dict[str, str] = {}
     for loop in half.program.loops:
@@ -154,6 +152,17 @@ def merged(half: Half) -> list[list[Loop]]:
 
 
 _NAME = re.compile(r"\b[A-Za-z_]\w*\b")
+
+
+def _loops_of(half: Half) -> list[list[Loop]]:
+    """The loops that each call runs."""
+    names = [set(_NAME.findall(launch.line)) for launch in half.trace.launches]
+    return [[loop for loop in half.program.loops if not row.isdisjoint(loop.writes)] for row in names]
+
+
+def origins_of(half: Half) -> list[set[str]]:
+    """The names of the graph's nodes that each call computes."""
+    return [set[str]().union(*(loop.origins for loop in loops)) for loops in _loops_of(half)]
 
 
 def _durations(half: Half, calls: Calls) -> dict[str, int]:

@@ -13,7 +13,7 @@ import contextlib
 import copy
 import functools
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -91,9 +91,17 @@ class Joint:
     ) -> None:
         self.module, self.inputs, self.named, self.calls, self.later = module, inputs, named, calls, later
         self.shown: int = named["num_fwd_outputs"]
-        self.fixed = sum(look_bytes(vals(module.graph.find_nodes(op="placeholder"), "primals")))
         self.once: frozenset[str] = frozenset()
-        self.loss = loss_outside(vals(module.graph.find_nodes(op="placeholder"), "tangents"))
+
+    @functools.cached_property
+    def fixed(self) -> int:
+        """Bytes of the forward part's arguments. CaptureError: a size is known only when the graph runs."""
+        return sum(look_bytes(vals(self.module.graph.find_nodes(op="placeholder"), "primals")))
+
+    @functools.cached_property
+    def loss(self) -> int:
+        """Bytes that the user's loss needs outside of the graph."""
+        return loss_outside(vals(self.module.graph.find_nodes(op="placeholder"), "tangents"))
 
     def with_graph(self, module: fx.GraphModule) -> Joint:
         """Another graph with the same arguments, results and costs."""
@@ -137,7 +145,8 @@ class Joint:
             return cuts[key]
 
         def chosen(graph: fx.Graph, info: Any) -> list[fx.Node]:
-            self.once = frozenset(node.name for node in graph.nodes if runs_once(node))
+            changed = changed_storages(graph)
+            self.once = frozenset(n.name for n in graph.nodes if runs_once(n) or reads_any(n, changed))
             with instead(partitioners, "solve_min_cut", cut):
                 for share in shares:
                     found[share] = tuple(node.name for node in choose(graph, info, memory_budget=share))
@@ -427,11 +436,28 @@ def _is_size(node: fx.Node) -> bool:
     return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
+def changed_storages(graph: fx.Graph) -> set[int]:
+    """The storages of arguments that the forward part changes in place."""
+    places = (node.args[0] for node in graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default))
+    return {storage_of(node.meta.get("val")) for node in places if isinstance(node, fx.Node)} - {0}
+
+
+def reads_any(node: fx.Node, storages: Collection[int]) -> bool:
+    """True if a node is computed from what lies in these storages."""
+    if node.target is operator.getitem:
+        return reads_any(node.all_input_nodes[0], storages)
+    return any(storage_of(read.meta.get("val")) in storages for read in node.all_input_nodes)
+
+
 def closed(graph: fx.Graph, info: Any, wanted: set[str], shown: int) -> list[fx.Node]:
     """The saved values: the wanted nodes, those that must not run again, sizes, and the arguments.
 
-    Only what the backward part comes upon on its way from its results counts.
+    What is computed from an argument must not run again where the forward part changes that in place. Only what the
+    backward part comes upon on its way from its results counts.
+
+    Raises CaptureError: the backward part itself needs an argument that is changed, or one that requires a gradient is.
     """
+    changed = changed_storages(graph)
     results = graph.find_nodes(op="output")[0].args[0]
     ahead = [n for n in results[shown:] if isinstance(n, fx.Node)]
     ahead += [n for n in graph.nodes if n in info.required_bw_nodes]
@@ -443,7 +469,10 @@ def closed(graph: fx.Graph, info: Any, wanted: set[str], shown: int) -> list[fx.
             continue
         seen.add(node)
         can = node not in info.required_bw_nodes and isinstance(node.meta.get("val"), (torch.Tensor, torch.SymInt))
-        if can and (node.name in wanted or _is_size(node) or runs_once(node)):
+        is_late = not _is_size(node) and reads_any(node, changed)
+        if is_late and (not can or storage_of(node.meta["val"]) in changed):
+            raise CaptureError("the backward part reads an argument that the forward part changes in place")
+        if can and (node.name in wanted or _is_size(node) or runs_once(node) or is_late):
             saved.add(node)
         else:
             ahead += node.all_input_nodes
