@@ -710,6 +710,25 @@ def test_what_is_computed_from_an_argument_that_changes_is_saved() -> None:
             assert budget != "100%" or x.grad is not None
 
 
+def test_a_view_of_an_argument_that_changes_is_not_saved() -> None:
+    def function(x: torch.Tensor, b: torch.Tensor, weights: list[torch.Tensor]) -> torch.Tensor:
+        t = b[4:].add(0.0).unsqueeze(0)  # Inductor removes the addition
+        y = torch.zeros(())
+        for i, weight in enumerate(weights):
+            y = y + (((x[:, 4:] * (i + 1.0)).cumsum(0) * t) @ weight).sum()
+        b.mul_(0.5)
+        return y
+
+    x, b = torch.randn(512, 32), torch.randn(32)
+    weights = [torch.randn(28, 32, requires_grad=True) for _ in range(6)]
+    expected = torch.autograd.grad(function(x, b.clone(), weights), weights)
+    options = {**OPTIONS, "time_limit": 1.0, "cost": "flops"}
+    with ri.install("75%", strict=False, **options), pytest.warns(rt.RemoraWarning, match="budget not met"):
+        found = torch.autograd.grad(torch.compile(function)(x, b, weights), weights)
+    for one, other in zip(found, expected, strict=True):
+        torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-3)
+
+
 def test_a_part_may_have_no_op() -> None:
     for function in (lambda x, y: x + 1, lambda x, y: x + y, lambda x, y: (x + y).relu()):
         x, y = (torch.randn(64, 64, requires_grad=True) for _ in range(2))

@@ -13,6 +13,7 @@ from typing import Any
 
 import checking
 import models
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
@@ -544,6 +545,46 @@ def test_new_shapes_are_said_once_and_the_plan_is_of_the_latest_call() -> None:
         warnings.simplefilter("error")
         step(torch.randn(4, 8))  # gradients are there: another plan, of known shapes
     assert len(step.plans) == 3
+
+
+def test_a_gradient_that_is_returned_lies_elsewhere() -> None:
+    layer, added, x = nn.Linear(8, 8), nn.Parameter(torch.zeros(4, 8)), torch.randn(4, 8)
+
+    def function(x: torch.Tensor) -> torch.Tensor:
+        y = torch.tanh(layer(x)) + added
+        (gradient,) = torch.autograd.grad(y.square().sin().mean(), y, retain_graph=True)
+        y.backward(gradient)
+        return gradient.t()
+
+    returned = rt.train_step(function, budget="100%", **checking.OPTIONS)(x)
+    assert added.grad is not None and torch.equal(returned, added.grad.t())
+    assert returned.untyped_storage().data_ptr() != added.grad.untyped_storage().data_ptr()
+
+
+def filled_part(x: torch.Tensor) -> torch.Tensor:
+    noise = torch.zeros(4, 40)
+    noise[:, 1:17].normal_()
+    return noise[:, :8]
+
+
+OTHER_NUMBERS: dict[str, tuple[Any, str]] = {
+    "a part": (filled_part, "not contiguous"),
+    "transposed": (lambda x: torch.empty(8, 4).t().bernoulli_(0.5), "not contiguous"),
+    "complex": (lambda x: F.dropout(torch.complex(x, x), 0.3).abs(), "complex numbers"),
+    "numpy": (lambda x: torch.from_numpy(np.random.rand(8)).float(), "numpy"),
+}
+
+
+@pytest.mark.parametrize("name", OTHER_NUMBERS)
+def test_random_numbers_that_would_be_others_are_refused(name: str) -> None:
+    draw, said = OTHER_NUMBERS[name]
+    layer = nn.Linear(8, 8)
+
+    def function(x: torch.Tensor) -> None:
+        (layer(x) * draw(x)).sum().backward()
+
+    with pytest.raises(rt.CaptureError, match=said):
+        rt.train_step(function, budget="100%", **checking.OPTIONS)(torch.randn(4, 8))
 
 
 def test_unknown_options_are_named() -> None:

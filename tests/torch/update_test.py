@@ -17,6 +17,7 @@ import pytest
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import nn
+from torch.optim.optimizer import register_optimizer_step_post_hook
 
 import remora.torch as rt
 from remora.errors import InputError
@@ -429,6 +430,26 @@ def test_an_optimizer_whose_updates_depend_on_each_other_is_refused(name: str) -
     given = make(net().parameters())
     with pytest.raises((InputError, TypeError), match=said):
         rt.train_step(lambda: None, update=[given], **checking.OPTIONS)
+
+
+def test_hooks_of_all_optimizers_are_refused() -> None:
+    handle = register_optimizer_step_post_hook(lambda *_: None)
+    try:
+        with pytest.raises(InputError, match="hooks of its step"):
+            rt.train_step(lambda: None, update=torch.optim.SGD(net().parameters(), lr=0.1))
+    finally:
+        handle.remove()
+
+
+def test_running_statistics_and_a_budget_that_is_not_met() -> None:
+    model = nn.Sequential(nn.Linear(16, 16), nn.Tanh(), nn.Linear(16, 16), nn.BatchNorm1d(16))
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    body = lambda x: model(x).square().mean().backward()  # noqa: E731
+    step = rt.train_step(body, update=optimizer, **{**checking.OPTIONS, "budget": "100%"})
+    step(torch.randn(64, 16))
+    with pytest.raises(rt.BudgetError) as refusal:
+        step.set_budget("0%")
+    assert refusal.value.least > 0
 
 
 def test_a_parameter_twice_is_refused() -> None:

@@ -75,6 +75,7 @@ the autograd node that runs, and hooks that a captured step would leave out:
     torch.nn.Module._parameters torch.amp.GradScaler._lazy_init_scale_growth_tracker torch.amp.GradScaler._scale
 hooks of an optimizer's step, which an update of one parameter would run:
     torch.optim.Optimizer._optimizer_step_post_hooks torch.optim.Optimizer._optimizer_step_pre_hooks
+    torch.optim.optimizer._global_optimizer_post_hooks torch.optim.optimizer._global_optimizer_pre_hooks
 results of a CUDA graph that are still in use:
     torch._C._storage_Use_Count torch.cuda.CUDAGraph
 Inductor's compiler, its lowering, and its partitioner:

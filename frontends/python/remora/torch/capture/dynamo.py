@@ -205,6 +205,8 @@ def batch_norm(
 
 def dropout(x: torch.Tensor, p: float, train: bool | None) -> torch.Tensor:
     """`torch.dropout` as it is traced: one without effect gives its input, as in eager mode, and not a copy."""
+    if train and p != 0 and x.is_complex():
+        raise CaptureError("a dropout of complex numbers is captured as another op, which draws other numbers")
     result: torch.Tensor = decompositions.dropout(x, p, train) if train and p != 0 else x
     return result
 

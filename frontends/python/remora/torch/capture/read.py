@@ -13,7 +13,7 @@ from torch.utils import _pytree as pytree
 
 from ..errors import CaptureError
 from ..symbols import SYMBOLS, lengths_of, plain, same_lengths, surely
-from .graph import Cut, Op, StepGraph, Storage, is_random, may_run_again, tensors_in
+from .graph import Cut, Op, StepGraph, Storage, is_random, may_run_again, storage_of, tensors_in
 from .regions import Region
 from .shapes import reads_shape_only, without_source
 from .updates import EMPTY, is_update, update_of
@@ -184,11 +184,27 @@ class _Reader:
         self.needs[node] = list(outputs)
 
     def _append(self, node: fx.Node, read: list[int], outputs: list[int], recompute: bool) -> None:
+        if is_random(node):
+            self._refuse_other_numbers(node)
         op = Op(node.name, [node], read, outputs, recompute, random=is_random(node))
         sources = node.meta.get("source_fn_stack", ())
         op.backward = self.step.cut_op is not None or any(source is torch.autograd.grad for _, source in sources)
         self.step.ops.append(op)
         self.step.owner[node] = op
+
+    def _refuse_other_numbers(self, node: fx.Node) -> None:
+        """Rejects random fillings that are captured on a copy, which lies otherwise and gets other numbers."""
+        filled = next((self.value.get(source) for source in self.step.arguments(node)), None)
+        if not isinstance(filled, torch.Tensor) or filled.is_contiguous():
+            return
+        is_part = torch.empty_like(filled).stride() != filled.stride()
+        if (is_part and node.target is torch.ops.aten.normal_functional.default) or (
+            not is_part and node.target is torch.ops.aten.bernoulli.p
+        ):
+            raise CaptureError(
+                f"{node.name} fills a tensor that is not contiguous with random numbers, and would draw others than in "
+                "eager mode: fill a contiguous tensor, and copy it"
+            )
 
     def _add_change(self, node: fx.Node) -> None:
         """An op that changes its first argument.
@@ -304,7 +320,9 @@ class _Reader:
             return False
         if any(user.op == "output" or is_update(user) for user in node.users):
             (storage,) = self.step.storages_of(source)
-            alone = not self.storages[storage].fixed and storage not in self._given
+            lies = storage_of(source.meta.get("val"))
+            is_shown = any(lies == storage_of(n.meta.get("val")) for n in self.step.outputs if isinstance(n, fx.Node))
+            alone = not self.storages[storage].fixed and storage not in self._given and not (lies and is_shown)
             whole = surely(value.untyped_storage().nbytes() == value.numel() * value.itemsize)
             if not alone or not whole or not same_lengths(like.stride(), value.stride()):
                 return False

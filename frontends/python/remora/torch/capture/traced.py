@@ -96,6 +96,7 @@ def _settings() -> Iterator[None]:
         "reorderable_logging_functions": {*config.reorderable_logging_functions, print, warnings.warn},
         "ignore_logging_functions": setting_of({*config.ignore_logging_functions, *ignored}),
         "specialize_float": True,
+        "use_numpy_random_stream": True,  # else NumPy's random numbers come from PyTorch's generator
     }
     # Sizes that are equal in one call need not be so in the next one.
     apart = torch.fx.experimental._config.patch({"use_duck_shape": False})  # type: ignore[attr-defined]

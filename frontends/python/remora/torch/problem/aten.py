@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -89,6 +89,11 @@ class StepProblem:
         return Replayed(schedule, runs, peak)
 
 
+def _cut_by(axes: Iterable[OpAxis]) -> set[int]:
+    """The storages that axes cut."""
+    return {s for axis in axes for s, rows in axis.cuts.items() if rows is not None}
+
+
 def graph_of(
     step: StepGraph, costs: dict[fx.Node, Cost], name: str, axes: Mapping[Op, Sequence[OpAxis]] | None = None
 ) -> remora.Graph:
@@ -96,7 +101,7 @@ def graph_of(
 
     `axes`: of ops that may be computed in slices. A tensor that they cut has the bytes that are asked for.
     """
-    axes = axes or {}
+    axes = {op: found for op, found in (axes or {}).items() if step.pinned.isdisjoint(_cut_by(found))}
     cut = {s: rows for found in axes.values() for axis in found for s, rows in axis.cuts.items() if rows is not None}
     pinned = sum(step.storages[s].size for s in step.pinned)  # counts throughout, so that nothing evicts it
     graph = remora.Graph(name, fixed_memory=fixed_memory(step) + pinned, duration_unit="ns")

@@ -145,7 +145,7 @@ class Joint:
             return cuts[key]
 
         def chosen(graph: fx.Graph, info: Any) -> list[fx.Node]:
-            changed = changed_storages(graph)
+            changed = changed_values(graph)
             self.once = frozenset(n.name for n in graph.nodes if runs_once(n) or reads_any(n, changed))
             with instead(partitioners, "solve_min_cut", cut):
                 for share in shares:
@@ -436,17 +436,32 @@ def _is_size(node: fx.Node) -> bool:
     return isinstance(node.meta.get("val"), (torch.SymInt, torch.SymFloat, torch.SymBool))
 
 
-def changed_storages(graph: fx.Graph) -> set[int]:
-    """The storages of arguments that the forward part changes in place."""
-    places = (node.args[0] for node in graph.find_nodes(op="call_function", target=torch.ops.aten.copy_.default))
-    return {storage_of(node.meta.get("val")) for node in places if isinstance(node, fx.Node)} - {0}
+def changed_values(graph: fx.Graph, ahead: bool = False) -> set[fx.Node]:
+    """The arguments that are changed in place, and views of them; `ahead`: those that the forward part changes.
+
+    What a view is made of is read from the graph: Inductor removes ops without effect, as an addition of 0, and a view
+    of their result is one of the argument then, whose value still has the storage of the result.
+    """
+    writes = (node for target in _WRITES for node in graph.find_nodes(op="call_function", target=target))
+    places = [n.args[0] for n in writes if not (ahead and "backward" in str(n.meta.get("partitioner_tag")))]
+    storages = {storage_of(node.meta.get("val")) for node in places if isinstance(node, fx.Node)} - {0}
+    found = set[fx.Node]()
+    for node in graph.nodes:
+        is_view = getattr(node.target, "is_view", False) and not found.isdisjoint(node.all_input_nodes)
+        if is_view or storage_of(node.meta.get("val")) in storages:
+            found.add(node)
+    return found
 
 
-def reads_any(node: fx.Node, storages: Collection[int]) -> bool:
-    """True if a node is computed from what lies in these storages."""
+_WRITES = (torch.ops.aten.copy_.default, torch.ops.aten.set_.source_Tensor)
+"""Ops that change an argument in a joint graph."""
+
+
+def reads_any(node: fx.Node, values: Collection[fx.Node]) -> bool:
+    """True if a node is computed from one of these."""
     if node.target is operator.getitem:
-        return reads_any(node.all_input_nodes[0], storages)
-    return any(storage_of(read.meta.get("val")) in storages for read in node.all_input_nodes)
+        return reads_any(node.all_input_nodes[0], values)
+    return any(read in values for read in node.all_input_nodes)
 
 
 def closed(graph: fx.Graph, info: Any, wanted: set[str], shown: int) -> list[fx.Node]:
@@ -457,7 +472,7 @@ def closed(graph: fx.Graph, info: Any, wanted: set[str], shown: int) -> list[fx.
 
     Raises CaptureError: the backward part itself needs an argument that is changed, or one that requires a gradient is.
     """
-    changed = changed_storages(graph)
+    changed, changed_ahead = changed_values(graph), changed_values(graph, ahead=True)
     results = graph.find_nodes(op="output")[0].args[0]
     ahead = [n for n in results[shown:] if isinstance(n, fx.Node)]
     ahead += [n for n in graph.nodes if n in info.required_bw_nodes]
@@ -469,10 +484,13 @@ def closed(graph: fx.Graph, info: Any, wanted: set[str], shown: int) -> list[fx.
             continue
         seen.add(node)
         can = node not in info.required_bw_nodes and isinstance(node.meta.get("val"), (torch.Tensor, torch.SymInt))
-        is_late = not _is_size(node) and reads_any(node, changed)
-        if is_late and (not can or storage_of(node.meta["val"]) in changed):
+        if can and _is_size(node):
+            saved.add(node)
+            continue
+        reads_changed = can and node not in changed and reads_any(node, changed)
+        if not reads_changed and reads_any(node, changed_ahead):
             raise CaptureError("the backward part reads an argument that the forward part changes in place")
-        if can and (node.name in wanted or _is_size(node) or runs_once(node) or is_late):
+        if can and (node.name in wanted or runs_once(node) or reads_changed):
             saved.add(node)
         else:
             ahead += node.all_input_nodes
