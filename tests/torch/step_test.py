@@ -571,7 +571,7 @@ OTHER_NUMBERS: dict[str, tuple[Any, str]] = {
     "a part": (filled_part, "not contiguous"),
     "transposed": (lambda x: torch.empty(8, 4).t().bernoulli_(0.5), "not contiguous"),
     "complex": (lambda x: F.dropout(torch.complex(x, x), 0.3).abs(), "complex numbers"),
-    "numpy": (lambda x: torch.from_numpy(np.random.rand(8)).float(), "numpy"),
+    "numpy": (lambda x: torch.from_numpy(np.random.rand(8)).float(), "NumPy's random numbers"),
 }
 
 

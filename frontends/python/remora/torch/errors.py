@@ -29,6 +29,7 @@ _HINTS = {
     "Sparse": "Sparse gradients (Embedding(sparse=True)) have sizes that depend on data: use sparse=False",
     "does not support RNN": "Write the layer with LSTMCell or GRUCell in a loop, or wrap the other parts",
     "FloatTrueDiv(1.0": "BatchNorm with momentum=None divides by a counter: give it a number as momentum",
+    "use_numpy_random_stream": "NumPy's random numbers cannot be captured: draw outside and give them as an argument",
     "as_proxy()": "A torch.Generator of your own cannot be captured: draw outside and give the numbers as an argument",
     "Module-level backwards hooks": "Register the hook on a value inside forward (tensor.register_hook), which runs",
     "Data-dependent branching": "Choose by torch.where, or take the branch outside of the step",

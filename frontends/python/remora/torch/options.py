@@ -79,7 +79,7 @@ class Options(Solving):
     reserve : int
         Bytes that something else takes on the device, as an optimizer's state; a part of the budget given in bytes.
     cost : {"measured", "flops"}
-        True to run and measure ops, False to use a roofline.
+        Whether ops are run and measured, or their times taken from a roofline.
     fuse : bool
         Whether Inductor compiles what it makes one loop of; the schedule is then of compiled regions and the other ops.
         Results are close to eager's, not equal bit for bit.
