@@ -21,6 +21,7 @@ from torch._guards import TracingContext
 
 from ..errors import CaptureError
 from ..internals import compiler_extra, instead
+from .dynamo import results_of
 
 
 @dataclass(frozen=True)
@@ -150,7 +151,7 @@ def _lowered(
 def _without_ops(module: fx.GraphModule) -> Lowered:
     """The program of a graph that only hands on its arguments: Inductor writes none."""
     names = [node.name for node in module.graph.find_nodes(op="placeholder")]
-    results = [r if isinstance(r, fx.Node) else None for r in module.graph.find_nodes(op="output")[0].args[0]]
+    results = [r if isinstance(r, fx.Node) else None for r in results_of(module)]
     outputs = tuple("" if node is None else node.name for node in results)
     if not {"", *names}.issuperset(outputs):
         raise CaptureError("a part of the graph computes nothing, and returns a constant")

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 import operator
 from collections.abc import Iterable, Sequence
 from typing import Any
@@ -184,9 +185,10 @@ class _Reader:
         self.needs[node] = list(outputs)
 
     def _append(self, node: fx.Node, read: list[int], outputs: list[int], recompute: bool) -> None:
-        if is_random(node):
+        random = is_random(node)
+        if random:
             self._refuse_other_numbers(node)
-        op = Op(node.name, [node], read, outputs, recompute, random=is_random(node))
+        op = Op(node.name, [node], read, outputs, recompute, random=random)
         sources = node.meta.get("source_fn_stack", ())
         op.backward = self.step.cut_op is not None or any(source is torch.autograd.grad for _, source in sources)
         self.step.ops.append(op)
@@ -307,6 +309,11 @@ class _Reader:
         self.step.alias[node] = place
         return True
 
+    @functools.cached_property
+    def _shown(self) -> set[int]:
+        """Identifiers of the storages of the results in the captured graph."""
+        return {storage_of(n.meta.get("val")) for n in self.step.outputs if isinstance(n, fx.Node)} - {0}
+
     def _is_gradient(self, node: fx.Node) -> bool:
         """Dynamo gives each gradient empty memory and a `copy`. The copy is left out where it changes nothing.
 
@@ -320,9 +327,8 @@ class _Reader:
             return False
         if any(user.op == "output" or is_update(user) for user in node.users):
             (storage,) = self.step.storages_of(source)
-            lies = storage_of(source.meta.get("val"))
-            is_shown = any(lies == storage_of(n.meta.get("val")) for n in self.step.outputs if isinstance(n, fx.Node))
-            alone = not self.storages[storage].fixed and storage not in self._given and not (lies and is_shown)
+            is_shown = storage_of(source.meta.get("val")) in self._shown
+            alone = not self.storages[storage].fixed and storage not in self._given and not is_shown
             whole = surely(value.untyped_storage().nbytes() == value.numel() * value.itemsize)
             if not alone or not whole or not same_lengths(like.stride(), value.stride()):
                 return False

@@ -17,7 +17,6 @@ from __future__ import annotations
 import functools
 import itertools
 import operator
-import sys
 import types
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -27,6 +26,7 @@ import torch
 from torch import fx
 from torch.fx.node import has_side_effect
 from torch.optim import LBFGS, Optimizer, SparseAdam
+from torch.optim.optimizer import _global_optimizer_post_hooks, _global_optimizer_pre_hooks
 
 from remora.errors import InputError
 
@@ -199,9 +199,8 @@ def _refuse(optimizer: Any) -> None:
 
 
 def _refuse_hooks(optimizer: Optimizer) -> None:
-    everywhere = sys.modules[Optimizer.__module__]  # torch.optim.optimizer, which torch.optim hides
     own = optimizer._optimizer_step_pre_hooks or optimizer._optimizer_step_post_hooks
-    if own or everywhere._global_optimizer_pre_hooks or everywhere._global_optimizer_post_hooks:
+    if own or _global_optimizer_pre_hooks or _global_optimizer_post_hooks:
         raise InputError(
             "update",
             f"{type(optimizer).__name__} has hooks of its step, which would run once a parameter; call it outside",

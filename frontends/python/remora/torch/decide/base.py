@@ -102,9 +102,9 @@ def postponed(ops: list[remora.Op]) -> list[remora.Op]:
 
     for place in reversed(range(len(row))):
         op = row[place]
-        target = next((i for i in range(place + 1, len(row)) if not writes[place].isdisjoint(reads[i])), place)
-        if op.phase != "forward" or target <= place + 1:
+        if op.phase != "forward":
             continue
+        target = next((i for i in range(place + 1, len(row)) if not writes[place].isdisjoint(reads[i])), place)
         longer = [(last, t.size) for t in op.inputs if (last := last_read(t.name, place)) < target]
         if sum(size for _, size in longer) > sum(t.size for t in op.outputs):
             target = min(last for last, _ in longer)

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterator, Sequence
 
-import torch
 from torch import fx
 
 from ..capture.graph import computed_from, storage_of, tangents_of
@@ -25,7 +24,7 @@ class Sketch:
         self._nodes = [node for node in module.graph.nodes if node.op == "call_function"]
         self._outputs = [n for n in module.graph.find_nodes(op="output")[0].args[0] if isinstance(n, fx.Node)]
         self._behind = computed_from(tangents_of(module.graph), module.graph)
-        self._place = {node: _storage(node) for node in module.graph.nodes}
+        self._place = {node: storage_of(node.meta.get("val")) for node in module.graph.nodes}
         self._size = dict[int, int]()
         for node in self._nodes:
             look = look_of(node.meta.get("val"))
@@ -123,8 +122,3 @@ def _ordered(
             if is_missing(node):
                 done.add(node)
                 yield node
-
-
-def _storage(node: fx.Node) -> int:
-    value = node.meta.get("val")
-    return storage_of(value) if isinstance(value, torch.Tensor) else 0
